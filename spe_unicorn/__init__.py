@@ -1,0 +1,1 @@
+"""Arm's Statistical Profiling Extension (SPE) on the Unicorn engine."""

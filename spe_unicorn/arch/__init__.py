@@ -1,0 +1,1 @@
+"""The Arm rules, pure: no engine, no I/O, no clock."""

@@ -1,0 +1,188 @@
+"""One operation of the sample population: what its word says, and what it did.
+
+:class:`Instruction` is static, a pure function of the instruction word. :class:`Operation` is one
+execution of it. Both are host-neutral: the host fills them in, ``spe`` and ``cores`` read them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Family(IntEnum):
+    """How the Statistical Profiling Extension sorts operations (Arm ARM D18.2.7)."""
+
+    OTHER = 0
+    LOAD = 1
+    STORE = 2
+    ATOMIC = 3
+    """Reads, writes and returns the old value: LD<op>, SWP, CAS. Counts as load and store."""
+    ATOMIC_STORE = 4
+    """Reads and writes, returns nothing: LD<op> with Rt=31. Counts as store."""
+    BRANCH = 5
+
+
+class RegisterKind(IntEnum):
+    """What a load or store transfers to or from."""
+
+    GENERAL = 0
+    SIMD_FP = 1
+    UNSPECIFIED = 2
+    """No register, such as DC ZVA."""
+    TAG = 3
+    SVE = 4
+
+
+class Mark(IntEnum):
+    """Operations that a host has to know of before it runs them."""
+
+    NONE = 0
+    MRS = 1
+    MSR = 2
+    MSR_IMMEDIATE = 3
+    SYS = 4
+    """SYS and SYSL: AT, DC, IC, TLBI and the like."""
+    PSB_CSYNC = 5
+    HINT = 6
+    """Every other hint, NOP and YIELD included."""
+    BARRIER = 7
+    """DSB, DMB, SB, CLREX."""
+    ISB = 8
+    WFI = 9
+    WFE = 10
+    ERET = 11
+    EXCEPTION = 12
+    """SVC, HVC, SMC, BRK, HLT, UDF and DCPS: always ends in an exception."""
+    UNALLOCATED = 13
+    """No instruction that we know of; the engine decides."""
+
+
+class Extend(IntEnum):
+    """How an index register enters an address, numbered as the ``option`` field."""
+
+    UXTW = 2
+    LSL = 3
+    SXTW = 6
+    SXTX = 7
+
+
+class CostClass(IntEnum):
+    """Groups of operations that share a pipeline latency in a core model."""
+
+    ALU = 0
+    MULTIPLY = 1
+    DIVIDE = 2
+    FP = 3
+    FP_DIVIDE = 4
+    SIMD = 5
+    CRYPTO = 6
+    LOAD = 7
+    STORE = 8
+    ATOMIC = 9
+    BRANCH = 10
+    SYSTEM = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a memory operation goes: ``base + offset + (extend(index) << shift)``.
+
+    Registers are numbered 0 to 30, 31 is SP as a base and never an index. ``base`` is None for a
+    PC-relative literal. ``size`` is the number of bytes in all, ``element`` the size in bytes of
+    one of its elements, to which it should be aligned. ``writeback`` is the constant by which the
+    operation changes the base (the address itself comes from ``offset``: equal to it for pre-index,
+    0 for post-index), ``index_writeback`` the register that is added instead (structure loads and
+    stores).
+    """
+
+    base: int | None
+    offset: int
+    size: int
+    element: int
+    index: int | None = None
+    extend: Extend = Extend.LSL
+    shift: int = 0
+    writeback: int | None = None
+    index_writeback: int | None = None
+
+
+SP = 31
+"""Number of SP in ``reads`` and ``writes``; XZR is in neither."""
+NZCV = 32
+"""Number of the condition flags in ``reads`` and ``writes``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What an A64 instruction word says, as far as anyone here needs it.
+
+    ``reads`` and ``writes`` are bit sets over X0..X30, :data:`SP` and :data:`NZCV`.
+    ``condition`` is the 4-bit condition of a conditional select, compare or B.cond.
+    ``target_offset`` is set for direct branches, in bytes from the instruction.
+    ``scalar`` says that a SIMD_FP load or store moves scalars of up to 64 bits (filter flag FP,
+    else SIMD). ``fp`` and ``simd`` are the Other-class properties of data processing.
+    """
+
+    word: int
+    family: Family = Family.OTHER
+    mark: Mark = Mark.NONE
+    cost: CostClass = CostClass.ALU
+    access: Access | None = None
+    registers: RegisterKind = RegisterKind.GENERAL
+    scalar: bool = False
+    acquire_release: bool = False
+    exclusive: bool = False
+    atomic: bool = False
+    fp: bool = False
+    simd: bool = False
+    conditional: bool = False
+    condition: int | None = None
+    indirect: bool = False
+    link: bool = False
+    procedure_return: bool = False
+    target_offset: int | None = None
+    sve: bool = False
+    predicated: bool = False
+    gather_scatter: bool = False
+    reads: int = 0
+    writes: int = 0
+
+
+@dataclass(slots=True)
+class Operation:
+    """One executed operation, from its selection to its completion.
+
+    Addresses are as the PE used them, 64 bits. ``va`` and ``pa`` are those of the first data
+    access, None where there was none or it did not translate. ``target`` is where a taken branch
+    went, with the Exception level there. ``time`` is the physical count when it began.
+    """
+
+    instruction: Instruction
+    pc: int
+    el: int
+    time: int = 0
+    exception: bool = False
+    """It completed with a synchronous exception."""
+    condition_failed: bool = False
+    """A branch not taken, a select of the second operand, a compare that wrote its immediate."""
+    target: int | None = None
+    target_el: int = 0
+    va: int | None = None
+    pa: int | None = None
+    misaligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a core model says of one operation: latencies in cycles, events, data source.
+
+    ``events`` holds the bits of the Events packet that depend on the model (caches, TLB, branch
+    prediction); ``data_source`` is None where the operation has none.
+    """
+
+    total: int
+    issue: int
+    translation: int = 0
+    events: int = 0
+    data_source: int | None = None

@@ -1,0 +1,41 @@
+"""What lower rooms need of the world around them, as Protocols that upper rooms implement."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class PhysicalMemory(Protocol):
+    """The physical address space, as the table walker and the Profiling Buffer see it."""
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """``size`` bytes at a physical address, or None for an external abort."""
+        ...
+
+    def write(self, address: int, data: bytes) -> bool:
+        """Store ``data`` at a physical address; False for an external abort."""
+        ...
+
+
+class IRQLine(Protocol):
+    """A level-sensitive interrupt line, such as PMBIRQ."""
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line: True asserts it."""
+        ...
+
+
+class Clock(Protocol):
+    """The system counter, derived from executed operations and never from the wall clock."""
+
+    def physical_count(self) -> int:
+        """CNTPCT_EL0, without any offset."""
+        ...
+
+
+class EventSink(Protocol):
+    """The junction through which PMU events pass; a PMU counts there when there is one."""
+
+    def event(self, number: int, count: int = 1) -> None:
+        """PMU event ``number`` (Arm ARM D14.3) happened ``count`` times."""
+        ...

@@ -1,0 +1,194 @@
+"""System registers: encodings, the register class, the table and the file that holds values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from spe_unicorn.arch.features import Features
+from spe_unicorn.bits import Condition, Register
+
+S = TypeVar("S", bound="SysReg")
+
+
+@dataclass(frozen=True, order=True)
+class Encoding:
+    """The five numbers by which MRS and MSR name a register (Arm ARM C5.3)."""
+
+    op0: int
+    op1: int
+    crn: int
+    crm: int
+    op2: int
+
+    @property
+    def key(self) -> int:
+        """The encoding as it stands in bits 20:5 of the instruction: 16 bits, op0 included."""
+        return self.op0 << 14 | self.op1 << 11 | self.crn << 7 | self.crm << 3 | self.op2
+
+    @classmethod
+    def from_key(cls, key: int) -> Encoding:
+        """The inverse of :attr:`key`."""
+        return cls(key >> 14 & 3, key >> 11 & 7, key >> 7 & 15, key >> 3 & 15, key & 7)
+
+    def iss(self, rt: int, read: bool) -> int:
+        """The ISS of a trapped access, exception class 0x18 (Arm ARM D24.2.45)."""
+        return (
+            self.op0 << 20
+            | self.op2 << 17
+            | self.op1 << 14
+            | self.crn << 10
+            | rt << 5
+            | self.crm << 1
+            | int(read)
+        )
+
+    def instruction(self, rt: int, read: bool) -> int:
+        """The MRS (``read``) or MSR instruction word that accesses the register through Xt."""
+        return 0xD500_0000 | int(read) << 21 | self.key << 5 | rt
+
+    def __str__(self) -> str:
+        return f"S{self.op0}_{self.op1}_C{self.crn}_C{self.crm}_{self.op2}"
+
+
+class SysReg(Register):
+    """A System register: a :class:`Register` with an encoding and a condition to exist.
+
+    Class keywords: ``op`` the encoding ``(op0, op1, CRn, CRm, op2)``, ``when`` the feature that
+    brings the register (always there without it), ``read_only`` for one without an MSR form.
+    """
+
+    __slots__ = ()
+
+    encoding: ClassVar[Encoding]
+    when: ClassVar[Condition | None] = None
+    read_only: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls,
+        *,
+        op: tuple[int, int, int, int, int] | None = None,
+        when: Condition | None = None,
+        read_only: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if op is not None:
+            cls.encoding = Encoding(*op)
+        cls.when = when
+        cls.read_only = read_only
+
+    @classmethod
+    def implemented(cls, features: Features) -> bool:
+        """Whether a core with these features has the register."""
+        return cls.when is None or cls.when(features)
+
+
+class Cell(Protocol):
+    """Where the value of one register is kept: ours, or the engine's."""
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        ...
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value."""
+        ...
+
+
+class OwnCell:
+    """A register value that we keep."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        return self.value
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value."""
+        self.value = value
+
+
+WriteObserver = Callable[[type[SysReg], int, int], None]
+"""Told of each architectural or hardware write: the register, its old and its new raw value."""
+
+
+class RegisterFile:
+    """The values of one PE's System registers.
+
+    Three ways in: :meth:`write` is what an MSR does (RES0, RES1 and read-only bits stay as they
+    are), :meth:`update` is what hardware does (an indirect write), :meth:`set_raw` is for reset,
+    save and restore, which nobody is told of.
+    """
+
+    def __init__(self, features: Features, registers: Iterable[type[SysReg]]) -> None:
+        self.features = features
+        self._cells: dict[type[SysReg], Cell] = {}
+        self._writable: dict[type[SysReg], int] = {}
+        self._observers: list[WriteObserver] = []
+        for register in registers:
+            self.add(register)
+
+    def add(self, register: type[SysReg], cell: Cell | None = None) -> None:
+        """Hold ``register``, in ``cell`` or in one of ours; replaces the cell it had."""
+        self._cells[register] = OwnCell() if cell is None else cell
+        self._writable[register] = register.writable_mask(self.features)
+
+    def __contains__(self, register: type[SysReg]) -> bool:
+        return register in self._cells
+
+    def __iter__(self) -> Any:
+        return iter(self._cells)
+
+    def read(self, register: type[S]) -> S:
+        """The decoded value. Raises KeyError for a register that this file does not hold."""
+        return register(self._cells[register].get())
+
+    def raw(self, register: type[SysReg]) -> int:
+        """The 64 bits as they are stored."""
+        return self._cells[register].get()
+
+    def set_raw(self, register: type[SysReg], value: int) -> None:
+        """Store 64 bits as they are, telling nobody."""
+        self._cells[register].set(value)
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """A direct write: only the writable bits change, and observers are told."""
+        cell = self._cells[register]
+        old = cell.get()
+        mask = self._writable[register]
+        self._store(register, cell, old, old & ~mask | value & mask)
+
+    def update(self, value: SysReg) -> None:
+        """An indirect write by hardware: every bit is taken, and observers are told."""
+        register = type(value)
+        cell = self._cells[register]
+        self._store(register, cell, cell.get(), value.value)
+
+    def _store(self, register: type[SysReg], cell: Cell, old: int, new: int) -> None:
+        cell.set(new)
+        for observer in self._observers:
+            observer(register, old, new)
+
+    def observe(self, observer: WriteObserver) -> None:
+        """Have ``observer`` told of every :meth:`write` and :meth:`update`, after the store."""
+        self._observers.append(observer)
+
+    def reset(self, unknown: Callable[[], int]) -> None:
+        """Warm reset of every register; ``unknown()`` gives 64 bits for UNKNOWN fields."""
+        for register in sorted(self._cells, key=lambda r: r.encoding):
+            self.set_raw(register, register.reset_value(self.features, unknown))
+
+    def save(self) -> dict[type[SysReg], int]:
+        """All raw values, for :meth:`restore`."""
+        return {register: cell.get() for register, cell in self._cells.items()}
+
+    def restore(self, values: Mapping[type[SysReg], int]) -> None:
+        """Put back what :meth:`save` gave, telling nobody."""
+        for register, value in values.items():
+            self.set_raw(register, value)

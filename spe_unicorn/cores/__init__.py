@@ -1,0 +1,1 @@
+"""Core profiles as data, and the models that they name."""

@@ -1,0 +1,1 @@
+"""Device models: registers and lines, no engine."""

@@ -1,0 +1,1 @@
+"""The only importer of the engine and of the disassembler."""

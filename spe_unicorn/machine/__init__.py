@@ -1,0 +1,1 @@
+"""The board: memory, devices, loading and boot, above the host."""
