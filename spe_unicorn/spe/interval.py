@@ -1,0 +1,192 @@
+"""The sample interval counters: which member of the population is the next one selected.
+
+Arm ARM D17.3. The prose leaves the moment of the reload open; the model here reloads COUNT in the
+member that brings it to zero and lets the member after a reload pass without a decrement. So the
+interval is INTERVAL * 256 + 1 as the architecture's note says, a counter that software restored
+to k selects the k-th member, and switching profiling off and on loses no member and favours none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from spe_unicorn.arch.random_source import RandomStream
+
+_COUNT = 0xFFFF_FFFF
+_INTERVAL = 0xFFFF_FF00
+
+
+class Interval(Protocol):
+    """Chooses the members of the population that are selected for sampling."""
+
+    def enable(self) -> None:
+        """Profiling goes from disabled to enabled."""
+        ...
+
+    def until_hit(self) -> int:
+        """How many members go by up to and including the next one selected, at least 1."""
+        ...
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by, at most :meth:`until_hit`. True if the last one is selected."""
+        ...
+
+
+class _View:
+    """A register cell made of two functions."""
+
+    __slots__ = ("get", "set")
+
+    def __init__(self, get: Callable[[], int], set_: Callable[[int], None]) -> None:
+        self.get = get
+        self.set = set_
+
+
+class IntervalCounters:
+    """PMSICR_EL1 counting down, reloaded from PMSIRR_EL1.
+
+    :attr:`PMSICR` and :attr:`PMSIRR` are register cells: put them into the register file, and
+    reads and writes of the registers work on the counters themselves. ``ernd`` is
+    FEAT_SPE_ERnd: the random byte is counted after the interval instead of being part of it.
+
+    PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as 1 here.
+    """
+
+    def __init__(self, random: RandomStream, *, ernd: bool) -> None:
+        self._random = random
+        self._ernd = ernd
+        self.COUNT = 0
+        self.ECOUNT = 0
+        self.skip = False
+        """COUNT was just reloaded: the next member does not decrement it. Not a register bit."""
+        self._pmsirr = 0
+        self._reload = 0x100
+        self._rnd = False
+        self.PMSICR = _View(self._get_pmsicr, self._set_pmsicr)
+        self.PMSIRR = _View(self._get_pmsirr, self._set_pmsirr)
+
+    def enable(self) -> None:
+        """Profiling goes from disabled to enabled: counters that are all zero are loaded."""
+        if not self.COUNT and not self.ECOUNT:
+            self._load()
+
+    def count_one(self) -> bool:
+        """One member of the population goes by. True if it is selected."""
+        hit = False
+        if self.ECOUNT:
+            self.ECOUNT -= 1
+            hit = not self.ECOUNT
+        if not self.COUNT:  # software wrote 0: beside an ECOUNT, or while profiling was enabled
+            self._load()
+        elif self.skip:
+            self.skip = False
+        else:
+            self.COUNT -= 1
+            if not self.COUNT:
+                self._load()
+                if self._rnd and self._ernd:
+                    self.ECOUNT = self._random.byte()
+                    return hit or not self.ECOUNT
+                return True
+        return hit
+
+    def until_hit(self) -> int:
+        """How many members go by up to and including the next one selected, at least 1.
+
+        Looks at the random numbers to come without taking them.
+        """
+        if self.COUNT:
+            primary = self.COUNT + self.skip
+        else:  # a member that loads, one that is skipped, then the count
+            extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
+            primary = self._reload + extra + 2
+        if 0 < self.ECOUNT <= primary:
+            return self.ECOUNT
+        if self._rnd and self._ernd:
+            return primary + self._random.peek_byte()
+        return primary
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by, as that many calls of :meth:`count_one` would.
+
+        True if the last one is selected. Raises ValueError if one before it is.
+        """
+        hit = False
+        while members > 0:
+            if hit:
+                raise ValueError(f"a member is selected {members} before the last")
+            quiet = self._quiet(members)
+            if quiet:
+                self.COUNT -= quiet - self.skip
+                self.skip = False
+                if self.ECOUNT:
+                    self.ECOUNT -= quiet
+                members -= quiet
+            if members:
+                hit = self.count_one()
+                members -= 1
+        return hit
+
+    def _quiet(self, members: int) -> int:
+        """How many of the next ``members`` do no more than decrement."""
+        quiet = self.COUNT + self.skip - 1
+        if quiet <= 0:
+            return 0
+        if members < quiet:
+            quiet = members
+        if 0 < self.ECOUNT <= quiet:
+            quiet = self.ECOUNT - 1
+        return quiet
+
+    def _load(self) -> None:
+        self.COUNT = self._reload
+        if self._rnd and not self._ernd:
+            self.COUNT |= self._random.byte()
+        self.skip = True
+
+    def _get_pmsicr(self) -> int:
+        return self.ECOUNT << 56 | self.COUNT
+
+    def _set_pmsicr(self, value: int) -> None:
+        self.COUNT = value & _COUNT
+        self.ECOUNT = value >> 56 if self._ernd else 0
+        self.skip = False
+
+    def _get_pmsirr(self) -> int:
+        return self._pmsirr
+
+    def _set_pmsirr(self, value: int) -> None:
+        self._pmsirr = value
+        self._reload = value & _INTERVAL or 0x100
+        self._rnd = bool(value & 1)
+
+
+class FixedInterval:
+    """Every ``period``-th member, for sampling from outside: no register, no randomness.
+
+    Raises ValueError for a period below 1.
+    """
+
+    def __init__(self, period: int) -> None:
+        if period < 1:
+            raise ValueError(f"a sampling period is at least 1 operation, got {period}")
+        self.period = period
+        self._left = period
+
+    def enable(self) -> None:
+        """Nothing to load: the count simply goes on."""
+
+    def until_hit(self) -> int:
+        """How many members go by up to and including the next one selected, at least 1."""
+        return self._left
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by. True if the last is selected; ValueError if one before it is."""
+        if members > self._left:
+            raise ValueError(f"a member is selected {members - self._left} before the last")
+        self._left -= members
+        if self._left:
+            return False
+        self._left = self.period
+        return True

@@ -1,0 +1,252 @@
+"""The interval counters against hand-worked examples and against their one-member reference."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.spe.interval import FixedInterval, IntervalCounters
+
+
+class Bytes(RandomStream):
+    """A stream that gives listed bytes, then fails."""
+
+    def __init__(self, *values: int) -> None:
+        super().__init__(0)
+        self.values = list(values)
+
+    def byte(self) -> int:
+        return self.values.pop(0)
+
+    def peek_byte(self) -> int:
+        return self.values[0]
+
+
+def counters(
+    pmsicr: int,
+    interval: int,
+    rnd: int = 0,
+    *,
+    ernd: bool = False,
+    random: RandomStream | None = None,
+) -> IntervalCounters:
+    result = IntervalCounters(random or RandomStream(1), ernd=ernd)
+    result.PMSIRR.set(interval << 8 | rnd)
+    result.PMSICR.set(pmsicr)
+    return result
+
+
+def hits(subject: IntervalCounters, members: int) -> list[int]:
+    """The numbers of the selected members, counted from 1, one by one."""
+    return [i for i in range(1, members + 1) if subject.count_one()]
+
+
+def test_interval_1_from_zero_selects_every_257th_member() -> None:
+    subject = counters(0, interval=1)
+    subject.enable()
+    assert hits(subject, 800) == [257, 514, 771]
+
+
+def test_restored_count_5_selects_the_fifth_member_and_then_every_1025th() -> None:
+    subject = counters(5, interval=4)
+    subject.enable()
+    assert hits(subject, 2100) == [5, 1030, 2055]
+
+
+def test_enabling_with_a_nonzero_counter_continues_from_it() -> None:
+    subject = counters(0x1234, interval=1)
+    subject.enable()
+    assert subject.PMSICR.get() == 0x1234
+
+
+def test_enabling_with_zero_loads_interval_with_a_zero_low_byte() -> None:
+    subject = counters(0, interval=4)
+    subject.enable()
+    assert subject.PMSICR.get() == 0x400
+
+
+def test_enabling_with_zero_and_rnd_loads_a_random_low_byte() -> None:
+    subject = counters(0, interval=4, rnd=1, random=Bytes(0x5A))
+    subject.enable()
+    assert subject.PMSICR.get() == 0x45A
+
+
+def test_enabling_with_zero_and_ernd_loads_a_zero_low_byte_and_no_ecount() -> None:
+    subject = counters(0, interval=4, rnd=1, ernd=True, random=Bytes())
+    subject.enable()
+    assert subject.PMSICR.get() == 0x400
+
+
+def test_count_is_reloaded_by_the_selected_member_itself() -> None:
+    subject = counters(1, interval=2)
+    assert subject.count_one()
+    assert subject.PMSICR.get() == 0x200
+
+
+def test_the_member_after_a_reload_leaves_count_alone() -> None:
+    subject = counters(1, interval=2)
+    subject.count_one()
+    subject.count_one()
+    assert subject.PMSICR.get() == 0x200
+    subject.count_one()
+    assert subject.PMSICR.get() == 0x1FF
+
+
+def test_random_low_byte_widens_the_gap_by_itself() -> None:
+    subject = counters(1, interval=4, rnd=1, random=Bytes(0, 255, 7))
+    assert hits(subject, 1 + 1025 + 1280) == [1, 1 + 1025, 1 + 1025 + 1280]
+
+
+def test_random_ecount_selects_that_many_members_after_the_count() -> None:
+    subject = counters(0, interval=4, rnd=1, ernd=True, random=Bytes(10, 0, 255, 0))
+    subject.enable()
+    found = hits(subject, 4 * 1025 + 255)
+    assert found == [1025 + 10, 2 * 1025, 3 * 1025 + 255, 4 * 1025]
+
+
+def test_ecount_of_zero_selects_at_once() -> None:
+    subject = counters(3, interval=1, rnd=1, ernd=True, random=Bytes(0))
+    assert hits(subject, 3) == [3]
+
+
+def test_gaps_without_ernd_lie_in_1025_to_1280_with_their_mean_in_the_middle() -> None:
+    gaps = _gaps(ernd=False)
+    assert min(gaps) == 1025
+    assert max(gaps) == 1280
+    assert abs(sum(gaps) / len(gaps) - 1152.5) < 3 * 73.9 / len(gaps) ** 0.5
+
+
+def test_gaps_with_ernd_lie_in_770_to_1280_with_mean_1025() -> None:
+    gaps = _gaps(ernd=True)
+    assert min(gaps) >= 770
+    assert max(gaps) <= 1280
+    assert abs(sum(gaps) / len(gaps) - 1025) < 0.2  # the random parts cancel but for the ends
+
+
+def _gaps(*, ernd: bool) -> list[int]:
+    subject = counters(0, interval=4, rnd=1, ernd=ernd)
+    subject.enable()
+    result = []
+    for _ in range(4000):
+        result.append(subject.until_hit())
+        assert subject.advance(result[-1])
+    return result[1:]
+
+
+def test_saved_ecount_selects_whatever_rnd_says() -> None:
+    subject = counters(3 << 56 | 0x100, interval=1, rnd=0, ernd=True)
+    assert hits(subject, 300) == [3, 256]
+
+
+def test_count_zero_beside_a_saved_ecount_is_loaded_by_the_first_member() -> None:
+    subject = counters(2 << 56, interval=1, ernd=True)
+    subject.enable()
+    assert subject.PMSICR.get() == 2 << 56
+    assert hits(subject, 600) == [2, 258, 515]
+
+
+def test_ecount_does_not_exist_without_ernd() -> None:
+    subject = counters(3 << 56 | 5, interval=1)
+    assert subject.PMSICR.get() == 5
+
+
+def test_interval_zero_acts_as_one() -> None:
+    subject = counters(0, interval=0)
+    subject.enable()
+    assert hits(subject, 600) == [257, 514]
+
+
+def test_switching_off_and_on_loses_no_member() -> None:
+    whole = counters(0, interval=1)
+    whole.enable()
+    parts = counters(0, interval=1)
+    found = []
+    for start in range(0, 3000, 3):
+        parts.enable()
+        found += [start + i for i in hits(parts, 3)]
+    assert found == hits(whole, 3000)
+
+
+@pytest.mark.parametrize("burst", [1, 2, 5, 256, 257, 258])
+def test_no_place_in_a_burst_of_enabled_members_is_favoured(burst: int) -> None:
+    """Profiling goes off and on around each burst; every place in it is sampled alike."""
+    subject = counters(0, interval=1, rnd=1, ernd=True, random=RandomStream(7))
+    seen = [0] * burst
+    samples = 0
+    place = 0
+    subject.enable()
+    while samples < 50 * burst:
+        members = min(subject.until_hit(), burst - place)
+        if subject.advance(members):
+            seen[(place + members - 1) % burst] += 1
+            samples += 1
+        place += members
+        if place == burst:
+            place = 0
+            subject.enable()
+    chi_square = sum((n - 50) ** 2 / 50 for n in seen)
+    assert chi_square < burst + 5 * (2 * burst) ** 0.5
+
+
+def test_advancing_past_a_selected_member_is_refused() -> None:
+    with pytest.raises(ValueError, match="selected 2 before the last"):
+        counters(5, interval=4).advance(7)
+
+
+ecounts = st.one_of(st.just(0), st.integers(0, 255))
+counts = st.one_of(st.integers(0, 3), st.integers(0, 600), st.integers(0, 0xFFFF))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    ernd=st.booleans(),
+    rnd=st.integers(0, 1),
+    interval=st.integers(0, 3),
+    steps=st.lists(
+        st.one_of(
+            st.just("hit"),
+            st.integers(1, 700),
+            st.tuples(ecounts, counts),
+            st.tuples(st.integers(0, 3), st.integers(0, 1), st.just("irr")),
+        ),
+        max_size=12,
+    ),
+)
+def test_looking_ahead_selects_what_the_reference_selects(
+    seed: int, ernd: bool, rnd: int, interval: int, steps: list[object]
+) -> None:
+    fast = counters(0, interval, rnd, ernd=ernd, random=RandomStream(seed))
+    slow_random = RandomStream(seed)
+    slow = counters(0, interval, rnd, ernd=ernd, random=slow_random)
+    for step in steps:
+        if isinstance(step, tuple) and len(step) == 3:
+            for subject in (fast, slow):
+                subject.PMSIRR.set(step[0] << 8 | step[1])
+        elif isinstance(step, tuple):
+            for subject in (fast, slow):
+                subject.PMSICR.set(step[0] << 56 | step[1])
+        else:
+            ahead = fast.until_hit()
+            members = ahead if step == "hit" else min(int(str(step)), ahead)
+            expected = [slow.count_one() for _ in range(members)]
+            assert not any(expected[:-1])
+            assert expected[-1] == (members == ahead)
+            assert fast.advance(members) == expected[-1]
+        assert fast.PMSICR.get() == slow.PMSICR.get()
+        assert fast.skip == slow.skip
+        assert fast._random.state == slow_random.state
+
+
+def test_fixed_interval_selects_every_period() -> None:
+    subject = FixedInterval(3)
+    assert [subject.advance(1) for _ in range(7)] == [False, False, True] * 2 + [False]
+    assert subject.until_hit() == 2
+    assert subject.advance(2)
+
+
+def test_fixed_interval_refuses_a_period_of_zero() -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        FixedInterval(0)
