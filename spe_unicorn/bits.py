@@ -31,12 +31,16 @@ class _Unknown:
 
 UNKNOWN: Final = _Unknown()
 
+Reset = int | _Unknown
+"""A reset value, or UNKNOWN."""
+
 
 class Field:
     """Bits ``msb`` down to ``lsb`` of a register, both counted from 0 at the right.
 
     ``values`` names the values (an ``IntEnum``), ``when`` is the condition under which the field
-    exists (it is RES0 otherwise), ``reset`` its value after a Warm reset.
+    exists (it is RES0 otherwise), ``reset`` its value after a Warm reset, or a function that gives
+    it for a set of features.
 
     Raises ValueError for a range that is not ``63 >= msb >= lsb >= 0``.
     """
@@ -50,7 +54,7 @@ class Field:
         values: type[IntEnum] | None = None,
         *,
         when: Condition | None = None,
-        reset: int | _Unknown = UNKNOWN,
+        reset: Reset | Callable[[Any], Reset] = UNKNOWN,
         doc: str = "",
     ) -> None:
         self.msb = msb
@@ -81,6 +85,10 @@ class Field:
     def exists(self, features: object) -> bool:
         """Whether the field is implemented; where it is not, its bits are RES0."""
         return self.when is None or self.when(features)
+
+    def reset_in(self, features: object) -> Reset:
+        """The value after a Warm reset in a set of features."""
+        return self.reset(features) if callable(self.reset) else self.reset
 
     def insert(self, value: int) -> int:
         """``value`` moved to the field's place. Raises ValueError when it does not fit."""
@@ -204,10 +212,11 @@ class Register:
         noise = unknown()
         result = cls.res1_mask(features)
         for field in cls.active(features):
-            if isinstance(field.reset, _Unknown):
+            reset = field.reset_in(features)
+            if isinstance(reset, _Unknown):
                 result |= noise & field.mask
             elif not isinstance(field, Res1):
-                result |= field.insert(field.reset)
+                result |= field.insert(reset)
         return result
 
     def items(self) -> Iterator[tuple[Field, int]]:

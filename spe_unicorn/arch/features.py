@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,6 +68,25 @@ Features = frozenset[Feature]
 """The features that a core implements."""
 
 
+Condition = Callable[[Features], bool]
+"""A question about a set of features; each :class:`Feature` is one."""
+
+
+def every(*conditions: Condition) -> Condition:
+    """The condition that holds where all of ``conditions`` do."""
+    return lambda features: all(condition(features) for condition in conditions)
+
+
+def some(*conditions: Condition) -> Condition:
+    """The condition that holds where at least one of ``conditions`` does."""
+    return lambda features: any(condition(features) for condition in conditions)
+
+
+def lacks(condition: Condition) -> Condition:
+    """The condition that holds where ``condition`` does not."""
+    return lambda features: not condition(features)
+
+
 @dataclass(frozen=True)
 class ImpDef:
     """The IMPLEMENTATION DEFINED choices that the architecture leaves to a core.
@@ -82,7 +102,25 @@ class ImpDef:
     """PMSIDR_EL1.CountSize: 2 for 12-bit, 3 for 16-bit saturating counters."""
     interval: int = 0
     """PMSIDR_EL1.Interval: the recommended minimum interval, as the register encodes it."""
+    altclk: int = 1
+    """PMSIDR_EL1.ALTCLK with FEAT_SPE_ALTCLK: 1 an external clock, 15 an own one."""
     max_sampled_operations: int = 1
     """How many sampled operations can be in flight before a selection collides."""
+    speculative: bool = False
+    """Whether operations on a mispredicted path belong to the sample population."""
+    events: frozenset[int] = frozenset()
+    """Numbers of the optional sample events that the core generates and can filter by."""
+    data_sources: frozenset[int] = frozenset(range(64))
+    """Data Source values, bits 5:0, by which PMSDSFR_EL1 can filter."""
+    external_abort: int = 1
+    """PMBIDR_EL1.EA: external aborts on record writes are 0 not described, 1 ignored, 2 SError."""
+    flag_update: bool = True
+    """PMBIDR_EL1.F: record writes update access flag and dirty state as the regime says."""
     pa_bits: int = 40
     """Physical address size, in bits."""
+    granule: int = 12
+    """The smallest translation granule: 12, 14 or 16 address bits."""
+    secure_only: bool = False
+    """Without EL3, whether the one Security state is Secure."""
+    el3_sdd_undef_priority: bool = False
+    """EL3SDDUndefPriority(): in Debug state, checks for EL3 traps come first."""

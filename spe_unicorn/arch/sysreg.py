@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from spe_unicorn.arch.features import Features
+from spe_unicorn.arch.features import Features, ImpDef
 from spe_unicorn.bits import Condition, Register
 
 S = TypeVar("S", bound="SysReg")
@@ -84,6 +84,16 @@ class SysReg(Register):
         """Whether a core with these features has the register."""
         return cls.when is None or cls.when(features)
 
+    @classmethod
+    def core_bits(cls, features: Features, impdef: ImpDef) -> int:
+        """The bits that a core leaves usable by its choices; the others are RES0.
+
+        Registers with bits that are IMPLEMENTATION DEFINED, or that need more than one feature,
+        override this.
+        """
+        del features, impdef
+        return (1 << 64) - 1
+
 
 class Cell(Protocol):
     """Where the value of one register is kept: ours, or the engine's."""
@@ -114,6 +124,20 @@ class OwnCell:
         self.value = value
 
 
+class ReadOnlyCell:
+    """A value that is worked out at each read, such as an identification register; never stored."""
+
+    __slots__ = ("get",)
+
+    def __init__(self, get: Callable[[], int]) -> None:
+        self.get = get
+
+    def set(self, value: int) -> None:
+        """Nothing changes it."""
+
+
+_DEFAULT_CHOICES = ImpDef()
+
 WriteObserver = Callable[[type[SysReg], int, int], None]
 """Told of each architectural or hardware write: the register, its old and its new raw value."""
 
@@ -123,12 +147,20 @@ class RegisterFile:
 
     Three ways in: :meth:`write` is what an MSR does (RES0, RES1 and read-only bits stay as they
     are), :meth:`update` is what hardware does (an indirect write), :meth:`set_raw` is for reset,
-    save and restore, which nobody is told of.
+    save and restore, which nobody is told of. A register that the features do not bring may be
+    held all the same: it is RES0.
     """
 
-    def __init__(self, features: Features, registers: Iterable[type[SysReg]]) -> None:
+    def __init__(
+        self,
+        features: Features,
+        registers: Iterable[type[SysReg]],
+        impdef: ImpDef = _DEFAULT_CHOICES,
+    ) -> None:
         self.features = features
+        self.impdef = impdef
         self._cells: dict[type[SysReg], Cell] = {}
+        self._present: dict[type[SysReg], int] = {}
         self._writable: dict[type[SysReg], int] = {}
         self._observers: list[WriteObserver] = []
         for register in registers:
@@ -137,7 +169,11 @@ class RegisterFile:
     def add(self, register: type[SysReg], cell: Cell | None = None) -> None:
         """Hold ``register``, in ``cell`` or in one of ours; replaces the cell it had."""
         self._cells[register] = OwnCell() if cell is None else cell
-        self._writable[register] = register.writable_mask(self.features)
+        present = 0
+        if register.implemented(self.features):
+            present = register.core_bits(self.features, self.impdef)
+        self._present[register] = present
+        self._writable[register] = present & register.writable_mask(self.features)
 
     def __contains__(self, register: type[SysReg]) -> bool:
         return register in self._cells
@@ -182,7 +218,12 @@ class RegisterFile:
     def reset(self, unknown: Callable[[], int]) -> None:
         """Warm reset of every register; ``unknown()`` gives 64 bits for UNKNOWN fields."""
         for register in sorted(self._cells, key=lambda r: r.encoding):
-            self.set_raw(register, register.reset_value(self.features, unknown))
+            value = register.reset_value(self.features, unknown)
+            self.set_raw(register, value & self._present[register])
+
+    def writable(self, register: type[SysReg]) -> int:
+        """The bits of ``register`` that a direct write can change."""
+        return self._writable[register]
 
     def save(self) -> dict[type[SysReg], int]:
         """All raw values, for :meth:`restore`."""
