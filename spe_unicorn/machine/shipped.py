@@ -1,0 +1,28 @@
+"""Finds the firmware that comes with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+FOLDERS = (_PACKAGE / "firmware", _PACKAGE.parent / "firmware" / "prebuilt")
+"""Where prebuilt firmware may be: in an installed wheel, in a checkout."""
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The names of the programs that come with the package, sorted."""
+    return tuple(sorted({file.stem for folder in FOLDERS for file in folder.glob("*.elf")}))
+
+
+def shipped_firmware(name: str) -> Path:
+    """The ELF file of the shipped program ``name``, such as ``hello``.
+
+    Raises FileNotFoundError, listing the programs that exist.
+    """
+    if name in shipped_names():
+        for folder in FOLDERS:
+            file = folder / f"{name}.elf"
+            if file.is_file():
+                return file
+    there = ", ".join(shipped_names()) or "none"
+    raise FileNotFoundError(f"no shipped firmware is called {name!r}; there is: {there}")

@@ -1,0 +1,62 @@
+"""Names for addresses, as reports and traces print them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named address. ``size`` is in bytes, 0 where the assembler left it out."""
+
+    address: int
+    name: str
+    size: int = 0
+    function: bool = False
+
+
+class SymbolTable:
+    """Symbols sorted by address, one an address; looks up in logarithmic time."""
+
+    def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
+        best: dict[int, Symbol] = {}
+        for symbol in symbols:
+            other = best.get(symbol.address)
+            if other is None or _preference(symbol) < _preference(other):
+                best[symbol.address] = symbol
+        self._symbols = tuple(sorted(best.values(), key=lambda s: s.address))
+        self._addresses = [s.address for s in self._symbols]
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return iter(self._symbols)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def at(self, address: int) -> Symbol | None:
+        """The symbol that covers ``address``, or None.
+
+        One without a size covers everything up to the next symbol.
+        """
+        index = bisect_right(self._addresses, address) - 1
+        if index < 0:
+            return None
+        symbol = self._symbols[index]
+        if symbol.size and address >= symbol.address + symbol.size:
+            return None
+        return symbol
+
+    def symbolize(self, address: int) -> str | None:
+        """``address`` as ``name+0x10``, or None where no symbol covers it."""
+        symbol = self.at(address)
+        if symbol is None:
+            return None
+        offset = address - symbol.address
+        return f"{symbol.name}+{offset:#x}" if offset else symbol.name
+
+
+def _preference(symbol: Symbol) -> tuple[bool, bool, str]:
+    """Which of several names for one address a reader knows best: a function, one with a size."""
+    return not symbol.function, not symbol.size, symbol.name
