@@ -112,6 +112,9 @@ class ImpDef:
     """Numbers of the optional sample events that the core generates and can filter by."""
     data_sources: frozenset[int] = frozenset(range(64))
     """Data Source values, bits 5:0, by which PMSDSFR_EL1 can filter."""
+    empty_filter_drops: bool = False
+    """A sample filter that is enabled with nothing to select by, or with an event both required and
+    forbidden, drops everything; else it acts as if it were disabled."""
     external_abort: int = 1
     """PMBIDR_EL1.EA: external aborts on record writes are 0 not described, 1 ignored, 2 SError."""
     flag_update: bool = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from spe_unicorn.arch.operation import Operation, Timing
+
 
 class PhysicalMemory(Protocol):
     """The physical address space, as the table walker and the Profiling Buffer see it."""
@@ -38,4 +40,12 @@ class EventSink(Protocol):
 
     def event(self, number: int, count: int = 1) -> None:
         """PMU event ``number`` (Arm ARM D14.3) happened ``count`` times."""
+        ...
+
+
+class CoreModel(Protocol):
+    """What a core's pipeline, caches, TLBs and predictors make of an operation."""
+
+    def timing(self, operation: Operation) -> Timing:
+        """Latencies in cycles, the events that depend on the model, and the data source."""
         ...
