@@ -1,0 +1,196 @@
+"""What each translated block holds, and how its operations can be sampled.
+
+A block is a run of code that the engine translated as one. Two questions are asked of it: does it
+end with an ERET (the Exception level changes without any hook), and what does it take to describe
+operation ``k`` of it, should that be the chosen one? Mostly the answer lies in the instruction
+words and in two or three registers as they are at the block's start or at its end, and then the
+block can simply run. Where it does not, the plan says EXACT, and the host steps to the operation.
+
+The table is keyed by address-space epoch and virtual address. Plans hold no more than the code at
+that place says, so a block that the guest rewrites must be entered anew: instruction-cache
+maintenance starts a new epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
+from spe_unicorn.host import engine as e
+from spe_unicorn.host.decode import decode
+from spe_unicorn.host.native import (
+    BLOCKS,
+    MARK_RETURN,
+    PLAN_BASE,
+    PLAN_EXACT,
+    PLAN_FLAGS,
+    PLAN_INDEX,
+    PLAN_RUN,
+    PLANS,
+    NativeHooks,
+    signed,
+)
+
+_RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.EXCEPTION})
+"""Marks of operations that no hook and no host code has to see at their own place in a block."""
+
+
+class When(IntEnum):
+    """Where a register has the value that the sampled operation saw."""
+
+    START = 0
+    END = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How operation ``k`` of a block is described when it is the sampled one.
+
+    ``exact``: only by stepping to it. Else ``base``, ``index`` and ``flags`` say where those
+    values are to be had, where the operation needs them.
+    """
+
+    instruction: Instruction
+    exact: bool
+    base: When = When.START
+    index: When = When.START
+    flags: When = When.START
+
+    @property
+    def word(self) -> int:
+        """The plan as the compiled block hook reads it."""
+        if self.exact:
+            return PLAN_EXACT
+        word = PLAN_RUN
+        access = self.instruction.access
+        if access is not None:
+            if access.base is not None and self.base is When.START:
+                word |= _number(access.base) + 1 << PLAN_BASE
+            if access.index is not None and self.index is When.START:
+                word |= _number(access.index) + 1 << PLAN_INDEX
+        if tests_flags(self.instruction) and self.flags is When.START:
+            word |= PLAN_FLAGS
+        return word
+
+
+def plan_block(code: Sequence[Instruction]) -> list[Plan]:
+    """The plan of each operation of a block, in order."""
+    runs_on = all(i.mark in _RUNS_ON for i in code)
+    written_after = [0] * len(code)
+    for k in range(len(code) - 2, -1, -1):
+        written_after[k] = written_after[k + 1] | code[k + 1].writes
+    plans = []
+    written = 0
+    for k, instruction in enumerate(code):
+        plan = _plan(instruction, written, written_after[k]) if runs_on else None
+        plans.append(plan or Plan(instruction, exact=True))
+        written |= instruction.writes
+    return plans
+
+
+def _plan(instruction: Instruction, before: int, after: int) -> Plan | None:
+    """A plan that lets the block run, given what other operations of the block write."""
+    access = instruction.access
+    base = index = flags = When.START
+    if access is not None:
+        if access.base is not None:
+            # at the end, a base that the operation itself moved is moved back; one that it loaded
+            # over is gone
+            kept = access.writeback is not None or not instruction.writes >> access.base & 1
+            found = _when(access.base, before, after, kept)
+            if found is None or (found is When.END and access.index_writeback is not None):
+                return None
+            base = found
+        if access.index is not None:
+            kept = not instruction.writes >> access.index & 1
+            found = _when(access.index, before, after, kept)
+            if found is None:
+                return None
+            index = found
+    elif instruction.family not in (Family.OTHER, Family.BRANCH):
+        return None
+    if instruction.family is Family.BRANCH:
+        # where it went is where the next block begins; that says nothing if both ways lead there
+        if instruction.conditional and instruction.target_offset == 4:
+            return None
+    elif tests_flags(instruction):
+        found = _when(NZCV, before, after, not instruction.writes >> NZCV & 1)
+        if found is None:
+            return None
+        flags = found
+    return Plan(instruction, False, base, index, flags)
+
+
+def tests_flags(instruction: Instruction) -> bool:
+    """Whether NZCV decides what the operation did, and its next PC does not show it."""
+    return instruction.conditional and instruction.family is Family.OTHER
+
+
+def _when(register: int, before: int, after: int, kept: bool) -> When | None:
+    """Where ``register`` can be read as the operation saw it."""
+    if not before >> register & 1:
+        return When.START
+    if kept and not after >> register & 1:
+        return When.END
+    return None
+
+
+def _number(register: int) -> int:
+    """The engine's number of X0 to X30, or of SP as 31."""
+    return e.SP if register == SP else e.X[register]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: its code, decoded, and the plan of each operation."""
+
+    code: tuple[Instruction, ...]
+    plans: tuple[Plan, ...]
+    returns: bool
+    """It ends with an ERET."""
+
+
+class Blocks:
+    """The blocks seen, here for Python and in the compiled hooks' table."""
+
+    def __init__(self, hooks: NativeHooks) -> None:
+        self._hooks = hooks
+        self._known: dict[tuple[int, ...], Block] = {}
+        self._slots: list[Block | None] = [None] * BLOCKS
+        self._free = 0
+
+    def enter(self, address: int, words: tuple[int, ...]) -> Block:
+        """Enter the block of ``words`` at ``address`` into the table of this epoch."""
+        block = self._known.get(words)
+        if block is None:
+            code = tuple(decode(word) for word in words)
+            plans = tuple(plan_block(code))
+            block = Block(code, plans, returns=code[-1].mark is Mark.ERET)
+            self._known[words] = block
+        hooks = self._hooks
+        if self._free + len(words) > PLANS:
+            hooks.block_keys.fill(-1)
+            self._free = 0
+        hooks.plans[self._free : self._free + len(words)] = [p.word for p in block.plans]
+        slot = address >> 2 & BLOCKS - 1
+        hooks.block_keys[slot] = signed(address)
+        hooks.block_epochs[slot] = hooks.state.epoch
+        hooks.block_marks[slot] = MARK_RETURN if block.returns else 0
+        hooks.block_plans[slot] = self._free
+        self._free += len(words)
+        self._slots[slot] = block
+        return block
+
+    def find(self, address: int) -> Block | None:
+        """The block that this epoch's table holds for ``address``."""
+        hooks = self._hooks
+        slot = address >> 2 & BLOCKS - 1
+        if (
+            hooks.block_keys[slot] != signed(address)
+            or hooks.block_epochs[slot] != hooks.state.epoch
+        ):
+            return None
+        return self._slots[slot]

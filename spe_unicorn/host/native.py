@@ -1,0 +1,477 @@
+"""The compiled hooks: count operations down, notice what needs Python, stop the engine there.
+
+Every hook is a C function made by numba, so no compiler is needed where this runs. A hook never
+decides anything about the architecture: it counts, it looks a number up in a table, and where that
+does not settle the matter it leaves a :class:`Stop` and what is known of it in :class:`State` and
+stops the engine. All decisions are then made between two runs of the engine, with the PE at rest.
+
+The engine reports the start of a block before it runs, so a block is counted whole and given back
+in part by Python when an exception ends it early.
+
+The one exception to "stop and think" is the sampled operation whose record needs no more than a
+few registers at the start of its block (see ``blocks``): the block hook notes them and lets the
+block run, so that a sample costs one exit of the engine instead of three.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, cfunc, njit, types
+from numba.extending import intrinsic
+from unicorn import UcError
+from unicorn import arm64_const as regs
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.host.engine import PC, Engine, address_of, lib
+
+
+class Stop(IntEnum):
+    """Why a hook stopped the engine."""
+
+    NONE = 0
+    """No hook did: WFI, ``until``, an engine error, or a stop that the user asked for."""
+    BUDGET = 1
+    """In front of a block that has more operations than the budget has left."""
+    SAMPLED = 2
+    """The block that holds the sampled operation has run; in front of the next one."""
+    EXCEPTION = 3
+    """The guest took an exception; the engine has not entered a vector."""
+    SYSTEM = 4
+    """In front of an MRS, MSR or SYS that Python answers."""
+    UNMAPPED = 5
+    """In front of an access to memory that the engine does not have."""
+    RETURNED = 6
+    """After an ERET, in front of what follows it."""
+    UNSEEN = 7
+    """In front of a block that the block table does not hold."""
+
+
+class Action(IntEnum):
+    """What the hook for MRS, MSR or SYS does with an encoding."""
+
+    ENGINE = 0
+    """The engine executes the access."""
+    STOP = 1
+    """Python executes the access, between two runs. Only for registers that the engine lacks: it
+    ends a block at such an access, and would run on to the end of the block at others."""
+    CELL = 2
+    """An MRS reads a constant or a cell of ours: the table ``cells`` has its value."""
+    COUNT = 3
+    """An MRS reads guest time: executed operations over 16, less the offset in ``cells``."""
+    TRANSLATION = 4
+    """The engine executes the access; translations that we keep are no longer true."""
+
+
+_FIELDS: Final = (
+    # addresses of engine functions and of tables
+    ("emu_stop", ctypes.c_int64),
+    ("reg_read", ctypes.c_int64),
+    ("reg_write", ctypes.c_int64),
+    ("context_save", ctypes.c_int64),
+    ("context", ctypes.c_int64),
+    ("actions", ctypes.c_int64),
+    ("cells", ctypes.c_int64),
+    ("block_keys", ctypes.c_int64),
+    ("block_epochs", ctypes.c_int64),
+    ("block_marks", ctypes.c_int64),
+    ("block_plans", ctypes.c_int64),
+    ("plans", ctypes.c_int64),
+    # counting
+    ("granted", ctypes.c_int64),
+    ("budget", ctypes.c_int64),
+    ("block", ctypes.c_int64),
+    ("block_operations", ctypes.c_int64),
+    ("skipped", ctypes.c_int64),
+    # watching
+    ("watch_returns", ctypes.c_int64),
+    ("gap_floor", ctypes.c_int64),
+    ("epoch", ctypes.c_int64),
+    # the sampled operation of the block that runs, when its plan allowed to let it run
+    ("pending", ctypes.c_int64),
+    ("base", ctypes.c_int64),
+    ("index", ctypes.c_int64),
+    ("flags", ctypes.c_int64),
+    ("returning", ctypes.c_int64),
+    # the last stop
+    ("stop", ctypes.c_int64),
+    ("interrupt", ctypes.c_int64),
+    ("access_type", ctypes.c_int64),
+    ("access_address", ctypes.c_int64),
+    ("access_size", ctypes.c_int64),
+    ("access_value", ctypes.c_int64),
+    ("key", ctypes.c_int64),
+    ("kind", ctypes.c_int64),
+    ("rt", ctypes.c_int64),
+    ("system_value", ctypes.c_int64),
+    ("scratch", ctypes.c_int64),
+)
+
+
+class State(ctypes.Structure):
+    """What compiled hooks and Python share. Counts are in operations.
+
+    ``granted - budget`` operations have been executed, up to the end of the block that began
+    last. ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the
+    chosen one among which the next chosen one cannot be.
+    """
+
+    _fields_ = list(_FIELDS)
+
+
+_RECORD: Final = np.dtype([(name, np.int64) for name, _ in _FIELDS])
+
+KEYS: Final = 1 << 16
+"""Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
+READ, WRITE, SYSTEM = 0, 1, 2
+"""Which of the three action tables, and ``State.kind``."""
+
+BLOCKS: Final = 1 << 13
+"""Entries of the block table, direct-mapped by address."""
+MARK_RETURN: Final = 1
+"""The block ends with an ERET."""
+
+# A plan is one word an operation: how to resolve it when it is the sampled one.
+PLAN_EXACT: Final = 0
+"""Stop in front of the block and step to the operation."""
+PLAN_RUN: Final = 1
+"""Let the block run, after noting these registers as they are at its start."""
+PLAN_BASE: Final = 8
+"""Shift of the base register's engine number plus 1, 0 for none."""
+PLAN_INDEX: Final = 24
+"""Shift of the index register's engine number plus 1, 0 for none."""
+PLAN_FLAGS: Final = 2
+"""Note the condition flags."""
+PLANS: Final = 1 << 18
+"""Words in the pool of plans."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call1(_: Any, function: Any, a: Any) -> Any:
+    """Call a C function at an address, ``int f(void *)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64)])
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int32(types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call2(_: Any, function: Any, a: Any, b: Any) -> Any:
+    """Call a C function at an address, ``int f(void *, void *)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64)] * 2)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+
+    return types.int32(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_register(_: Any, function: Any, engine: Any, register: Any, value: Any) -> Any:
+    """Call ``uc_reg_read`` or ``uc_reg_write``: ``int f(void *, int, void *)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64), ir.IntType(32), ir.IntType(64)])
+        number = builder.trunc(args[2], ir.IntType(32))
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()), [args[1], number, args[3]]
+        )
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _address(_: Any, pointer: Any) -> Any:
+    """A pointer as an integer."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(args[0], ir.IntType(64))
+
+    return types.int64(types.voidptr), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(_: Any, address: Any) -> Any:
+    """An integer as a pointer."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), codegen
+
+
+_SCRATCH: Final = int(_RECORD.fields["scratch"][1])
+_BASE: Final = int(_RECORD.fields["base"][1])
+_INDEX: Final = int(_RECORD.fields["index"][1])
+_FLAGS: Final = int(_RECORD.fields["flags"][1])
+_NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
+_PC: Final = int(PC)
+
+_RUN, _WANT_FLAGS = PLAN_RUN, PLAN_FLAGS
+_MASK: Final = BLOCKS - 1
+_STOP_BUDGET, _STOP_SAMPLED, _STOP_EXCEPTION = (
+    int(Stop.BUDGET),
+    int(Stop.SAMPLED),
+    int(Stop.EXCEPTION),
+)
+_STOP_SYSTEM, _STOP_UNMAPPED, _STOP_RETURNED = (
+    int(Stop.SYSTEM),
+    int(Stop.UNMAPPED),
+    int(Stop.RETURNED),
+)
+_STOP_UNSEEN: Final = int(Stop.UNSEEN)
+_CELL, _COUNT, _TRANSLATION, _STOP = (
+    int(Action.CELL),
+    int(Action.COUNT),
+    int(Action.TRANSLATION),
+    int(Action.STOP),
+)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _slot(s: Any, address: Any) -> Any:
+    """Where the block at ``address`` stands in the block table, -1 if it is not there."""
+    slot = (address >> 2) & _MASK
+    keys = carray(_pointer(s.block_keys), (BLOCKS,), np.int64)
+    epochs = carray(_pointer(s.block_epochs), (BLOCKS,), np.int64)
+    return slot if keys[slot] == address and epochs[slot] == s.epoch else -1
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
+    """Count a block down, or stop in front of it."""
+    s = carray(user, (1,), _RECORD)[0]
+    address = np.int64(start)
+    operations = np.int64(size >> 2)
+    budget = s.budget
+    if operations <= budget:
+        if s.watch_returns != 0:
+            slot = _slot(s, address)
+            if slot < 0:
+                s.stop = _STOP_UNSEEN
+                s.block = address
+                s.block_operations = operations
+                _call1(s.emu_stop, _address(engine))
+                return
+            marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)
+            if marks[slot] & MARK_RETURN:
+                # run it, and have the hook stop in front of what the ERET leads to
+                s.returning = 1
+                s.granted -= budget - operations
+                budget = operations
+        s.budget = budget - operations
+        s.block = address
+        s.block_operations = operations
+        return
+    if s.pending != 0:
+        s.stop = _STOP_SAMPLED
+        _call1(s.emu_stop, _address(engine))
+        return
+    if s.returning != 0:
+        s.stop = _STOP_RETURNED
+        _call1(s.emu_stop, _address(engine))
+        return
+    # the operation after the next `budget` ones lies in this block
+    if operations - budget <= s.gap_floor:
+        slot = _slot(s, address)
+        if slot >= 0:
+            place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + budget
+            plan = carray(_pointer(s.plans), (PLANS,), np.int64)[place]
+            if plan & _RUN:
+                here = _address(user)
+                base = (plan >> PLAN_BASE) & 0xFFFF
+                if base != 0:
+                    _call_register(s.reg_read, _address(engine), base - 1, here + _BASE)
+                index = (plan >> PLAN_INDEX) & 0xFFFF
+                if index != 0:
+                    _call_register(s.reg_read, _address(engine), index - 1, here + _INDEX)
+                if plan & _WANT_FLAGS:
+                    _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
+                s.pending = budget + 1
+                s.budget = budget - operations
+                s.block = address
+                s.block_operations = operations
+                return
+    s.stop = _STOP_BUDGET
+    s.block = address
+    s.block_operations = operations
+    _call1(s.emu_stop, _address(engine))
+
+
+@cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
+    """Keep what the engine knows of an exception, which it forgets afterwards, and stop."""
+    s = carray(user, (1,), _RECORD)[0]
+    s.stop = _STOP_EXCEPTION
+    s.interrupt = np.int64(number)
+    _call2(s.context_save, _address(engine), s.context)
+    _call1(s.emu_stop, _address(engine))
+
+
+@cfunc(
+    types.boolean(
+        types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr
+    ),
+    cache=True,
+)  # type: ignore[untyped-decorator]
+def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
+    """Note an access to memory that is not there; the engine stops in front of it."""
+    s = carray(user, (1,), _RECORD)[0]
+    s.stop = _STOP_UNMAPPED
+    s.access_type = np.int64(kind)
+    s.access_address = np.int64(address)
+    s.access_size = np.int64(size)
+    s.access_value = value
+    return False
+
+
+_CP_REG: Final = np.dtype(
+    [
+        ("crn", np.uint32),
+        ("crm", np.uint32),
+        ("op0", np.uint32),
+        ("op1", np.uint32),
+        ("op2", np.uint32),
+        ("pad", np.uint32),
+        ("value", np.int64),
+    ]
+)
+
+
+def _system_hook(kind: int) -> Any:
+    """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
+    table_offset = kind * KEYS
+
+    def hook(engine: Any, register: Any, cp: Any, user: Any) -> int:
+        s = carray(user, (1,), _RECORD)[0]
+        r = carray(cp, (1,), _CP_REG)[0]
+        key = (
+            np.int64(r.op0) << 14
+            | np.int64(r.op1) << 11
+            | np.int64(r.crn) << 7
+            | np.int64(r.crm) << 3
+            | np.int64(r.op2)
+        )
+        action = carray(_pointer(s.actions + table_offset), (KEYS,), np.uint8)[key]
+        if action == 0:
+            return 0
+        if action == _TRANSLATION:
+            s.epoch += 1
+            return 0
+        here = _address(user)
+        _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
+        if action == _STOP:
+            s.stop = _STOP_SYSTEM
+            s.kind = kind
+            s.key = key
+            s.rt = np.int64(register)
+            s.system_value = r.value
+            # writing the PC makes the engine leave the block without executing the access
+            _call_register(s.reg_write, _address(engine), _PC, here + _SCRATCH)
+            _call1(s.emu_stop, _address(engine))
+            return 1
+        value = carray(_pointer(s.cells), (KEYS,), np.int64)[key]
+        if action == _COUNT:
+            rest = s.block_operations - ((s.scratch - s.block) >> 2)
+            value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
+        # a block goes on after the access if the engine has the register and ends if not: then
+        # the engine wants to be told where to go on
+        s.scratch += 4
+        _call_register(s.reg_write, _address(engine), _PC, here + _SCRATCH)
+        s.scratch = value
+        _call_register(s.reg_write, _address(engine), np.int64(register), here + _SCRATCH)
+        return 1
+
+    return hook
+
+
+_SYSTEM_SIGNATURE: Final = types.uint32(types.voidptr, types.uint32, types.voidptr, types.voidptr)
+_on_mrs: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(READ))
+_on_msr: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(WRITE))
+_on_sys: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(SYSTEM))
+
+
+class NativeHooks:
+    """The compiled hooks on one engine, and the tables that they read."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.state = State()
+        self.actions = np.zeros((3, KEYS), np.uint8)
+        self.cells = np.zeros(KEYS, np.int64)
+        self.block_keys = np.full(BLOCKS, -1, np.int64)
+        self.block_epochs = np.zeros(BLOCKS, np.int64)
+        self.block_marks = np.zeros(BLOCKS, np.int64)
+        self.block_plans = np.zeros(BLOCKS, np.int64)
+        self.plans = np.zeros(PLANS, np.int64)
+        self.context = engine.uc.context_save()
+        state = self.state
+        for function in ("emu_stop", "reg_read", "reg_write", "context_save"):
+            setattr(state, function, address_of(f"uc_{function}"))
+        state.context = self.context.context.value
+        for table in (
+            "actions",
+            "cells",
+            "block_keys",
+            "block_epochs",
+            "block_marks",
+            "block_plans",
+            "plans",
+        ):
+            setattr(state, table, getattr(self, table).ctypes.data)
+        self._hooks: list[ctypes.c_size_t] = []
+
+    def install(self) -> None:
+        """Add the hooks to the engine. Before its first run: hooks do not reach translated code."""
+        instruction = uc_const.UC_HOOK_INSN
+        self._add(uc_const.UC_HOOK_BLOCK, _on_block)
+        self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
+        self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped)
+        self._add(instruction, _on_mrs, regs.UC_ARM64_INS_MRS)
+        self._add(instruction, _on_msr, regs.UC_ARM64_INS_MSR)
+        self._add(instruction, _on_sys, regs.UC_ARM64_INS_SYS)
+
+    def _add(self, kind: int, hook: Any, *arguments: int) -> None:
+        handle = ctypes.c_size_t()
+        status = lib.uc_hook_add(
+            self.engine.handle,
+            ctypes.byref(handle),
+            kind,
+            ctypes.c_void_p(hook.address),
+            ctypes.c_void_p(ctypes.addressof(self.state)),
+            ctypes.c_uint64(1),
+            ctypes.c_uint64(0),
+            *(ctypes.c_int32(a) for a in arguments),
+        )
+        if status != uc_const.UC_ERR_OK:
+            raise UcError(status)
+        self._hooks.append(handle)
+
+    def remove(self) -> None:
+        """Take the hooks off the engine, and the translations that call them."""
+        for handle in self._hooks:
+            lib.uc_hook_del(self.engine.handle, handle)
+        self._hooks.clear()
+        self.engine.uc.ctl_flush_tb()
+
+    def act(self, action: Action, encoding: Encoding, *kinds: int, cell: int = 0) -> None:
+        """Choose what the hooks do with an encoding, for each of READ, WRITE and SYSTEM named."""
+        for kind in kinds:
+            self.actions[kind, encoding.key] = action
+        self.set_cell(encoding, cell)
+
+    def set_cell(self, encoding: Encoding, value: int) -> None:
+        """What :attr:`Action.CELL` reads, or the offset that :attr:`Action.COUNT` subtracts."""
+        self.cells[encoding.key] = signed(value)
+
+
+def signed(value: int) -> int:
+    """A 64-bit value as the tables hold it."""
+    return value - (value >> 63 << 64)
