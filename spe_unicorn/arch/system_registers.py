@@ -1,0 +1,897 @@
+"""The system registers that steer SPE, and those of the PE around it.
+
+They are those of exceptions, translation, context and timers; the fine-grained traps are in
+``arch.fgt_registers``, the ID registers in ``arch.id_registers``.
+
+Fields whose features no core here can have are plain storage under their names; where a value
+lives, in our cells or in the engine's, is the host's business.
+"""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.features import Feature, Features, every, some
+from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.id_registers import ID_REGISTERS
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.bits import UNKNOWN, Field, Register, Res0, Res1, Reset
+
+_EL2 = Feature.FEAT_EL2
+_EL3 = Feature.FEAT_EL3
+
+
+def _zero_if_el2_is_highest(features: Features) -> Reset:
+    return UNKNOWN if Feature.FEAT_EL3 in features else 0
+
+
+class SCTLR(SysReg):
+    """What the System Control Registers share, as EL1 and EL2&0 see it."""
+
+    __slots__ = ()
+
+    TIDCP = Field(63)
+    SPINTMASK = Field(62)
+    NMI = Field(61)
+    EnTP2 = Field(60)
+    TCSO = Field(59)
+    TCSO0 = Field(58)
+    EPAN = Field(57)
+    EnALS = Field(56)
+    EnAS0 = Field(55)
+    EnASR = Field(54)
+    TME = Field(53)
+    TME0 = Field(52)
+    TMT = Field(51)
+    TMT0 = Field(50)
+    TWEDEL = Field(49, 46)
+    TWEDEn = Field(45)
+    DSSBS = Field(44)
+    ATA = Field(43)
+    ATA0 = Field(42)
+    TCF = Field(41, 40)
+    TCF0 = Field(39, 38)
+    ITFSB = Field(37)
+    BT1 = Field(36)
+    BT0 = Field(35)
+    EnFPM = Field(34)
+    MSCEn = Field(33)
+    CMOW = Field(32)
+    EnIA = Field(31)
+    EnIB = Field(30)
+    LSMAOE = Field(29)
+    nTLSMD = Field(28)
+    EnDA = Field(27)
+    UCI = Field(26)
+    EE = Field(25, reset=0)
+    E0E = Field(24)
+    SPAN = Field(23)
+    EIS = Field(22)
+    IESB = Field(21)
+    TSCXT = Field(20)
+    WXN = Field(19)
+    nTWE = Field(18)
+    RES0_17 = Res0(17)
+    nTWI = Field(16)
+    UCT = Field(15)
+    DZE = Field(14)
+    EnDB = Field(13)
+    I = Field(12, reset=0)
+    EOS = Field(11)
+    EnRCTX = Field(10)
+    UMA = Field(9)
+    SED = Field(8)
+    ITD = Field(7)
+    nAA = Field(6)
+    CP15BEN = Field(5)
+    SA0 = Field(4)
+    SA = Field(3)
+    C = Field(2, reset=0)
+    A = Field(1)
+    M = Field(0, reset=0)
+
+
+class SCTLR_EL1(SCTLR, op=(3, 0, 1, 0, 0)):
+    """System Control Register (EL1)."""
+
+    __slots__ = ()
+
+
+class CPACR_EL1(SysReg, op=(3, 0, 1, 0, 2)):
+    """Architectural Feature Access Control Register."""
+
+    RES0_63_32 = Res0(63, 32)
+    TCPAC = Field(31)
+    TAM = Field(30)
+    E0POE = Field(29)
+    TTA = Field(28)
+    RES0_27_26 = Res0(27, 26)
+    SMEN = Field(25, 24)
+    RES0_23_22 = Res0(23, 22)
+    FPEN = Field(21, 20)
+    RES0_19_18 = Res0(19, 18)
+    ZEN = Field(17, 16)
+    RES0_15_0 = Res0(15, 0)
+
+
+class SCTLR_EL2(SCTLR, op=(3, 4, 1, 0, 0), when=_EL2):
+    """System Control Register (EL2), its fields as with HCR_EL2.E2H set."""
+
+    __slots__ = ()
+
+
+class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
+    """Hypervisor Configuration Register."""
+
+    TWEDEL = Field(63, 60, reset=_zero_if_el2_is_highest)
+    TWEDEn = Field(59, reset=_zero_if_el2_is_highest)
+    TID5 = Field(58, reset=_zero_if_el2_is_highest)
+    DCT = Field(57, reset=_zero_if_el2_is_highest)
+    ATA = Field(56, reset=_zero_if_el2_is_highest)
+    TTLBOS = Field(55, reset=_zero_if_el2_is_highest)
+    TTLBIS = Field(54, reset=_zero_if_el2_is_highest)
+    EnSCXT = Field(53, reset=_zero_if_el2_is_highest)
+    TOCU = Field(52, reset=_zero_if_el2_is_highest)
+    AMVOFFEN = Field(51, reset=_zero_if_el2_is_highest)
+    TICAB = Field(50, reset=_zero_if_el2_is_highest)
+    TID4 = Field(49, reset=_zero_if_el2_is_highest)
+    GPF = Field(48, when=Feature.FEAT_RME, reset=_zero_if_el2_is_highest)
+    FIEN = Field(47, reset=_zero_if_el2_is_highest)
+    FWB = Field(46, reset=_zero_if_el2_is_highest)
+    NV2 = Field(45, when=Feature.FEAT_NV2, reset=_zero_if_el2_is_highest)
+    AT = Field(44, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
+    NV1 = Field(43, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
+    NV = Field(42, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
+    API = Field(41, reset=_zero_if_el2_is_highest)
+    APK = Field(40, reset=_zero_if_el2_is_highest)
+    TME = Field(39, reset=_zero_if_el2_is_highest)
+    MIOCNCE = Field(38, reset=_zero_if_el2_is_highest)
+    TEA = Field(37, reset=_zero_if_el2_is_highest)
+    TERR = Field(36, reset=_zero_if_el2_is_highest)
+    TLOR = Field(35, reset=_zero_if_el2_is_highest)
+    E2H = Field(34, when=Feature.FEAT_VHE, reset=_zero_if_el2_is_highest)
+    ID = Field(33, reset=_zero_if_el2_is_highest)
+    CD = Field(32, reset=_zero_if_el2_is_highest)
+    RW = Field(31, reset=_zero_if_el2_is_highest)
+    TRVM = Field(30, reset=_zero_if_el2_is_highest)
+    HCD = Field(29, reset=_zero_if_el2_is_highest)
+    TDZ = Field(28, reset=_zero_if_el2_is_highest)
+    TGE = Field(27, reset=_zero_if_el2_is_highest)
+    TVM = Field(26, reset=_zero_if_el2_is_highest)
+    TTLB = Field(25, reset=_zero_if_el2_is_highest)
+    TPU = Field(24, reset=_zero_if_el2_is_highest)
+    TPCP = Field(23, reset=_zero_if_el2_is_highest)
+    TSW = Field(22, reset=_zero_if_el2_is_highest)
+    TACR = Field(21, reset=_zero_if_el2_is_highest)
+    TIDCP = Field(20, reset=_zero_if_el2_is_highest)
+    TSC = Field(19, reset=_zero_if_el2_is_highest)
+    TID3 = Field(18, reset=_zero_if_el2_is_highest)
+    TID2 = Field(17, reset=_zero_if_el2_is_highest)
+    TID1 = Field(16, reset=_zero_if_el2_is_highest)
+    TID0 = Field(15, reset=_zero_if_el2_is_highest)
+    TWE = Field(14, reset=_zero_if_el2_is_highest)
+    TWI = Field(13, reset=_zero_if_el2_is_highest)
+    DC = Field(12, reset=_zero_if_el2_is_highest)
+    BSU = Field(11, 10, reset=_zero_if_el2_is_highest)
+    FB = Field(9, reset=_zero_if_el2_is_highest)
+    VSE = Field(8, reset=_zero_if_el2_is_highest)
+    VI = Field(7, reset=_zero_if_el2_is_highest)
+    VF = Field(6, reset=_zero_if_el2_is_highest)
+    AMO = Field(5, reset=_zero_if_el2_is_highest)
+    IMO = Field(4, reset=_zero_if_el2_is_highest)
+    FMO = Field(3, reset=_zero_if_el2_is_highest)
+    PTW = Field(2, reset=_zero_if_el2_is_highest)
+    SWIO = Field(1, reset=_zero_if_el2_is_highest)
+    VM = Field(0, reset=_zero_if_el2_is_highest)
+
+
+class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
+    """Monitor Debug Configuration Register (EL2)."""
+
+    RES0_63_51 = Res0(63, 51)
+    EnSTEPOP = Field(50)
+    RES0_49_44 = Res0(49, 44)
+    EBWE = Field(43)
+    RES0_42 = Res0(42)
+    PMEE = Field(41, 40, when=Feature.FEAT_EBEP)
+    RES0_39_37 = Res0(39, 37)
+    HPMFZS = Field(36, when=every(Feature.FEAT_SPEv1p2, Feature.FEAT_PMUv3p7))
+    RES0_35_32 = Res0(35, 32)
+    PMSSE = Field(31, 30)
+    HPMFZO = Field(29, when=Feature.FEAT_PMUv3p7)
+    MTPME = Field(28)
+    TDCC = Field(27)
+    HLP = Field(26, when=Feature.FEAT_PMUv3p5)
+    E2TB = Field(25, 24)
+    HCCD = Field(23, when=Feature.FEAT_PMUv3p5)
+    RES0_22_20 = Res0(22, 20)
+    TTRF = Field(19)
+    RES0_18 = Res0(18)
+    HPMD = Field(17, when=Feature.FEAT_PMUv3p1)
+    RES0_16 = Res0(16)
+    EnSPM = Field(15)
+    TPMS = Field(14, when=Feature.FEAT_SPE)
+    E2PB = Field(13, 12, when=Feature.FEAT_SPE)
+    TDRA = Field(11)
+    TDOSA = Field(10)
+    TDA = Field(9)
+    TDE = Field(8)
+    HPME = Field(7, when=Feature.FEAT_PMUv3)
+    TPM = Field(6, when=Feature.FEAT_PMUv3)
+    TPMCR = Field(5, when=Feature.FEAT_PMUv3)
+    HPMN = Field(4, 0, when=Feature.FEAT_PMUv3)
+
+
+class CPTR_EL2(SysReg, op=(3, 4, 1, 1, 2), when=_EL2):
+    """Architectural Feature Trap Register (EL2); two layouts, by HCR_EL2.E2H."""
+
+    VALUE = Field(63, 0)
+
+
+class SCTLR_EL3(SCTLR, op=(3, 6, 1, 0, 0), when=_EL3):
+    """System Control Register (EL3)."""
+
+    __slots__ = ()
+
+
+class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
+    """Secure Configuration Register."""
+
+    RES0_63 = Res0(63)
+    NSE = Field(62, when=Feature.FEAT_RME)
+    HACDBSEn = Field(61)
+    HDBSSEn = Field(60)
+    FGTEn2 = Field(59, when=Feature.FEAT_FGT2)
+    EnDSE = Field(58)
+    DSE = Field(57)
+    RES0_56 = Res0(56)
+    EnIDCP128 = Field(55)
+    RES0_54 = Res0(54)
+    PFAREn = Field(53)
+    TWERR = Field(52)
+    TMEA = Field(51)
+    EnFPM = Field(50)
+    MECEn = Field(49)
+    GPF = Field(48, when=Feature.FEAT_RME)
+    D128En = Field(47)
+    AIEn = Field(46)
+    PIEn = Field(45)
+    SCTLR2En = Field(44)
+    TCR2En = Field(43)
+    RCWMASKEn = Field(42)
+    EnTP2 = Field(41)
+    TRNDR = Field(40)
+    GCSEn = Field(39)
+    HXEn = Field(38)
+    ADEn = Field(37)
+    EnAS0 = Field(36)
+    AMVOFFEN = Field(35)
+    TME = Field(34)
+    TWEDEL = Field(33, 30)
+    TWEDEn = Field(29)
+    ECVEn = Field(28, when=Feature.FEAT_ECV)
+    FGTEn = Field(27, when=Feature.FEAT_FGT)
+    ATA = Field(26)
+    EnSCXT = Field(25)
+    RES0_24_22 = Res0(24, 22)
+    FIEN = Field(21)
+    NMEA = Field(20)
+    EASE = Field(19)
+    EEL2 = Field(18, when=Feature.FEAT_SEL2)
+    API = Field(17)
+    APK = Field(16)
+    TERR = Field(15)
+    TLOR = Field(14)
+    TWE = Field(13)
+    TWI = Field(12)
+    ST = Field(11)
+    RW = Field(10)
+    SIF = Field(9)
+    HCE = Field(8)
+    SMD = Field(7)
+    RES0_6 = Res0(6)
+    RES1_5_4 = Res1(5, 4)
+    EA = Field(3)
+    FIQ = Field(2)
+    IRQ = Field(1)
+    NS = Field(0)
+
+
+class CPTR_EL3(SysReg, op=(3, 6, 1, 1, 2), when=_EL3):
+    """Architectural Feature Trap Register (EL3)."""
+
+    RES0_63_32 = Res0(63, 32)
+    TCPAC = Field(31)
+    TAM = Field(30)
+    RES0_29_21 = Res0(29, 21)
+    TTA = Field(20)
+    RES0_19_13 = Res0(19, 13)
+    ESM = Field(12)
+    RES0_11 = Res0(11)
+    TFP = Field(10)
+    RES0_9 = Res0(9)
+    EZ = Field(8)
+    RES0_7_0 = Res0(7, 0)
+
+
+class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3):
+    """Monitor Debug Configuration Register (EL3)."""
+
+    RES0_63_56 = Res0(63, 56)
+    EnPMS4 = Field(55, when=Feature.FEAT_SPE_nVM)
+    TRBEE = Field(54, 53)
+    PMSEE = Field(52, 51, when=Feature.FEAT_SPE_EXC, reset=0)
+    EnSTEPOP = Field(50)
+    ETBAD = Field(49, 48)
+    EnITE = Field(47)
+    EPMSSAD = Field(46, 45)
+    EnPMSS = Field(44)
+    EBWE = Field(43)
+    EnPMS3 = Field(42, when=Feature.FEAT_SPE_FDS)
+    PMEE = Field(41, 40, when=Feature.FEAT_EBEP, reset=0)
+    EnTB2 = Field(39)
+    E3BREC = Field(38)
+    E3BREW = Field(37)
+    EnPMSN = Field(36, when=Feature.FEAT_SPE_FnE)
+    MPMX = Field(35, when=Feature.FEAT_PMUv3p7)
+    MCCD = Field(34, when=Feature.FEAT_PMUv3p7)
+    SBRBE = Field(33, 32)
+    PMSSE = Field(31, 30)
+    RES0_29 = Res0(29)
+    MTPME = Field(28)
+    TDCC = Field(27)
+    NSTBE = Field(26)
+    NSTB = Field(25, 24)
+    SCCD = Field(23, when=Feature.FEAT_PMUv3p5)
+    ETAD = Field(22)
+    EPMAD = Field(21)
+    EDAD = Field(20)
+    TTRF = Field(19)
+    STE = Field(18)
+    SPME = Field(17, when=Feature.FEAT_PMUv3, reset=0)
+    SDD = Field(16)
+    SPD32 = Field(15, 14)
+    NSPB = Field(13, 12, when=Feature.FEAT_SPE)
+    NSPBE = Field(11, when=every(Feature.FEAT_SPE, Feature.FEAT_RME))
+    TDOSA = Field(10)
+    TDA = Field(9)
+    RES0_8 = Res0(8)
+    EnPM2 = Field(7, when=some(Feature.FEAT_PMUv3p9, Feature.FEAT_PMUv3_ICNTR, Feature.FEAT_EBEP))
+    TPM = Field(6, when=Feature.FEAT_PMUv3)
+    RES0_5 = Res0(5)
+    EDADE = Field(4)
+    ETADE = Field(3)
+    EPMADE = Field(2)
+    RES0_1 = Res0(1)
+    RLTE = Field(0)
+
+
+class TTBR(SysReg):
+    """What the Translation Table Base Registers share."""
+
+    __slots__ = ()
+
+    ASID = Field(63, 48)
+    BADDR = Field(47, 1)
+    CnP = Field(0)
+
+
+class TTBR0_EL1(TTBR, op=(3, 0, 2, 0, 0)):
+    """Translation Table Base Register 0 (EL1)."""
+
+    __slots__ = ()
+
+
+class TTBR1_EL1(TTBR, op=(3, 0, 2, 0, 1)):
+    """Translation Table Base Register 1 (EL1)."""
+
+    __slots__ = ()
+
+
+class TCR(SysReg):
+    """What TCR_EL1 and, with HCR_EL2.E2H set, TCR_EL2 share."""
+
+    __slots__ = ()
+
+    RES0_63_62 = Res0(63, 62)
+    MTX1 = Field(61)
+    MTX0 = Field(60)
+    DS = Field(59)
+    TCMA1 = Field(58)
+    TCMA0 = Field(57)
+    E0PD1 = Field(56)
+    E0PD0 = Field(55)
+    NFD1 = Field(54)
+    NFD0 = Field(53)
+    TBID1 = Field(52)
+    TBID0 = Field(51)
+    HWU1 = Field(50, 47)
+    HWU0 = Field(46, 43)
+    HPD1 = Field(42)
+    HPD0 = Field(41)
+    HD = Field(40)
+    HA = Field(39)
+    TBI1 = Field(38)
+    TBI0 = Field(37)
+    AS = Field(36)
+    RES0_35 = Res0(35)
+    IPS = Field(34, 32)
+    TG1 = Field(31, 30)
+    SH1 = Field(29, 28)
+    ORGN1 = Field(27, 26)
+    IRGN1 = Field(25, 24)
+    EPD1 = Field(23)
+    A1 = Field(22)
+    T1SZ = Field(21, 16)
+    TG0 = Field(15, 14)
+    SH0 = Field(13, 12)
+    ORGN0 = Field(11, 10)
+    IRGN0 = Field(9, 8)
+    EPD0 = Field(7)
+    RES0_6 = Res0(6)
+    T0SZ = Field(5, 0)
+
+
+class TCR_EL1(TCR, op=(3, 0, 2, 0, 2)):
+    """Translation Control Register (EL1)."""
+
+    __slots__ = ()
+
+
+class TTBR0_EL2(TTBR, op=(3, 4, 2, 0, 0), when=_EL2):
+    """Translation Table Base Register 0 (EL2)."""
+
+    __slots__ = ()
+
+
+class TTBR1_EL2(TTBR, op=(3, 4, 2, 0, 1), when=every(_EL2, Feature.FEAT_VHE)):
+    """Translation Table Base Register 1 (EL2)."""
+
+    __slots__ = ()
+
+
+class TCR_EL2(TCR, op=(3, 4, 2, 0, 2), when=_EL2):
+    """Translation Control Register (EL2), its fields as with HCR_EL2.E2H set."""
+
+    __slots__ = ()
+
+
+class VTTBR_EL2(SysReg, op=(3, 4, 2, 1, 0), when=_EL2):
+    """Virtualization Translation Table Base Register."""
+
+    VMID = Field(63, 48)
+    BADDR = Field(47, 1)
+    CnP = Field(0)
+
+
+class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2):
+    """Virtualization Translation Control Register."""
+
+    RES0_63_46 = Res0(63, 46)
+    HDBSS = Field(45)
+    HAFT = Field(44)
+    RES0_43_42 = Res0(43, 42)
+    TL0 = Field(41)
+    GCSH = Field(40)
+    RES0_39 = Res0(39)
+    D128 = Field(38)
+    S2POE = Field(37)
+    S2PIE = Field(36)
+    TL1 = Field(35)
+    AssuredOnly = Field(34)
+    SL2 = Field(33)
+    DS = Field(32)
+    RES1_31 = Res1(31)
+    NSA = Field(30)
+    NSW = Field(29)
+    HWU = Field(28, 25)
+    RES0_24_23 = Res0(24, 23)
+    HD = Field(22)
+    HA = Field(21)
+    RES0_20 = Res0(20)
+    VS = Field(19)
+    PS = Field(18, 16)
+    TG0 = Field(15, 14)
+    SH0 = Field(13, 12)
+    ORGN0 = Field(11, 10)
+    IRGN0 = Field(9, 8)
+    SL0 = Field(7, 6)
+    T0SZ = Field(5, 0)
+
+
+class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2)):
+    """Virtual Nested Control Register."""
+
+    BADDR = Field(63, 12)
+    RES0_11_0 = Res0(11, 0)
+
+
+class VSTTBR_EL2(SysReg, op=(3, 4, 2, 6, 0), when=every(_EL2, Feature.FEAT_SEL2)):
+    """Virtualization Secure Translation Table Base Register."""
+
+    RES0_63_48 = Res0(63, 48)
+    BADDR = Field(47, 1)
+    CnP = Field(0)
+
+
+class VSTCR_EL2(SysReg, op=(3, 4, 2, 6, 2), when=every(_EL2, Feature.FEAT_SEL2)):
+    """Virtualization Secure Translation Control Register."""
+
+    RES0_63_34 = Res0(63, 34)
+    SL2 = Field(33)
+    DS = Field(32)
+    RES1_31 = Res1(31)
+    SA = Field(30)
+    SW = Field(29)
+    HWU = Field(28, 25)
+    RES0_24_16 = Res0(24, 16)
+    TG0 = Field(15, 14)
+    RES0_13_8 = Res0(13, 8)
+    SL0 = Field(7, 6)
+    T0SZ = Field(5, 0)
+
+
+class TTBR0_EL3(SysReg, op=(3, 6, 2, 0, 0), when=_EL3):
+    """Translation Table Base Register 0 (EL3)."""
+
+    RES0_63_48 = Res0(63, 48)
+    BADDR = Field(47, 1)
+    CnP = Field(0)
+
+
+class TCR_EL3(SysReg, op=(3, 6, 2, 0, 2), when=_EL3):
+    """Translation Control Register (EL3)."""
+
+    RES0_63_34 = Res0(63, 34)
+    MTX = Field(33)
+    DS = Field(32)
+    RES1_31 = Res1(31)
+    TCMA = Field(30)
+    TBID = Field(29)
+    HWU = Field(28, 25)
+    HPD = Field(24)
+    RES1_23 = Res1(23)
+    HD = Field(22)
+    HA = Field(21)
+    TBI = Field(20)
+    RES0_19 = Res0(19)
+    PS = Field(18, 16)
+    TG0 = Field(15, 14)
+    SH0 = Field(13, 12)
+    ORGN0 = Field(11, 10)
+    IRGN0 = Field(9, 8)
+    RES0_7_6 = Res0(7, 6)
+    T0SZ = Field(5, 0)
+
+
+class SPSR(SysReg):
+    """What the Saved Program Status Registers share: PSTATE in AArch64 state."""
+
+    __slots__ = ()
+
+    RES0_63_37 = Res0(63, 37)
+    UINJ = Field(36)
+    PACM = Field(35)
+    EXLOCK = Field(34)
+    PPEND = Field(33)
+    PM = Field(32)
+    N = Field(31)
+    Z = Field(30)
+    C = Field(29)
+    V = Field(28)
+    RES0_27_26 = Res0(27, 26)
+    TCO = Field(25)
+    DIT = Field(24)
+    UAO = Field(23)
+    PAN = Field(22)
+    SS = Field(21)
+    IL = Field(20)
+    RES0_19_14 = Res0(19, 14)
+    ALLINT = Field(13)
+    SSBS = Field(12)
+    BTYPE = Field(11, 10)
+    D = Field(9)
+    A = Field(8)
+    I = Field(7)
+    F = Field(6)
+    RES0_5 = Res0(5)
+    nRW = Field(4)
+    M = Field(3, 0)
+
+
+class SPSR_EL1(SPSR, op=(3, 0, 4, 0, 0)):
+    """Saved Program Status Register (EL1)."""
+
+    __slots__ = ()
+
+
+class SPSR_EL2(SPSR, op=(3, 4, 4, 0, 0), when=_EL2):
+    """Saved Program Status Register (EL2)."""
+
+    __slots__ = ()
+
+
+class SPSR_EL3(SPSR, op=(3, 6, 4, 0, 0), when=_EL3):
+    """Saved Program Status Register (EL3)."""
+
+    __slots__ = ()
+
+
+class ELR_EL1(SysReg, op=(3, 0, 4, 0, 1)):
+    """Exception Link Register (EL1)."""
+
+    ADDR = Field(63, 0)
+
+
+class ELR_EL2(SysReg, op=(3, 4, 4, 0, 1), when=_EL2):
+    """Exception Link Register (EL2)."""
+
+    ADDR = Field(63, 0)
+
+
+class ELR_EL3(SysReg, op=(3, 6, 4, 0, 1), when=_EL3):
+    """Exception Link Register (EL3)."""
+
+    ADDR = Field(63, 0)
+
+
+class ESR(SysReg):
+    """What the Exception Syndrome Registers share."""
+
+    __slots__ = ()
+
+    RES0_63_56 = Res0(63, 56)
+    ISS2 = Field(55, 32)
+    EC = Field(31, 26)
+    IL = Field(25)
+    ISS = Field(24, 0)
+
+
+class ESR_EL1(ESR, op=(3, 0, 5, 2, 0)):
+    """Exception Syndrome Register (EL1)."""
+
+    __slots__ = ()
+
+
+class ESR_EL2(ESR, op=(3, 4, 5, 2, 0), when=_EL2):
+    """Exception Syndrome Register (EL2)."""
+
+    __slots__ = ()
+
+
+class ESR_EL3(ESR, op=(3, 6, 5, 2, 0), when=_EL3):
+    """Exception Syndrome Register (EL3)."""
+
+    __slots__ = ()
+
+
+class FAR_EL1(SysReg, op=(3, 0, 6, 0, 0)):
+    """Fault Address Register (EL1)."""
+
+    ADDR = Field(63, 0)
+
+
+class FAR_EL2(SysReg, op=(3, 4, 6, 0, 0), when=_EL2):
+    """Fault Address Register (EL2)."""
+
+    ADDR = Field(63, 0)
+
+
+class FAR_EL3(SysReg, op=(3, 6, 6, 0, 0), when=_EL3):
+    """Fault Address Register (EL3)."""
+
+    ADDR = Field(63, 0)
+
+
+class HPFAR_EL2(SysReg, op=(3, 4, 6, 0, 4), when=_EL2):
+    """Hypervisor IPA Fault Address Register."""
+
+    NS = Field(63)
+    RES0_62_48 = Res0(62, 48)
+    FIPA = Field(47, 4)
+    RES0_3_0 = Res0(3, 0)
+
+
+class PAR_EL1(SysReg, op=(3, 0, 7, 4, 0)):
+    """Physical Address Register."""
+
+    VALUE = Field(63, 0)
+
+
+class MAIR(SysReg):
+    """What the Memory Attribute Indirection Registers share."""
+
+    __slots__ = ()
+
+    Attr7 = Field(63, 56)
+    Attr6 = Field(55, 48)
+    Attr5 = Field(47, 40)
+    Attr4 = Field(39, 32)
+    Attr3 = Field(31, 24)
+    Attr2 = Field(23, 16)
+    Attr1 = Field(15, 8)
+    Attr0 = Field(7, 0)
+
+
+class MAIR_EL1(MAIR, op=(3, 0, 10, 2, 0)):
+    """Memory Attribute Indirection Register (EL1)."""
+
+    __slots__ = ()
+
+
+class MAIR_EL2(MAIR, op=(3, 4, 10, 2, 0), when=_EL2):
+    """Memory Attribute Indirection Register (EL2)."""
+
+    __slots__ = ()
+
+
+class MAIR_EL3(MAIR, op=(3, 6, 10, 2, 0), when=_EL3):
+    """Memory Attribute Indirection Register (EL3)."""
+
+    __slots__ = ()
+
+
+class VBAR_EL1(SysReg, op=(3, 0, 12, 0, 0)):
+    """Vector Base Address Register (EL1)."""
+
+    VBA = Field(63, 11)
+    RES0_10_0 = Res0(10, 0)
+
+
+class VBAR_EL2(SysReg, op=(3, 4, 12, 0, 0), when=_EL2):
+    """Vector Base Address Register (EL2)."""
+
+    VBA = Field(63, 11)
+    RES0_10_0 = Res0(10, 0)
+
+
+class VBAR_EL3(SysReg, op=(3, 6, 12, 0, 0), when=_EL3):
+    """Vector Base Address Register (EL3)."""
+
+    VBA = Field(63, 11)
+    RES0_10_0 = Res0(10, 0)
+
+
+class CONTEXTIDR_EL1(SysReg, op=(3, 0, 13, 0, 1)):
+    """Context ID Register (EL1)."""
+
+    RES0_63_32 = Res0(63, 32)
+    PROCID = Field(31, 0)
+
+
+class CONTEXTIDR_EL2(SysReg, op=(3, 4, 13, 0, 1), when=_EL2):
+    """Context ID Register (EL2)."""
+
+    RES0_63_32 = Res0(63, 32)
+    PROCID = Field(31, 0)
+
+
+class CNTKCTL_EL1(SysReg, op=(3, 0, 14, 1, 0)):
+    """Counter-timer Kernel Control Register."""
+
+    RES0_63_20 = Res0(63, 20)
+    CNTPMASK = Field(19)
+    CNTVMASK = Field(18)
+    EVNTIS = Field(17)
+    RES0_16_10 = Res0(16, 10)
+    EL0PTEN = Field(9)
+    EL0VTEN = Field(8)
+    EVNTI = Field(7, 4)
+    EVNTDIR = Field(3)
+    EVNTEN = Field(2)
+    EL0VCTEN = Field(1)
+    EL0PCTEN = Field(0)
+
+
+class CNTVOFF_EL2(SysReg, op=(3, 4, 14, 0, 3), when=_EL2):
+    """Counter-timer Virtual Offset Register."""
+
+    VOffset = Field(63, 0)
+
+
+class CNTPOFF_EL2(SysReg, op=(3, 4, 14, 0, 6), when=every(_EL2, Feature.FEAT_ECV_POFF)):
+    """Counter-timer Physical Offset Register."""
+
+    PhysicalOffset = Field(63, 0)
+
+
+class CNTHCTL_EL2(SysReg, op=(3, 4, 14, 1, 0), when=_EL2):
+    """Counter-timer Hypervisor Control Register, its fields as with HCR_EL2.E2H set."""
+
+    RES0_63_20 = Res0(63, 20)
+    CNTPMASK = Field(19)
+    CNTVMASK = Field(18)
+    EVNTIS = Field(17)
+    EL1NVVCT = Field(16)
+    EL1NVPCT = Field(15)
+    EL1TVCT = Field(14)
+    EL1TVT = Field(13)
+    ECV = Field(12)
+    EL1PTEN = Field(11)
+    EL1PCTEN = Field(10)
+    EL0PTEN = Field(9)
+    EL0VTEN = Field(8)
+    EVNTI = Field(7, 4)
+    EVNTDIR = Field(3)
+    EVNTEN = Field(2)
+    EL0VCTEN = Field(1)
+    EL0PCTEN = Field(0)
+
+
+class TCR_EL2_nVHE(Register):
+    """TCR_EL2 as with HCR_EL2.E2H clear: ``TCR_EL2_nVHE(pe.registers.raw(TCR_EL2))``."""
+
+    RES0_63_34 = Res0(63, 34)
+    MTX = Field(33)
+    DS = Field(32)
+    B31 = Field(31)
+    TCMA = Field(30)
+    TBID = Field(29)
+    HWU = Field(28, 25)
+    HPD = Field(24)
+    B23 = Field(23)
+    HD = Field(22)
+    HA = Field(21)
+    TBI = Field(20)
+    RES0_19 = Res0(19)
+    PS = Field(18, 16)
+    TG0 = Field(15, 14)
+    SH0 = Field(13, 12)
+    ORGN0 = Field(11, 10)
+    IRGN0 = Field(9, 8)
+    RES0_7_6 = Res0(7, 6)
+    T0SZ = Field(5, 0)
+
+
+SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
+    SCTLR_EL1,
+    CPACR_EL1,
+    SCTLR_EL2,
+    HCR_EL2,
+    MDCR_EL2,
+    CPTR_EL2,
+    SCTLR_EL3,
+    SCR_EL3,
+    CPTR_EL3,
+    MDCR_EL3,
+    TTBR0_EL1,
+    TTBR1_EL1,
+    TCR_EL1,
+    TTBR0_EL2,
+    TTBR1_EL2,
+    TCR_EL2,
+    VTTBR_EL2,
+    VTCR_EL2,
+    VNCR_EL2,
+    VSTTBR_EL2,
+    VSTCR_EL2,
+    TTBR0_EL3,
+    TCR_EL3,
+    SPSR_EL1,
+    SPSR_EL2,
+    SPSR_EL3,
+    ELR_EL1,
+    ELR_EL2,
+    ELR_EL3,
+    ESR_EL1,
+    ESR_EL2,
+    ESR_EL3,
+    FAR_EL1,
+    FAR_EL2,
+    FAR_EL3,
+    HPFAR_EL2,
+    PAR_EL1,
+    MAIR_EL1,
+    MAIR_EL2,
+    MAIR_EL3,
+    VBAR_EL1,
+    VBAR_EL2,
+    VBAR_EL3,
+    CONTEXTIDR_EL1,
+    CONTEXTIDR_EL2,
+    CNTKCTL_EL1,
+    CNTVOFF_EL2,
+    CNTPOFF_EL2,
+    CNTHCTL_EL2,
+    *FGT_REGISTERS,
+    *ID_REGISTERS,
+)
+"""Every register but those of SPE and of the PMU."""
