@@ -7,40 +7,47 @@ any number of walks. It is a value: make a new one after a write to a register t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from spe_unicorn.arch.descriptors import AccessType, MemoryAttributes, PASpace, Regime
+from spe_unicorn.arch.effective import (
+    el2_enabled_in,
+    el_is_in_host,
+    have_el,
+    security_state_at,
+)
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import (
+    HCR_EL2,
+    MAIR_EL1,
+    MAIR_EL2,
+    MAIR_EL3,
+    SCR_EL3,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    SCTLR_EL3,
+    TCR_EL1,
+    TCR_EL2,
+    TCR_EL3,
+    TTBR0_EL1,
+    TTBR0_EL2,
+    TTBR0_EL3,
+    TTBR1_EL1,
+    TTBR1_EL2,
+    VSTCR_EL2,
+    VSTTBR_EL2,
+    VTCR_EL2,
+    VTTBR_EL2,
+)
+from spe_unicorn.arch.vmsa import VMSA, vmsa_of
 
+_Stage1 = tuple[int, type[SysReg], type[SysReg], type[SysReg], "type[SysReg] | None", type[SysReg]]
 _PS_BITS = (32, 36, 40, 42, 44, 48, 52, 56)
+_PS_52 = 6
 _GRANULE_OF_TG0 = (12, 16, 14, 16)
 _GRANULE_OF_TG1 = (12, 14, 12, 16)
 """The reserved values, TG0=11 and TG1=00, mean what the engine takes them for."""
-
-
-@dataclass(frozen=True)
-class VMSA:
-    """What a core implements of VMSAv8-64, as ID_AA64MMFR<n>_EL1 say it.
-
-    ``pa_bits`` is PAMax. ``granules`` and ``granules2`` hold the sizes, in address bits, that
-    stage 1 and stage 2 support, ``lpa2`` and ``lpa2_stage2`` those that support 52 bits with
-    TCR_ELx.DS. ``af`` and ``dbm`` are the two halves of FEAT_HAFDBS. ``spe_flag_update`` is
-    PMBIDR_EL1.F.
-    """
-
-    pa_bits: int = 40
-    granules: frozenset[int] = frozenset({12, 14, 16})
-    granules2: frozenset[int] = frozenset({12, 14, 16})
-    lpa2: frozenset[int] = frozenset()
-    lpa2_stage2: frozenset[int] = frozenset()
-    lva: bool = False
-    ttst: bool = False
-    af: bool = True
-    dbm: bool = True
-    hpds: bool = True
-    epan: bool = True
-    e0pd: bool = True
-    xnx: bool = True
-    spe_flag_update: bool = True
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,7 @@ class Stage2Registers:
     sctlr: int = 0
 
 
+@lru_cache(maxsize=256)
 def translation_context(
     regime: Regime,
     stage1: Stage1Registers,
@@ -193,60 +201,105 @@ def translation_context(
     than EL1&0 never have a stage 2 and ignore it.
     """
     vmsa = vmsa or VMSA()
-    hcr = stage2.hcr if stage2 and regime is Regime.EL10 else 0
-    dc, tge = bool(hcr >> 12 & 1), bool(hcr >> 27 & 1)
-    nv1 = hcr >> 42 & 3 == 3
-    lower = _s1_params(regime, stage1, vmsa, nv1, upper=False)
+    sctlr = SCTLR_EL1(stage1.sctlr)
+    hcr = HCR_EL2(stage2.hcr if stage2 is not None and regime is Regime.EL10 else 0)
+    nv1 = bool(hcr.NV and hcr.NV1)
     upper = _s1_params(regime, stage1, vmsa, nv1, upper=True) if regime.has_unprivileged else None
     context = TranslationContext(
         regime,
         paspace,
         vmsa,
-        lower,
+        _s1_params(regime, stage1, vmsa, nv1, upper=False),
         upper,
-        s1_enabled=bool(stage1.sctlr & 1) and not dc and not tge,
-        dc=dc,
-        dcache=bool(stage1.sctlr >> 2 & 1),
-        icache=bool(stage1.sctlr >> 12 & 1),
+        s1_enabled=bool(sctlr.M) and not hcr.DC and not hcr.TGE,
+        dc=bool(hcr.DC),
+        dcache=bool(sctlr.C),
+        icache=bool(sctlr.I),
         sif=sif,
     )
-    if stage2 is None or not (dc or hcr & 1):
+    if stage2 is None or not (hcr.VM or hcr.DC):
         return context
+    vtcr = VTCR_EL2(stage2.vtcr)
+    normal = _s2_params(stage2, vtcr, stage2.vttbr, vmsa, paspace)
     if paspace is not PASpace.Secure:
-        return replace(context, stage2=_s2_params(stage2, stage2.vtcr, stage2.vttbr, vmsa, paspace))
-    # Secure EL2: SA moves all pages to the Non-secure space, NSA those of Non-secure IPAs.
-    secure_out = PASpace.NonSecure if stage2.vstcr >> 30 & 1 else PASpace.Secure
-    ns_out = PASpace.NonSecure if stage2.vtcr >> 30 & 1 else secure_out
+        return replace(context, stage2=normal)
+    vstcr = VSTCR_EL2(stage2.vstcr)
+    secure_out = PASpace.NonSecure if vstcr.SA else PASpace.Secure
     return replace(
         context,
-        stage2=_s2_params(stage2, stage2.vstcr, stage2.vsttbr, vmsa, secure_out),
-        stage2_ns=_s2_params(stage2, stage2.vtcr, stage2.vttbr, vmsa, ns_out),
+        stage2=_s2_params(stage2, vstcr, stage2.vsttbr, vmsa, secure_out),
+        stage2_ns=replace(normal, paspace=PASpace.NonSecure if vtcr.NSA else secure_out),
     )
+
+
+def translation_regime(pe: PE, el: int) -> Regime:
+    """TranslationRegime(). The regime in which accesses at an Exception level are translated."""
+    if el == EL3:
+        return Regime.EL3
+    if el_is_in_host(pe, el):
+        return Regime.EL20
+    return Regime.EL2 if el == EL2 else Regime.EL10
+
+
+def context_for(pe: PE, regime: Regime) -> TranslationContext:
+    """One of the PE's regimes as its registers have it now."""
+    el, sctlr, tcr, ttbr0, ttbr1, mair = _STAGE1_REGISTERS[regime]
+    raw = pe.registers.raw
+    state = security_state_at(pe, el)
+    paspace = PASpace(state)
+    stage1 = Stage1Registers(
+        raw(sctlr), raw(tcr), raw(ttbr0), 0 if ttbr1 is None else raw(ttbr1), raw(mair)
+    )
+    stage2 = None
+    if regime is Regime.EL10 and el2_enabled_in(pe, state):
+        secure = paspace is PASpace.Secure
+        stage2 = Stage2Registers(
+            raw(HCR_EL2),
+            raw(VTCR_EL2),
+            raw(VTTBR_EL2),
+            raw(VSTCR_EL2) if secure else 0,
+            raw(VSTTBR_EL2) if secure else 0,
+            raw(SCTLR_EL2),
+        )
+    return translation_context(
+        regime,
+        stage1,
+        stage2,
+        paspace=paspace,
+        vmsa=vmsa_of(pe),
+        sif=have_el(pe, EL3) and bool(pe.registers.read(SCR_EL3).SIF),
+    )
+
+
+_STAGE1_REGISTERS: dict[Regime, _Stage1] = {
+    Regime.EL10: (EL1, SCTLR_EL1, TCR_EL1, TTBR0_EL1, TTBR1_EL1, MAIR_EL1),
+    Regime.EL20: (EL2, SCTLR_EL2, TCR_EL2, TTBR0_EL2, TTBR1_EL2, MAIR_EL2),
+    Regime.EL2: (EL2, SCTLR_EL2, TCR_EL2, TTBR0_EL2, None, MAIR_EL2),
+    Regime.EL3: (EL3, SCTLR_EL3, TCR_EL3, TTBR0_EL3, None, MAIR_EL3),
+}
+"""By regime: its Exception level, and its SCTLR, TCR, TTBR0, TTBR1 and MAIR."""
 
 
 def _s1_params(
     regime: Regime, registers: Stage1Registers, vmsa: VMSA, nv1: bool, *, upper: bool
 ) -> S1TTWParams:
     """AArch64.GetS1TTWParams()."""
-    tcr, sctlr = registers.tcr, registers.sctlr
+    sctlr = SCTLR_EL1(registers.sctlr)
+    epd = e0pd = 0
     if regime.has_unprivileged:
-        txsz = tcr >> (16 if upper else 0) & 0x3F
-        granule = _GRANULE_OF_TG1[tcr >> 30 & 3] if upper else _GRANULE_OF_TG0[tcr >> 14 & 3]
-        ps, ds = tcr >> 32 & 7, tcr >> 59 & 1
-        n = int(upper)
-        epd = bool(tcr >> (23 if upper else 7) & 1)
-        tbi, tbid = bool(tcr >> 37 + n & 1), bool(tcr >> 51 + n & 1)
-        ha, hd, hpd = tcr >> 39 & 1, tcr >> 40 & 1, tcr >> 41 + n & 1
-        e0pd = bool(tcr >> 55 + n & 1) and vmsa.e0pd
-        sh = tcr >> (28 if upper else 12) & 3
+        tcr = TCR_EL1(registers.tcr)
+        ps, ds, ha, hd = tcr.IPS, tcr.DS, tcr.HA, tcr.HD
+        if upper:
+            txsz, granule, sh = tcr.T1SZ, _GRANULE_OF_TG1[tcr.TG1], tcr.SH1
+            tbi, tbid, hpd, epd, e0pd = tcr.TBI1, tcr.TBID1, tcr.HPD1, tcr.EPD1, tcr.E0PD1
+        else:
+            txsz, granule, sh = tcr.T0SZ, _GRANULE_OF_TG0[tcr.TG0], tcr.SH0
+            tbi, tbid, hpd, epd, e0pd = tcr.TBI0, tcr.TBID0, tcr.HPD0, tcr.EPD0, tcr.E0PD0
     else:
-        txsz = tcr & 0x3F
-        granule = _GRANULE_OF_TG0[tcr >> 14 & 3]
-        ps, ds = tcr >> 16 & 7, tcr >> 32 & 1
-        epd = e0pd = False
-        tbi, tbid = bool(tcr >> 20 & 1), bool(tcr >> 29 & 1)
-        ha, hd, hpd = tcr >> 21 & 1, tcr >> 22 & 1, tcr >> 24 & 1
-        sh = tcr >> 12 & 3
+        short = TCR_EL3(registers.tcr)  # TCR_EL2 has the same fields while E2H is 0
+        ps, ds, ha, hd = short.PS, short.DS, short.HA, short.HD
+        txsz, granule, sh = short.T0SZ, _GRANULE_OF_TG0[short.TG0], short.SH0
+        tbi, tbid, hpd = short.TBI, short.TBID, short.HPD
     granule = _implemented(granule, vmsa.granules)
     wide = bool(ds) and granule in vmsa.lpa2
     lpa = granule == 16 and vmsa.pa_bits >= 52
@@ -259,21 +312,21 @@ def _s1_params(
         granule=granule,
         iasize=iasize,
         oasize=_physical_address_size(ps, vmsa, wide, lpa),
-        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and ps == 6)),
+        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and ps == _PS_52)),
         start_level=start_level,
         ds=wide,
         lpa=lpa,
         ha=bool(ha) and vmsa.af,
         hd=bool(ha and hd) and vmsa.dbm,
-        ee=bool(sctlr >> 25 & 1),
+        ee=bool(sctlr.EE),
         upper=upper,
-        epd=epd,
-        tbi=tbi,
-        tbid=tbid,
+        epd=bool(epd),
+        tbi=bool(tbi),
+        tbid=bool(tbid),
         hpd=bool(hpd) and vmsa.hpds,
-        e0pd=e0pd,
-        wxn=bool(sctlr >> 19 & 1),
-        epan=bool(sctlr >> 57 & 1) and vmsa.epan and regime.has_unprivileged,
+        e0pd=bool(e0pd) and vmsa.e0pd,
+        wxn=bool(sctlr.WXN),
+        epan=bool(sctlr.EPAN) and vmsa.epan,
         nv1=nv1,
         mair=registers.mair,
         sh=sh,
@@ -281,39 +334,41 @@ def _s1_params(
 
 
 def _s2_params(
-    registers: Stage2Registers, tcr: int, ttbr: int, vmsa: VMSA, paspace: PASpace
+    registers: Stage2Registers,
+    tcr: VTCR_EL2 | VSTCR_EL2,
+    ttbr: int,
+    vmsa: VMSA,
+    paspace: PASpace,
 ) -> S2TTWParams:
     """AArch64.GetS2TTWParams(). ``tcr`` and ``ttbr`` are those of the IPA space."""
-    vtcr = registers.vtcr
-    granule = _implemented(_GRANULE_OF_TG0[tcr >> 14 & 3], vmsa.granules2)
-    wide = bool(vtcr >> 32 & 1) and granule in vmsa.lpa2_stage2
+    vtcr, hcr = VTCR_EL2(registers.vtcr), HCR_EL2(registers.hcr)
+    granule = _implemented(_GRANULE_OF_TG0[tcr.TG0], vmsa.granules2)
+    wide = bool(vtcr.DS) and granule in vmsa.lpa2_stage2
     lpa = granule == 16 and vmsa.pa_bits >= 52
-    txsz, ps = tcr & 0x3F, vtcr >> 16 & 7
-    iasize = 64 - txsz
-    start_level = _s2_start_level(granule, tcr >> 6 & 3, tcr >> 33 & 1, vmsa, wide)
+    iasize = 64 - tcr.T0SZ
+    start_level = _s2_start_level(granule, tcr.SL0, tcr.SL2, vmsa, wide)
     # An IPA wider than PAMax may be refused or clamped: refused, as by the engine.
     if start_level is not None and (
-        not _txsz_is_legal(txsz, granule, vmsa, wide)
+        not _txsz_is_legal(tcr.T0SZ, granule, vmsa, wide)
         or iasize > vmsa.pa_bits
         or _s2_inconsistent_sl(granule, iasize, start_level)
     ):
         start_level = None
-    ha = bool(vtcr >> 21 & 1)
     return S2TTWParams(
         granule=granule,
         iasize=iasize,
-        oasize=_physical_address_size(ps, vmsa, wide, lpa),
-        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and ps == 6)),
+        oasize=_physical_address_size(vtcr.PS, vmsa, wide, lpa),
+        base=_table_base(ttbr, granule, iasize, start_level, wide or (lpa and vtcr.PS == _PS_52)),
         start_level=start_level,
         ds=wide,
         lpa=lpa,
-        ha=ha and vmsa.af,
-        hd=ha and bool(vtcr >> 22 & 1) and vmsa.dbm,
-        ee=bool(registers.sctlr >> 25 & 1),
+        ha=bool(vtcr.HA) and vmsa.af,
+        hd=bool(vtcr.HA and vtcr.HD) and vmsa.dbm,
+        ee=bool(SCTLR_EL2(registers.sctlr).EE),
         paspace=paspace,
-        ptw=bool(registers.hcr >> 2 & 1),
+        ptw=bool(hcr.PTW),
         xnx=vmsa.xnx,
-        sh=vtcr >> 12 & 3,
+        sh=vtcr.SH0,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from spe_unicorn.arch.descriptors import PASpace, Regime
 from spe_unicorn.arch.regimes import (
-    VMSA,
     Stage1Registers,
     Stage2Registers,
     TranslationContext,
     translation_context,
 )
+from spe_unicorn.arch.vmsa import VMSA
 
 VALID = 1
 TABLE = 3
