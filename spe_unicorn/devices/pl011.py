@@ -1,0 +1,160 @@
+"""The PL011 UART (Arm DDI 0183), as a pure model of its registers.
+
+Characters leave the moment they are written, so the transmit FIFO is always empty. A character
+that arrives reaches the trigger level at once, whatever UARTIFLS says, and has timed out at once:
+firmware that waits for either interrupt gets it, as on the QEMU board that it was written for. For
+the same reason the UART works before UARTCR enables it. There are no line errors.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import IntEnum, IntFlag
+
+from spe_unicorn.arch.ports import IRQLine
+
+SIZE = 0x1000
+"""Bytes of address space that the device takes."""
+
+_FIFO_DEPTH = 16  # of revisions up to r1p4, which the identification below names
+_IDENTIFICATION = bytes((0x11, 0x10, 0x14, 0x00, 0x0D, 0xF0, 0x05, 0xB1))
+_FR_TXFE, _FR_RXFF, _FR_RXFE = 1 << 7, 1 << 6, 1 << 4
+_LCR_H_FEN = 1 << 4
+
+
+class Offset(IntEnum):
+    """Where the registers are, in bytes from the start of the device."""
+
+    DR = 0x000
+    RSR_ECR = 0x004
+    FR = 0x018
+    ILPR = 0x020
+    IBRD = 0x024
+    FBRD = 0x028
+    LCR_H = 0x02C
+    CR = 0x030
+    IFLS = 0x034
+    IMSC = 0x038
+    RIS = 0x03C
+    MIS = 0x040
+    ICR = 0x044
+    DMACR = 0x048
+    PERIPH_ID0 = 0xFE0
+
+
+class Interrupt(IntFlag):
+    """The bits of UARTRIS, UARTMIS, UARTIMSC and UARTICR that this model raises."""
+
+    RX = 1 << 4
+    TX = 1 << 5
+    RT = 1 << 6
+
+
+_WRITABLE = {
+    Offset.ILPR: 0xFF,
+    Offset.IBRD: 0xFFFF,
+    Offset.FBRD: 0x3F,
+    Offset.LCR_H: 0xFF,
+    Offset.CR: 0xFFFF,
+    Offset.IFLS: 0x3F,
+    Offset.IMSC: 0x7FF,
+    Offset.DMACR: 0x7,
+}
+"""Registers that keep what is written, and their bits."""
+
+
+class PL011:
+    """One UART: ``transmit`` takes each character, ``irq`` follows UARTINTR."""
+
+    def __init__(self, transmit: Callable[[bytes], None], irq: IRQLine | None = None) -> None:
+        self._transmit = transmit
+        self._irq = irq
+        self._stored: dict[int, int] = {}
+        self._received: deque[int] = deque()
+        self._raised = Interrupt(0)
+        self._level = False
+        self.reset()
+
+    def reset(self) -> None:
+        """The state after power-on; the interrupt line goes low."""
+        self._stored = dict.fromkeys(_WRITABLE, 0)
+        self._stored[Offset.CR] = 0x300
+        self._stored[Offset.IFLS] = 0x12
+        self._received.clear()
+        self._raised = Interrupt(0)
+        self._update()
+
+    @property
+    def room(self) -> int:
+        """How many characters fit into the receive FIFO now."""
+        return self._depth - len(self._received)
+
+    def receive(self, data: bytes) -> int:
+        """Characters arrive on the line; returns how many fitted, the rest is the caller's."""
+        taken = data[: self.room]
+        if taken:
+            self._received.extend(taken)
+            self._raised |= Interrupt.RX | Interrupt.RT
+            self._update()
+        return len(taken)
+
+    def read(self, offset: int, size: int) -> int:
+        """What the guest reads: ``size`` bytes (1, 2 or 4) at ``offset``."""
+        value = self._read(offset & ~3) >> 8 * (offset & 3)
+        return value & (1 << 8 * size) - 1
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """What the guest writes: the low ``size`` bytes of ``value`` at ``offset``.
+
+        Registers are written from their first byte on; the bytes behind a short write are 0.
+        """
+        value &= (1 << 8 * size) - 1
+        if offset == Offset.DR:
+            self._transmit(bytes((value & 0xFF,)))
+            self._raised |= Interrupt.TX
+        elif offset == Offset.ICR:
+            self._raised &= ~value
+        elif offset in self._stored:
+            value &= _WRITABLE[Offset(offset)]
+            if offset == Offset.LCR_H and (value ^ self._stored[offset]) & _LCR_H_FEN:
+                self._received.clear()
+            self._stored[offset] = value
+        self._update()
+
+    @property
+    def _depth(self) -> int:
+        return _FIFO_DEPTH if self._stored[Offset.LCR_H] & _LCR_H_FEN else 1
+
+    def _read(self, offset: int) -> int:
+        if offset == Offset.DR:
+            return self._next_character()
+        if offset == Offset.FR:
+            return self._flags()
+        if offset == Offset.RIS:
+            return self._raised
+        if offset == Offset.MIS:
+            return self._raised & self._stored[Offset.IMSC]
+        if Offset.PERIPH_ID0 <= offset < SIZE:
+            return _IDENTIFICATION[(offset - Offset.PERIPH_ID0) // 4]
+        return self._stored.get(offset, 0)
+
+    def _next_character(self) -> int:
+        if not self._received:
+            return 0
+        character = self._received.popleft()
+        if not self._received:
+            self._raised &= ~(Interrupt.RX | Interrupt.RT)
+            self._update()
+        return character
+
+    def _flags(self) -> int:
+        full = 0 if self.room else _FR_RXFF
+        empty = 0 if self._received else _FR_RXFE
+        return _FR_TXFE | full | empty
+
+    def _update(self) -> None:
+        level = bool(self._raised & self._stored[Offset.IMSC])
+        if self._irq is not None and level != self._level:
+            self._irq.set_level(level)
+        self._level = level

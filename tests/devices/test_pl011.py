@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.devices.pl011 import PL011
+
+DR, RSR, FR, IBRD, FBRD, LCR_H, CR = 0x00, 0x04, 0x18, 0x24, 0x28, 0x2C, 0x30
+IFLS, IMSC, RIS, MIS, ICR, DMACR = 0x34, 0x38, 0x3C, 0x40, 0x44, 0x48
+RX, TX, RT = 1 << 4, 1 << 5, 1 << 6
+TXFE, RXFF, TXFF, RXFE = 1 << 7, 1 << 6, 1 << 5, 1 << 4
+FEN = 1 << 4
+
+
+class FakeLine:
+    """An interrupt line that remembers every change."""
+
+    def __init__(self) -> None:
+        self.changes: list[bool] = []
+
+    def set_level(self, level: bool) -> None:
+        self.changes.append(level)
+
+
+class Bench:
+    """A UART with its line and its output in sight."""
+
+    def __init__(self) -> None:
+        self.output = b""
+        self.line = FakeLine()
+        self.uart = PL011(self._transmit, self.line)
+
+    def _transmit(self, data: bytes) -> None:
+        self.output += data
+
+    def __getitem__(self, offset: int) -> int:
+        return self.uart.read(offset, 4)
+
+    def __setitem__(self, offset: int, value: int) -> None:
+        self.uart.write(offset, 4, value)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [
+        (RSR, 0),
+        (FR, TXFE | RXFE),
+        (IBRD, 0),
+        (FBRD, 0),
+        (LCR_H, 0),
+        (CR, 768),
+        (IFLS, 18),
+        (IMSC, 0),
+        (RIS, 0),
+        (MIS, 0),
+        (DMACR, 0),
+    ],
+)
+def test_reset_values(bench, offset, value):
+    assert bench[offset] == value
+
+
+def test_identification_names_revision_1_of_the_pl011(bench):
+    identification = [bench[0xFE0 + 4 * i] for i in range(8)]
+    assert identification == [0x11, 0x10, 0x14, 0x00, 0x0D, 0xF0, 0x05, 0xB1]
+
+
+def test_characters_leave_at_once_even_before_the_uart_is_enabled(bench):
+    bench[CR] = 0
+    for character in b"hi":
+        bench[DR] = character
+    assert bench.output == b"hi"
+    assert bench[FR] & (TXFE | TXFF) == TXFE
+
+
+def test_only_eight_bits_leave(bench):
+    bench[DR] = 0xFFFF_FF41
+    bench.uart.write(DR, 1, 0x142)
+    assert bench.output == b"AB"
+
+
+@pytest.mark.parametrize(
+    ("offset", "kept"),
+    [(IBRD, 65535), (FBRD, 63), (LCR_H, 255), (CR, 65535), (IFLS, 63), (IMSC, 2047), (DMACR, 7)],
+)
+def test_registers_keep_their_bits_and_no_others(bench, offset, kept):
+    bench[offset] = 0xFFFF_FFFF
+    assert bench[offset] == kept
+
+
+@pytest.mark.parametrize("offset", [RSR, FR, RIS, MIS, ICR, 0x80, 0xFE0, 0xFFC])
+def test_other_registers_ignore_writes(bench, offset):
+    before = bench[offset]
+    bench[offset] = 0xFFFF_FFFF
+    assert bench[offset] == before
+
+
+def test_without_fifo_one_character_waits(bench):
+    assert bench.uart.room == 1
+    assert bench.uart.receive(b"ab") == 1
+    assert bench[FR] == TXFE | RXFF
+    assert bench[DR] == ord("a")
+    assert bench[FR] == TXFE | RXFE
+    assert bench[DR] == 0
+
+
+def test_the_fifo_holds_16_characters_in_order(bench):
+    bench[LCR_H] = FEN
+    assert bench.uart.receive(b"0123456789abcdefXY") == 16
+    assert bench[FR] & RXFF
+    assert bytes(bench[DR] for _ in range(16)) == b"0123456789abcdef"
+    assert bench[FR] & RXFE
+
+
+def test_switching_the_fifo_empties_it(bench):
+    bench[LCR_H] = FEN
+    bench.uart.receive(b"abc")
+    bench[LCR_H] = FEN | 0x60
+    assert bench.uart.room == 13
+    bench[LCR_H] = 0x60
+    assert bench[FR] & RXFE
+
+
+def test_a_character_raises_receive_and_timeout_until_the_fifo_is_empty(bench):
+    bench[LCR_H] = FEN
+    bench[IMSC] = RX
+    bench.uart.receive(b"ab")
+    assert (bench[RIS], bench[MIS]) == (RX | RT, RX)
+    assert bench[DR] == ord("a")
+    assert bench.line.changes == [True]
+    assert bench[DR] == ord("b")
+    assert (bench[RIS], bench[MIS]) == (0, 0)
+    assert bench.line.changes == [True, False]
+
+
+def test_icr_clears_the_bits_that_are_written(bench):
+    bench[IMSC] = RX | RT
+    bench.uart.receive(b"a")
+    bench[ICR] = RX
+    assert bench[RIS] == RT
+    assert bench.line.changes == [True]
+    bench[ICR] = RT
+    assert bench.line.changes == [True, False]
+    assert bench[DR] == ord("a")
+
+
+def test_unmasking_raises_the_line_for_what_waits_already(bench):
+    bench.uart.receive(b"a")
+    assert bench.line.changes == []
+    bench[IMSC] = RT
+    assert bench.line.changes == [True]
+    bench[IMSC] = 0
+    assert bench.line.changes == [True, False]
+
+
+def test_sending_raises_the_transmit_interrupt(bench):
+    bench[IMSC] = TX
+    bench[DR] = ord("x")
+    assert bench[MIS] == TX
+    bench[ICR] = 0x7FF
+    assert (bench[RIS], bench.line.changes) == (0, [True, False])
+
+
+def test_short_and_displaced_reads_see_their_part_of_a_register(bench):
+    bench[CR] = 0xABCD
+    assert bench.uart.read(CR, 2) == 0xABCD
+    assert bench.uart.read(CR, 1) == 0xCD
+    assert bench.uart.read(CR + 1, 1) == 0xAB
+
+
+def test_displaced_writes_are_ignored(bench):
+    bench.uart.write(CR + 1, 1, 0xFF)
+    assert bench[CR] == 0x300
+
+
+def test_reset_empties_everything_and_lowers_the_line(bench):
+    bench[LCR_H] = FEN
+    bench[IMSC] = RX
+    bench.uart.receive(b"abc")
+    bench.uart.reset()
+    assert bench[FR] == TXFE | RXFE
+    assert (bench[RIS], bench[IMSC], bench[CR]) == (0, 0, 0x300)
+    assert bench.line.changes == [True, False]
