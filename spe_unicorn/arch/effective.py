@@ -152,7 +152,7 @@ def profiling_buffer_owner(pe: PE) -> BufferOwner | None:
         mdcr = pe.registers.read(MDCR_EL3)
         rme = Feature.FEAT_RME in pe.features
         state = _OWNING_STATES.get((mdcr.NSPBE if rme else 0, mdcr.NSPB >> 1))
-        if state is None:
+        if state is None or (state is SecurityState.SECURE and rme and not pe.impdef.secure_state):
             return None
     else:
         state = lower_security_state(pe)

@@ -123,6 +123,8 @@ class ImpDef:
     """Physical address size, in bits."""
     granule: int = 12
     """The smallest translation granule: 12, 14 or 16 address bits."""
+    secure_state: bool = True
+    """With FEAT_RME, whether there is a Secure state."""
     secure_only: bool = False
     """Without EL3, whether the one Security state is Secure."""
     el3_sdd_undef_priority: bool = False
