@@ -18,6 +18,9 @@ from spe_unicorn.arch.spe_registers import (
 from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
 
+_NS = SCR_EL3.NS.mask
+
+
 def have_el(pe: PE, el: int) -> bool:
     """HaveEL(): whether the PE has an Exception level."""
     if el == EL3:
@@ -64,6 +67,10 @@ def el2_enabled_in(pe: PE, state: SecurityState) -> bool:
 
 def el2_enabled(pe: PE) -> bool:
     """EL2Enabled(): whether EL2 is there and enabled in the current state of the lower levels."""
+    if Feature.FEAT_EL2 not in pe.features:
+        return False
+    if Feature.FEAT_EL3 in pe.features and pe.registers.raw(SCR_EL3) & _NS:
+        return True  # by far the most frequent answer
     return el2_enabled_in(pe, lower_security_state(pe))
 
 

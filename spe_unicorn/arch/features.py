@@ -59,6 +59,9 @@ class Feature(Enum):
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 
+    # Enum hashes the name, in Python, at each look-up in a set; members are unique anyway.
+    __hash__ = object.__hash__
+
     def __call__(self, features: Features) -> bool:
         """Whether ``features`` hold this one."""
         return self in features
