@@ -1,0 +1,130 @@
+"""What the decoders of all groups share: bit fields, register sets, memory operations."""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.operation import (
+    NZCV,
+    SP,
+    Access,
+    CostClass,
+    Family,
+    Instruction,
+    Mark,
+    RegisterKind,
+)
+
+FLAGS = 1 << NZCV
+"""The condition flags as a register set."""
+STACK = 1 << SP
+"""The stack pointer as a register set."""
+EVERYTHING = (1 << NZCV + 1) - 1
+"""Every general register, SP and the flags."""
+
+
+def x(register: int) -> int:
+    """The set of Xn or Wn where 31 is XZR, which is in no set."""
+    return 1 << register & ~STACK
+
+
+def xsp(register: int) -> int:
+    """The set of Xn or Wn where 31 is SP."""
+    return 1 << register
+
+
+def xs(first: int, count: int) -> int:
+    """The set of ``count`` consecutive registers from X``first``; XZR is in no set."""
+    return ((1 << count) - 1 << first) & STACK - 1
+
+
+def signed(value: int, bits: int) -> int:
+    """The lowest ``bits`` bits of ``value`` as a two's complement number."""
+    value &= (1 << bits) - 1
+    return value - (value >> bits - 1 << bits)
+
+
+def unallocated(word: int) -> Instruction:
+    """A word of which nothing is known: it may read and write every register."""
+    return Instruction(word, mark=Mark.UNALLOCATED, reads=EVERYTHING, writes=EVERYTHING)
+
+
+def memory(
+    word: int,
+    access: Access | None,
+    *,
+    load: bool,
+    data: int = 0,
+    reads: int = 0,
+    writes: int = 0,
+    registers: RegisterKind = RegisterKind.GENERAL,
+    scalar: bool = False,
+    ordered: bool = False,
+    exclusive: bool = False,
+    mark: Mark = Mark.NONE,
+) -> Instruction:
+    """A load or store. The registers of ``access`` are added to ``reads`` and ``writes``.
+
+    ``data`` is the set of general registers that a load writes or a store reads.
+    """
+    if load:
+        writes |= data
+    else:
+        reads |= data
+    return Instruction(
+        word,
+        family=Family.LOAD if load else Family.STORE,
+        mark=mark,
+        cost=CostClass.LOAD if load else CostClass.STORE,
+        access=access,
+        registers=registers,
+        scalar=scalar,
+        acquire_release=ordered,
+        exclusive=exclusive,
+        reads=reads | address_reads(access),
+        writes=writes | address_writes(access),
+    )
+
+
+def atomic(
+    word: int,
+    access: Access,
+    *,
+    reads: int = 0,
+    writes: int = 0,
+    returns: bool = True,
+    ordered: bool = False,
+    registers: RegisterKind = RegisterKind.GENERAL,
+) -> Instruction:
+    """Reads and writes memory at once; ``returns`` says whether it gives the old value."""
+    return Instruction(
+        word,
+        family=Family.ATOMIC if returns else Family.ATOMIC_STORE,
+        cost=CostClass.ATOMIC,
+        access=access,
+        registers=registers,
+        scalar=registers is RegisterKind.SIMD_FP,
+        acquire_release=ordered,
+        atomic=True,
+        reads=reads | address_reads(access),
+        writes=writes,
+    )
+
+
+def address_reads(access: Access | None) -> int:
+    """The registers from which the address and the new base are made."""
+    if access is None:
+        return 0
+    result = 0 if access.base is None else xsp(access.base)
+    if access.index is not None:
+        result |= x(access.index)
+    if access.index_writeback is not None:
+        result |= x(access.index_writeback)
+    return result
+
+
+def address_writes(access: Access | None) -> int:
+    """The base register where the operation changes it."""
+    if access is None or access.base is None:
+        return 0
+    if access.writeback is None and access.index_writeback is None:
+        return 0
+    return xsp(access.base)

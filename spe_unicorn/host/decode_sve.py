@@ -1,0 +1,329 @@
+"""The Scalable Vector Extension, as far as profiling looks (Arm ARM C4.1.36).
+
+Told exactly: loads and stores, gather and scatter, predication. Data processing is told apart by
+groups; where a group may write a general register or the flags, each of its members is said to.
+"""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.operation import (
+    Access,
+    CostClass,
+    Family,
+    Instruction,
+    RegisterKind,
+)
+from spe_unicorn.host.decode_parts import FLAGS, address_reads, signed, unallocated, x, xsp
+
+
+def scalable_vector(word: int) -> Instruction:
+    """SVE and SVE2: bits 28:25 are 0010."""
+    group = word >> 29
+    if group == 7:
+        return _store(word)
+    if group == 6:
+        return _gather_64(word)
+    if group == 5:
+        return _contiguous_load(word)
+    if group == 4:
+        return _gather_32_or_one(word)
+    return _GROUPS[word >> 24 & 1 | group << 1](word)
+
+
+# Loads and stores
+
+
+def _memory(
+    word: int,
+    access: Access | None,
+    *,
+    load: bool,
+    reads: int = 0,
+    predicated: bool = True,
+    gather_scatter: bool = False,
+) -> Instruction:
+    return Instruction(
+        word,
+        family=Family.LOAD if load else Family.STORE,
+        cost=CostClass.LOAD if load else CostClass.STORE,
+        access=access,
+        registers=RegisterKind.SVE,
+        sve=True,
+        predicated=predicated,
+        gather_scatter=gather_scatter,
+        reads=reads | address_reads(access),
+    )
+
+
+def _base(word: int) -> int:
+    return word >> 5 & 31
+
+
+def _scattered(word: int, *, load: bool, reads: int) -> Instruction:
+    """Addresses that come from a vector: no single access stands for them."""
+    return _memory(word, None, load=load, reads=reads, gather_scatter=True)
+
+
+def _prefetch(word: int, reads: int) -> Instruction:
+    return Instruction(word, reads=reads)
+
+
+def _register_file(word: int, *, load: bool) -> Instruction:
+    """LDR, STR of a whole vector (bit 14) or predicate."""
+    size = 16 if word >> 14 & 1 else 2
+    imm9 = signed(word >> 13 & 0x1F8 | word >> 10 & 7, 9)
+    where = Access(_base(word), imm9 * size, size, 16 if size == 16 else 2, scalable=True)
+    return _memory(word, where, load=load, predicated=False)
+
+
+_LOAD_TYPES = (
+    (0, 0), (0, 1), (0, 2), (0, 3), (2, 3), (1, 1), (1, 2), (1, 3),
+    (1, 3), (1, 2), (2, 2), (2, 3), (0, 3), (0, 2), (0, 1), (3, 3),
+)  # fmt: skip
+"""dtype of a contiguous load: base-2 logarithms of the bytes in memory and in the vector."""
+
+
+def _scalar_plus_scalar(word: int, shift: int, size: int) -> Access:
+    rm = word >> 16 & 31
+    index = None if rm == 31 else rm
+    return Access(_base(word), 0, size, 1 << shift, index=index, shift=shift, scalable=True)
+
+
+def _scalar_plus_immediate(word: int, scale: int, size: int) -> Access:
+    offset = signed(word >> 16, 4) * size
+    return Access(_base(word), offset, size, 1 << scale, scalable=True)
+
+
+def _structures(word: int) -> tuple[int, int]:
+    """Of LD1 (non-temporal) to LD4: log2 of the element, bytes for a vector of 128 bits."""
+    return word >> 23 & 3, 16 * ((word >> 21 & 3) + 1)
+
+
+def _contiguous_load(word: int) -> Instruction:
+    form = word >> 13 & 7
+    dtype = word >> 21 & 15
+    bit20 = word >> 20 & 1
+    rm = x(word >> 16 & 31)
+    if form in (0, 1):
+        return _load_quadwords(word, form, rm)
+    if form in (2, 3):  # LD1, LDFF1 (scalar plus scalar)
+        scale, lane = _LOAD_TYPES[dtype]
+        return _memory(word, _scalar_plus_scalar(word, scale, 16 >> lane - scale), load=True)
+    if form == 5:  # LD1, LDNF1 (scalar plus immediate)
+        scale, lane = _LOAD_TYPES[dtype]
+        return _memory(word, _scalar_plus_immediate(word, scale, 16 >> lane - scale), load=True)
+    scale, size = _structures(word)
+    if form == 6:
+        return _memory(word, _scalar_plus_scalar(word, scale, size), load=True)
+    if form == 7 and not bit20:
+        return _memory(word, _scalar_plus_immediate(word, scale, size), load=True)
+    # SVE2.1: quadword lanes and structures
+    return _memory(word, None, load=True, reads=xsp(_base(word)) | rm)
+
+
+def _load_quadwords(word: int, form: int, rm: int) -> Instruction:
+    """LD1RQ, LD1RO: 16 or 32 bytes, whatever the vector length."""
+    scale, wide = word >> 23 & 3, word >> 21 & 3
+    base = _base(word)
+    if wide > 1 or (form and word >> 20 & 1):
+        return _memory(word, None, load=True, reads=xsp(base) | (0 if form else rm))
+    size = 16 << wide
+    if form:
+        where = Access(base, signed(word >> 16, 4) * size, size, 1 << scale)
+    else:
+        index = word >> 16 & 31
+        where = Access(base, 0, size, 1 << scale, index=None if index == 31 else index, shift=scale)
+    return _memory(word, where, load=True)
+
+
+def _gather_32_or_one(word: int) -> Instruction:
+    """32-bit gathers, LD1R, LDR, prefetches."""
+    msz, kind, form = word >> 23 & 3, word >> 21 & 3, word >> 13 & 7
+    bit4 = word >> 4 & 1
+    rm = x(word >> 16 & 31)
+    base = xsp(_base(word))
+    if form & 4:
+        if kind & 2:  # LD1R
+            return _load_and_replicate(word)
+        if kind == 1:  # gather: vector plus immediate
+            return _scattered(word, load=True, reads=0)
+        if form == 6:
+            return _prefetch(word, base | rm) if not bit4 else unallocated(word)
+        if form == 7:
+            return _prefetch(word, 0) if not bit4 else unallocated(word)
+        return _scattered(word, load=True, reads=rm)  # LDNT1: vector plus scalar
+    if msz == 3:
+        if kind & 2:
+            return _prefetch(word, base) if not bit4 else unallocated(word)
+        if form in (0, 2) and not (form == 0 and bit4):
+            return _register_file(word, load=True)
+        return unallocated(word)
+    if msz == 0 and kind & 1:
+        return _prefetch(word, base) if not bit4 else unallocated(word)
+    return _scattered(word, load=True, reads=base)
+
+
+def _load_and_replicate(word: int) -> Instruction:
+    """LD1R: dtype is in bits 24:23 and 14:13."""
+    scale, _ = _LOAD_TYPES[word >> 21 & 12 | word >> 13 & 3]
+    offset = (word >> 16 & 63) << scale
+    return _memory(word, Access(_base(word), offset, 1 << scale, 1 << scale), load=True)
+
+
+def _gather_64(word: int) -> Instruction:
+    msz, kind, form = word >> 23 & 3, word >> 21 & 3, word >> 13 & 7
+    base, rm = xsp(_base(word)), x(word >> 16 & 31)
+    prefetch = not word >> 4 & 1
+    if kind == 0 and form & 4:
+        if form == 7:
+            return _prefetch(word, 0) if prefetch else unallocated(word)
+        return _scattered(word, load=True, reads=rm)  # LDNT1, LD1Q: vector plus scalar
+    if kind == 1 and form & 4:  # vector plus immediate
+        return _scattered(word, load=True, reads=0)
+    if msz == 0 and kind & 1:  # scalar plus vector
+        return _prefetch(word, base) if prefetch else unallocated(word)
+    return _scattered(word, load=True, reads=base)
+
+
+def _store(word: int) -> Instruction:
+    msz, size, form = word >> 23 & 3, word >> 21 & 3, word >> 13 & 7
+    base, rm = xsp(_base(word)), x(word >> 16 & 31)
+    if form in (0, 2) and word >> 22 & 7 == 6:
+        return _register_file(word, load=False)
+    if form == 2:  # ST1 (scalar plus scalar)
+        if size >= msz:
+            where = _scalar_plus_scalar(word, msz, 16 >> size - msz)
+            return _memory(word, where, load=False)
+    elif form == 3:  # STNT1, ST2 to ST4 (scalar plus scalar)
+        scale, total = _structures(word)
+        return _memory(word, _scalar_plus_scalar(word, scale, total), load=False)
+    elif form == 7:
+        if word >> 20 & 1:  # STNT1, ST2 to ST4 (scalar plus immediate)
+            scale, total = _structures(word)
+            return _memory(word, _scalar_plus_immediate(word, scale, total), load=False)
+        if size >= msz:  # ST1 (scalar plus immediate)
+            where = _scalar_plus_immediate(word, msz, 16 >> size - msz)
+            return _memory(word, where, load=False)
+    elif form == 1:  # vector plus scalar
+        return _scattered(word, load=False, reads=rm)
+    elif form in (4, 5, 6):
+        vector_base = form == 5 and size >= 2  # plus immediate
+        return _scattered(word, load=False, reads=0 if vector_base else base)
+    # SVE2.1: quadword lanes and structures
+    return _memory(word, None, load=False, reads=base | rm)
+
+
+# Data processing
+
+
+def _vector(
+    word: int,
+    *,
+    predicated: bool = False,
+    fp: bool = False,
+    reads: int = 0,
+    writes: int = 0,
+) -> Instruction:
+    return Instruction(
+        word,
+        cost=CostClass.FP if fp else CostClass.SIMD,
+        fp=fp,
+        simd=True,
+        sve=True,
+        predicated=predicated,
+        reads=reads,
+        writes=writes,
+    )
+
+
+def _integer(word: int) -> Instruction:
+    """Bits 31:24 are 0x04: integer arithmetic, element counts, addresses."""
+    form, rd, rn = word >> 13 & 7, word & 31, word >> 5 & 31
+    if not word >> 21 & 1:  # all merge or zero but the reductions; MOVPRFX is among those
+        return _vector(word, predicated=form != 1 or word >> 17 & 15 == 8)
+    if form == 2 and word >> 12 & 1:  # ADDVL, ADDPL, RDVL
+        return _vector(word, reads=xsp(word >> 16 & 31), writes=xsp(rd))
+    if form == 2:  # INDEX
+        return _vector(word, reads=x(rn) | x(word >> 16 & 31))
+    if form == 7:  # CNTB, INCB, SQINCB ...
+        return _vector(word, reads=x(rd), writes=x(rd))
+    return _vector(word, fp=word >> 10 & 63 in (0b101110, 0b101100))  # FEXPA, FTSSEL
+
+
+def _permute(word: int) -> Instruction:
+    """Bits 31:24 are 0x05: permutes, broadcasts, wide immediates."""
+    form, kind, rn, rd = word >> 13 & 7, word >> 16 & 31, word >> 5 & 31, word & 31
+    if not word >> 21 & 1:
+        copy = bool(word >> 20 & 1)  # CPY, FCPY (immediate)
+        return _vector(word, predicated=copy, fp=copy and form == 6)
+    if form == 1:  # DUP, INSR from a general register, among others
+        return _vector(word, reads=xsp(rn))
+    if form == 5:
+        if kind in (0, 1, 16, 17):  # LASTA, LASTB, CLASTA, CLASTB
+            return _vector(word, reads=x(rd), writes=x(rd))
+        return _vector(word, predicated=True, reads=xsp(rn))  # CPY from a general register
+    if form == 4:  # CPY from a SIMD&FP register; REVB ...; REVD
+        return _vector(word, predicated=kind == 0 or 4 <= kind <= 7 or kind == 14)
+    return _vector(word)
+
+
+def _compare(word: int) -> Instruction:
+    """Bits 31:24 are 0x24: compares, which write a predicate and the flags."""
+    return _vector(word, writes=FLAGS)
+
+
+def _predicate(word: int) -> Instruction:
+    """Bits 31:24 are 0x25: predicates, loops, counts of predicates."""
+    form, rd, rn, rm = word >> 13 & 7, word & 31, word >> 5 & 31, word >> 16 & 31
+    if not word >> 21 & 1:
+        return _vector(word, reads=FLAGS, writes=FLAGS)
+    if form in (4, 5):  # CNTP, INCP, SQINCP, FIRSTP ...
+        return _vector(word, reads=x(rd), writes=x(rd) | FLAGS)
+    if form < 4:  # WHILE, CTERM, PSEL
+        reads = x(rn) | x(rm) | x(12) | x(13) | x(14) | x(15) | FLAGS
+        return _vector(word, reads=reads, writes=FLAGS)
+    return _vector(word, fp=word >> 14 & 0xFF == 0b1110_0111)  # FDUP
+
+
+def _sve2_integer(word: int) -> Instruction:
+    """Bits 31:24 are 0x44."""
+    return _vector(word, predicated=not word >> 21 & 1 and word >> 14 & 3 == 2)
+
+
+def _sve2_wide(word: int) -> Instruction:
+    """Bits 31:24 are 0x45: MATCH writes the flags, HISTCNT zeroes."""
+    if not word >> 21 & 1:
+        return _vector(word)
+    form = word >> 13 & 7
+    return _vector(word, predicated=form == 6, writes=FLAGS if form == 4 else 0)
+
+
+def _floating_point(word: int) -> Instruction:
+    """Bits 31:24 are 0x64: complex, pairwise, widening, indexed."""
+    form = word >> 13 & 7
+    if word >> 21 & 1:
+        return _vector(word, fp=True)
+    reduction = form == 5 and word >> 19 & 3 == 2  # FADDQV ...
+    return _vector(word, fp=True, predicated=form < 6 and not reduction)
+
+
+def _floating_point_predicated(word: int) -> Instruction:
+    """Bits 31:24 are 0x65: arithmetic, compares, conversions, multiply-add."""
+    form = word >> 13 & 7
+    if word >> 21 & 1:
+        return _vector(word, fp=True, predicated=True)
+    trigonometric = word >> 19 & 3 == 2  # FTMAD
+    return _vector(word, fp=True, predicated=form == 5 or (form == 4 and not trigonometric))
+
+
+_GROUPS = (
+    _integer,
+    _permute,
+    _compare,
+    _predicate,
+    _sve2_integer,
+    _sve2_wide,
+    _floating_point,
+    _floating_point_predicated,
+)
+"""By bits 30:29 and 24."""
