@@ -108,8 +108,8 @@ def _parse(data: bytes) -> _Header:
         return _parse_headers(data, ELFFile(io.BytesIO(data)))
     except LoadError:
         raise
-    # On damaged input pyelftools lets through whatever its parser met: these are all of them that
-    # a fuzzer found, and their relatives.
+    # Besides its own ELFError, pyelftools lets through what its parser met on damaged input. Which
+    # that is differs between its releases: overflows in 0.33, in 0.31 endless recursion and more.
     except (
         ELFError,
         ArithmeticError,
@@ -117,9 +117,9 @@ def _parse(data: bytes) -> _Header:
         AttributeError,
         LookupError,
         MemoryError,
+        RecursionError,
         TypeError,
         ValueError,
-        struct.error,
     ) as error:
         detail = " ".join(str(error).split())
         raise LoadError(f"is a damaged ELF file ({detail or type(error).__name__})") from None

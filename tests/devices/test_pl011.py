@@ -52,8 +52,8 @@ def bench() -> Bench:
         (IBRD, 0),
         (FBRD, 0),
         (LCR_H, 0),
-        (CR, 768),
-        (IFLS, 18),
+        (CR, 0x300),
+        (IFLS, 0x12),
         (IMSC, 0),
         (RIS, 0),
         (MIS, 0),
@@ -85,7 +85,15 @@ def test_only_eight_bits_leave(bench):
 
 @pytest.mark.parametrize(
     ("offset", "kept"),
-    [(IBRD, 65535), (FBRD, 63), (LCR_H, 255), (CR, 65535), (IFLS, 63), (IMSC, 2047), (DMACR, 7)],
+    [
+        (IBRD, 0xFFFF),
+        (FBRD, 0x3F),
+        (LCR_H, 0xFF),
+        (CR, 0xFFFF),
+        (IFLS, 0x3F),
+        (IMSC, 0x7FF),
+        (DMACR, 0x7),
+    ],
 )
 def test_registers_keep_their_bits_and_no_others(bench, offset, kept):
     bench[offset] = 0xFFFF_FFFF
