@@ -1,0 +1,33 @@
+/* Stage 1 of EL1&0: TTBR0, 39-bit addresses, 4 KiB granule, RAM mapped one to one. */
+#pragma once
+
+#include "firmware.h"
+
+#define PAGE 4096ull
+#define BLOCK 0x200000ull /* what a level 2 descriptor maps */
+#define RAM_BASE 0x40000000ull
+#define RAM_SIZE 0x08000000ull
+
+enum protection {
+    PROT_RX, /* text of EL1 */
+    PROT_RO,
+    PROT_RW, /* never executable */
+    PROT_DEVICE, /* Device-nGnRnE, never executable */
+    PROT_USER_RX,
+    PROT_USER_RO,
+    PROT_USER_RW,
+};
+
+/* Builds the tables: the image by its sections, the other RAM as data, the devices below it. */
+void mmu_on(void);
+void mmu_off(void);
+
+/* Each of these follows break-before-make, and splits or creates tables as needed. */
+void map_page(u64 va, u64 pa, enum protection protection);
+void unmap_page(u64 va);
+/* As map_page(), with the Access flag clear. */
+void map_page_unaccessed(u64 va, u64 pa, enum protection protection);
+
+/* Sections, from the linker script. */
+extern char __image_base[], __text_end[], __user_text_start[], __user_text_end[], __data_start[],
+    __user_data_start[], __user_data_end[], __image_end[], __heap_start[];
