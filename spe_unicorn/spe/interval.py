@@ -32,6 +32,10 @@ class Interval(Protocol):
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last one is selected."""
         ...
 
+    def gap_floor(self) -> int:
+        """How many members at least lie between the next one selected and the one after it."""
+        ...
+
 
 class _View:
     """A register cell made of two functions."""
@@ -96,16 +100,26 @@ class IntervalCounters:
 
         Looks at the random numbers to come without taking them.
         """
-        if self.COUNT:
-            primary = self.COUNT + self.skip
-        else:  # a member that loads, one that is skipped, then the count
-            extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
-            primary = self._reload + extra + 2
+        primary = self._until_reload()
         if 0 < self.ECOUNT <= primary:
             return self.ECOUNT
         if self._rnd and self._ernd:
             return primary + self._random.peek_byte()
         return primary
+
+    def gap_floor(self) -> int:
+        """How many members at least lie between the next one selected and the one after it."""
+        primary = self._until_reload()
+        between = self._reload
+        redraws = self._rnd and self._ernd
+        early = primary - self.ECOUNT if self.ECOUNT else 0
+        if early > 0:  # ECOUNT selects, then COUNT may
+            return early - 1
+        if redraws:  # if both expire at once, ECOUNT is drawn there and may be small
+            return 0 if primary == self.ECOUNT else between - 0xFF
+        if early < 0:  # COUNT selects, then ECOUNT
+            return min(-early - 1, between)
+        return between
 
     def advance(self, members: int) -> bool:
         """Let ``members`` go by, as that many calls of :meth:`count_one` would.
@@ -127,6 +141,14 @@ class IntervalCounters:
                 hit = self.count_one()
                 members -= 1
         return hit
+
+    def _until_reload(self) -> int:
+        """How many members go by up to and including the one that brings COUNT to zero."""
+        if self.COUNT:
+            return self.COUNT + self.skip
+        # A member that loads, one that is skipped, then the count.
+        extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
+        return self._reload + extra + 2
 
     def _quiet(self, members: int) -> int:
         """How many of the next ``members`` do no more than decrement."""
@@ -190,3 +212,7 @@ class FixedInterval:
             return False
         self._left = self.period
         return True
+
+    def gap_floor(self) -> int:
+        """How many members lie between the next one selected and the one after it."""
+        return self.period - 1

@@ -230,11 +230,14 @@ def test_looking_ahead_selects_what_the_reference_selects(
                 subject.PMSICR.set(step[0] << 56 | step[1])
         else:
             ahead = fast.until_hit()
+            floor = fast.gap_floor()
             members = ahead if step == "hit" else min(int(str(step)), ahead)
             expected = [slow.count_one() for _ in range(members)]
             assert not any(expected[:-1])
             assert expected[-1] == (members == ahead)
             assert fast.advance(members) == expected[-1]
+            if members == ahead:
+                assert fast.until_hit() > floor
         assert fast.PMSICR.get() == slow.PMSICR.get()
         assert fast.skip == slow.skip
         assert fast._random.state == slow_random.state
@@ -245,6 +248,27 @@ def test_fixed_interval_selects_every_period() -> None:
     assert [subject.advance(1) for _ in range(7)] == [False, False, True] * 2 + [False]
     assert subject.until_hit() == 2
     assert subject.advance(2)
+
+
+@pytest.mark.parametrize(
+    ("pmsicr", "rnd", "ernd", "between"),
+    [
+        (0x80, 0, False, 256),
+        (0x80, 1, False, 256),
+        (0x80, 1, True, 1),
+        (3 << 56 | 0x80, 0, True, 124),
+        (0x83 << 56 | 0x80, 0, True, 2),
+        (0x80 << 56 | 0x80, 1, True, 0),
+    ],
+)
+def test_what_lies_at_least_between_two_selections(
+    pmsicr: int, rnd: int, ernd: bool, between: int
+) -> None:
+    assert counters(pmsicr, 1, rnd, ernd=ernd).gap_floor() == between
+
+
+def test_fixed_interval_has_one_less_between_selections() -> None:
+    assert FixedInterval(3).gap_floor() == 2
 
 
 def test_fixed_interval_refuses_a_period_of_zero() -> None:

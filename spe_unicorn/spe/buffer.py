@@ -1,0 +1,139 @@
+"""The Profiling Buffer in fill mode: records go to memory byte after byte (Arm ARM D17.7, D17.8).
+
+The write pointer stands after the last byte that was written, so it never passes the limit, and a
+fault leaves it at the byte that could not be written. Software that enables the buffer with a
+pointer outside the rules gets a buffer full event before the first record, one of the outcomes
+that the architecture lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from spe_unicorn.arch.descriptors import AddressDescriptor, FaultRecord
+from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.sysreg import OwnCell
+from spe_unicorn.spe.management import ManagementEvent, buffer_full, external_abort, mmu_fault
+
+Translate = Callable[[int], AddressDescriptor | FaultRecord]
+"""Translates the address of a Profiling Buffer write in the owning translation regime."""
+
+_PAGE: Final = 0x1000
+"""The smallest granule: no translation changes inside such a block."""
+_OFFSET: Final = _PAGE - 1
+_NO_PAGE: Final = -1
+
+
+class Outcome(NamedTuple):
+    """What became of a record: whether all of it was written, and the event that followed."""
+
+    written: bool
+    event: ManagementEvent | None
+
+
+_WRITTEN = Outcome(True, None)
+
+
+class ProfilingBuffer:
+    """Writes records at PMBPTR_EL1, and says what goes wrong.
+
+    ``pointer`` is the cell of PMBPTR_EL1; put it into the register file. ``max_record`` is the
+    size of the largest record in bytes. ``reports_aborts`` is the choice, open before
+    FEAT_SPEv1p3, to report External aborts on record data as management events; otherwise they
+    are ignored.
+    """
+
+    def __init__(
+        self,
+        memory: PhysicalMemory,
+        translate: Translate,
+        *,
+        max_record: int,
+        reports_aborts: bool = False,
+    ) -> None:
+        self.pointer = OwnCell()
+        self._memory = memory
+        self._translate = translate
+        self._max_record = max_record
+        self._reports_aborts = reports_aborts
+        self._limit = 0
+        self._last = 0
+        self._page = _NO_PAGE
+        self._frame = 0
+
+    @property
+    def limit(self) -> int:
+        """The address of the first byte after the buffer: PMBLIMITR_EL1.LIMIT, twelve zeros."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, address: int) -> None:
+        self._limit = address
+        self._last = address - self._max_record  # the last place where a record may begin
+
+    def invalidate(self) -> None:
+        """Forget the translation of the current page: the regime may translate differently now."""
+        self._page = _NO_PAGE
+
+    def quiet(self) -> bool:
+        """Whether a record of any size can be written now without an event."""
+        pointer = self.pointer.value
+        end = pointer + self._max_record
+        return (
+            end <= self._last
+            and not (pointer ^ self._limit) >> 56
+            and pointer >> 12 == self._page == end - 1 >> 12
+            and not self._reports_aborts
+        )
+
+    def write(self, record: bytes) -> Outcome:
+        """Write a whole record, padding included. Profiling must not be stopped."""
+        pointer = self.pointer.value
+        if pointer > self._last or (pointer ^ self._limit) >> 56:
+            return Outcome(False, buffer_full(pointer))
+        end = pointer + len(record)
+        in_page = pointer >> 12 == self._page == end - 1 >> 12
+        if in_page and self._memory.write(self._frame | pointer & _OFFSET, record):
+            self.pointer.value = end
+        elif event := self._write_in_pieces(pointer, record):
+            return Outcome(False, event)
+        if end > self._last:
+            return Outcome(True, buffer_full(end))
+        return _WRITTEN
+
+    def _write_in_pieces(self, start: int, record: bytes) -> ManagementEvent | None:
+        """Translate and write page by page, up to the first fault."""
+        address = start
+        end = start + len(record)
+        while address < end:
+            fault = self._find_page(address)
+            if fault is not None:
+                return mmu_fault(fault, address, data_lost=address != start)
+            piece = record[address - start : (address | _OFFSET) + 1 - start]
+            stored = self._store(self._frame | address & _OFFSET, piece)
+            address += stored
+            self.pointer.value = address
+            if stored < len(piece):
+                return external_abort(address, data_lost=address != start)
+        return None
+
+    def _find_page(self, address: int) -> FaultRecord | None:
+        """Have the translation of the page of ``address`` at hand, or say why there is none."""
+        if address >> 12 == self._page:
+            return None
+        result = self._translate(address)
+        if isinstance(result, FaultRecord):
+            return result
+        self._page = address >> 12
+        self._frame = result.paddress & ~_OFFSET
+        return None
+
+    def _store(self, physical: int, piece: bytes) -> int:
+        """Store as much of ``piece`` as the core cares for; how many bytes that was."""
+        if self._memory.write(physical, piece):
+            return len(piece)
+        for i in range(len(piece)):
+            if not self._memory.write(physical + i, piece[i : i + 1]) and self._reports_aborts:
+                return i
+        return len(piece)

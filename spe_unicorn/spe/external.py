@@ -1,0 +1,89 @@
+"""Sampling from outside: for firmware that knows nothing of SPE, and without its noticing.
+
+Every ``period``-th operation is sampled, at whatever Exception level. Nothing of it shows in a
+register or in memory: records go to the observers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import EL2, EL3, PE
+from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
+from spe_unicorn.spe.enabling import Collection
+from spe_unicorn.spe.filter import Filter
+from spe_unicorn.spe.interval import FixedInterval
+from spe_unicorn.spe.sample import Recorder
+from spe_unicorn.spe.sampler import Sampler
+
+CONTROLS: frozenset[type[SysReg]] = frozenset({CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3})
+"""Registers that records depend on.
+
+One that changes without the register file being told needs :meth:`ExternalSampler.reload`.
+"""
+
+
+class ExternalSampler(Sampler):
+    """Samples a PE on behalf of its owner; driven as the architecture's unit is.
+
+    Records hold everything that there is: contexts, physical addresses, the physical count as
+    timestamp. ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
+    """
+
+    def __init__(
+        self,
+        pe: PE,
+        period: int,
+        model: CoreModel,
+        cycles: Callable[[], int],
+        filter_: Filter | None = None,
+    ) -> None:
+        super().__init__(pe, FixedInterval(period), model, cycles)
+        self._filter = filter_ or Filter()
+        self._el = -1
+        self.enabled = True
+        pe.registers.observe(self._on_write)
+        self.refresh()
+
+    def reload(self) -> None:
+        """Registers changed behind the register file's back, as by a reset: look at them anew."""
+        self._recorders = {}
+        self._el = -1
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look again at which Exception level the PE is. Cheap while nothing has changed."""
+        el = self._pe.el
+        if el == self._el:
+            return
+        self._el = el
+        if el not in self._recorders:
+            self._recorders[el] = self._recorder_at(el)
+
+    def quiet(self) -> bool:
+        """Always: there is no buffer to be full or to fault."""
+        return True
+
+    def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
+        if register in CONTROLS:
+            self.reload()
+
+    def _recorder_at(self, el: int) -> Recorder:
+        pe = self._pe
+        context1 = context2 = None
+        if el < EL2 and not tge(pe):
+            context1 = pe.registers.read(CONTEXTIDR_EL1).PROCID
+        if el != EL3 and el2_enabled(pe):
+            context2 = pe.registers.read(CONTEXTIDR_EL2).PROCID
+        everything = Collection(context1, context2, pa=True, timestamp_offset=0)
+        return Recorder(self._format, everything, security_state_at(pe, el))
+
+    def _collide(self) -> None:
+        """Nobody but the statistics is told."""
+
+    def _keep(self, record: bytes, operation: Operation) -> None:
+        self._written(record, operation)

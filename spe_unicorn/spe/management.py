@@ -1,0 +1,209 @@
+"""Profiling Buffer management events: what they say, where they are recorded, what they raise.
+
+Arm ARM D17.8. An event is a value; :func:`recorded` gives the syndrome register after it,
+:func:`reporting_el` says whose register that is,
+:func:`pmbirq_level` and :func:`pending_exception` what software notices of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from spe_unicorn.arch.descriptors import FaultRecord
+from spe_unicorn.arch.effective import (
+    effective_mdcr_el3_pmsee,
+    effective_pmscr_el1_ee,
+    effective_pmscr_el2_ee,
+    have_el,
+    lower_security_state,
+    profiling_buffer_owner,
+    tge,
+)
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
+from spe_unicorn.arch.spe_registers import (
+    PMBSR,
+    PMBSR_EL1,
+    PMBSR_EL2,
+    PMBSR_EL3,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    BufferStatus,
+    EventClass,
+    ExceptionEnable,
+)
+from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
+from spe_unicorn.spe.enabling import OWN_OR_ALL_EVENTS
+
+EXCEPTION_CLASS: Final = 0x3D
+"""ESR_ELx.EC of a Profiling exception."""
+EXCEPTION_ISS: Final = 1 << 1
+"""ESR_ELx.ISS where SPE is its source: FSC 1, not synchronous."""
+
+PMBSR_BY_EL: Final[dict[int, type[PMBSR]]] = {EL1: PMBSR_EL1, EL2: PMBSR_EL2, EL3: PMBSR_EL3}
+
+P = TypeVar("P", bound=PMBSR)
+
+_ABORTS = (EventClass.STAGE1_ABORT, EventClass.STAGE2_ABORT)
+_GPF = frozenset({*range(0x22, 0x28), 0x28})
+_EXTERNAL = frozenset({0x10, *range(0x12, 0x18), 0x1B})
+_SYNC_EXTERNAL_ABORT = 0x10
+
+
+@dataclass(frozen=True)
+class ManagementEvent:
+    """One event: its class, and what stands in MSS[5:0], a BSC or an FSC.
+
+    ``address`` is the value of PMBPTR_EL1, ``data_lost`` says that a record is partial.
+    """
+
+    EC: EventClass
+    status: int
+    address: int
+    data_lost: bool = False
+    external_abort: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The event in a word or two, as summaries count it."""
+        if self.EC == EventClass.OTHER:
+            return BufferStatus(self.status).name.lower()
+        return self.EC.name.lower()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the buffer is full."""
+        return self.EC == EventClass.OTHER and self.status == BufferStatus.FULL
+
+    @property
+    def is_gpc_fault(self) -> bool:
+        """A granule protection check that failed other than by a granule protection fault."""
+        return self.EC == EventClass.GPC_FAULT
+
+    @property
+    def is_gpf(self) -> bool:
+        """A granule protection fault, of the access or of a table walk."""
+        return self.EC in _ABORTS and self.status in _GPF
+
+    @property
+    def is_external_abort(self) -> bool:
+        """A synchronous External abort, of the access or of a table walk."""
+        return self.EC in _ABORTS and self.status in _EXTERNAL
+
+
+def buffer_full(address: int) -> ManagementEvent:
+    """Another record may not fit at ``address``."""
+    return ManagementEvent(EventClass.OTHER, BufferStatus.FULL, address)
+
+
+def mmu_fault(fault: FaultRecord, address: int, *, data_lost: bool) -> ManagementEvent:
+    """The write to ``address`` did not translate; ``data_lost``: after part of its record."""
+    ec = EventClass.STAGE2_ABORT if fault.stage2 else EventClass.STAGE1_ABORT
+    return ManagementEvent(ec, fault.fsc, address, data_lost=data_lost)
+
+
+def external_abort(address: int, *, data_lost: bool) -> ManagementEvent:
+    """The memory system refused the write to ``address``, and the core tells of it."""
+    return ManagementEvent(
+        EventClass.STAGE1_ABORT,
+        _SYNC_EXTERNAL_ABORT,
+        address,
+        data_lost=data_lost,
+        external_abort=True,
+    )
+
+
+def recorded(pmbsr: P, event: ManagementEvent) -> P:
+    """The syndrome register after ``event``: an earlier event keeps its syndrome.
+
+    DL and EA are sticky. COLL stays as it is.
+    """
+    sticky = pmbsr.replace(
+        DL=pmbsr.DL | event.data_lost,
+        EA=pmbsr.EA | event.external_abort,
+    )
+    if pmbsr.S:
+        return sticky
+    return sticky.replace(S=1, EC=event.EC, MSS=event.status, MSS2=0)
+
+
+def reporting_el(pe: PE, event: ManagementEvent | None) -> int:
+    """ReportSPEEvent(). The Exception level whose PMBSR_ELx records ``event``: 1, 2 or 3.
+
+    ``event`` is None for a sample collision, which goes where "other events" go.
+    """
+    if Feature.FEAT_SPE_EXC not in pe.features:
+        return EL1
+    if _goes_to_el3(pe, event):
+        return EL3
+    return EL2 if _goes_to_el2(pe, event) else EL1
+
+
+def _goes_to_el3(pe: PE, event: ManagementEvent | None) -> bool:
+    pmsee = effective_mdcr_el3_pmsee(pe)
+    if pmsee not in OWN_OR_ALL_EVENTS or not have_el(pe, EL3):
+        return False
+    if pmsee == ExceptionEnable.ALL_EVENTS:
+        return True
+    if event is None:
+        return False
+    scr = pe.registers.read(SCR_EL3)
+    return (
+        event.is_gpc_fault
+        or (event.is_gpf and bool(scr.GPF))
+        or (event.is_external_abort and bool(scr.EA))
+    )
+
+
+def _goes_to_el2(pe: PE, event: ManagementEvent | None) -> bool:
+    ee = effective_pmscr_el2_ee(pe)
+    if ee not in OWN_OR_ALL_EVENTS:
+        return False
+    if ee == ExceptionEnable.ALL_EVENTS:
+        return True
+    if event is None:
+        return False
+    owner = profiling_buffer_owner(pe)
+    hcr = pe.registers.read(HCR_EL2)
+    return (
+        (event.EC == EventClass.STAGE1_ABORT and owner is not None and owner.el == EL2)
+        or event.EC == EventClass.STAGE2_ABORT
+        or event.is_gpc_fault
+        or (event.is_gpf and bool(hcr.GPF))
+        or (event.is_external_abort and bool(hcr.TEA))
+    )
+
+
+def pmbirq_level(pe: PE) -> bool:
+    """The level of PMBIRQ: an event stands in PMBSR_EL1 that raises no exception instead."""
+    masked = effective_pmscr_el1_ee(pe) != ExceptionEnable.DISABLED
+    return not masked and bool(pe.registers.read(PMBSR_EL1).S)
+
+
+def pending_exception(pe: PE) -> int | None:
+    """The Exception level to which an SPE Profiling exception is to be taken now, None for none.
+
+    Of several pending ones the highest level's goes first, our choice. The caller enters it as a
+    synchronous exception with :data:`EXCEPTION_CLASS` and :data:`EXCEPTION_ISS`, the return
+    address being the next instruction.
+    """
+    if Feature.FEAT_SPE_EXC not in pe.features or pe.halted:
+        return None
+    registers = pe.registers
+    uses_el3 = have_el(pe, EL3) and effective_mdcr_el3_pmsee(pe) in OWN_OR_ALL_EVENTS
+    if uses_el3 and pe.el != EL3 and registers.read(PMBSR_EL3).S:
+        return EL3
+    owner = profiling_buffer_owner(pe)
+    if pe.el == EL3 or owner is None or owner.state is not lower_security_state(pe):
+        return None
+    ee = effective_pmscr_el2_ee(pe)
+    if ee in OWN_OR_ALL_EVENTS and registers.read(PMBSR_EL2).S:
+        unmasked = ee == ExceptionEnable.ALL_EVENTS and registers.read(PMSCR_EL2).KE and not pe.pm
+        if pe.el != EL2 or unmasked:
+            return EL2
+    if effective_pmscr_el1_ee(pe) == ExceptionEnable.ALL_EVENTS and registers.read(PMBSR_EL1).S:
+        unmasked = registers.read(PMSCR_EL1).KE and not pe.pm
+        if pe.el == EL0 or (pe.el == EL1 and unmasked):
+            return EL2 if tge(pe) else EL1
+    return None

@@ -1,0 +1,187 @@
+"""From a sampled operation to its record: what it did, what the core model adds, what is collected.
+
+Most of a record depends on the instruction word or on the registers alone. So a :class:`Recorder`
+stands for one state of the registers and keeps a layout for each shape of record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.operation import Operation, Timing
+from spe_unicorn.arch.pe import SecurityState
+from spe_unicorn.arch.spe_registers import event_filter_mask
+from spe_unicorn.spe.enabling import Collection
+from spe_unicorn.spe.operation_type import OperationType
+from spe_unicorn.spe.packets import (
+    VA_MASK,
+    AddressIndex,
+    ContextIndex,
+    CounterIndex,
+    Event,
+    OperationClass,
+    saturated,
+)
+from spe_unicorn.spe.record import RecordLayout, layout_for, operation_type_value
+
+_EXCEPTION: Final = int(Event.EXCEPTION)
+_RETIRED: Final = int(Event.RETIRED)
+_NOT_TAKEN: Final = int(Event.NOT_TAKEN)
+_MISALIGNED: Final = int(Event.MISALIGNED)
+
+_U64: Final = (1 << 64) - 1
+_EL_SHIFT: Final = 61
+_DATA_SOURCE_SIZE: Final = 1
+
+_HAS_VA: Final = 1
+_HAS_PA: Final = 2
+_HAS_TARGET: Final = 4
+_HAS_DATA_SOURCE: Final = 8
+_HAS_PREVIOUS_TARGET: Final = 16
+
+
+def implemented_events(features: Features, impdef: ImpDef) -> int:
+    """The bits that Events packets of a core can have."""
+    # Exceptions are no filter; retirement and failed conditions are with some features only.
+    return event_filter_mask(features, impdef) | _EXCEPTION | _RETIRED | _NOT_TAKEN
+
+
+def events_of(operation: Operation, timing: Timing, implemented: int) -> int:
+    """The Events of an operation, of those that are ``implemented``.
+
+    An operation that ends in a synchronous exception has retired for this purpose, as the packet's
+    definition says.
+    """
+    events = _RETIRED | timing.events
+    if operation.exception:
+        events |= _EXCEPTION
+    if operation.condition_failed:
+        events |= _NOT_TAKEN
+    if operation.misaligned:
+        events |= _MISALIGNED
+    return events & implemented
+
+
+def events_size(features: Features) -> int:
+    """The payload of Events packets in bytes, one for each core."""
+    sve = Feature.FEAT_SPEv1p1 in features and Feature.FEAT_SVE in features
+    wide = sve or Feature.FEAT_SPEv1p4 in features or Feature.FEAT_SPE_SME in features
+    return 4 if wide else 2
+
+
+@dataclass(frozen=True)
+class Format:
+    """What all records of a core have in common."""
+
+    events_size: int
+    align: int
+    max_count: int
+    data_source: bool
+    previous_target: bool
+
+    @classmethod
+    def of(cls, features: Features, impdef: ImpDef) -> Format:
+        """The format of a core's records."""
+        return cls(
+            events_size(features),
+            impdef.align,
+            saturated(1 << 64, impdef.count_size),
+            data_source=Feature.FEAT_SPE_LDS in features,
+            previous_target=Feature.FEAT_SPE_PBT in features,
+        )
+
+
+class Recorder:
+    """Makes the records of operations in one Security state, of what ``collection`` lets through.
+
+    Physical addresses are given the PA space of that Security state.
+    """
+
+    def __init__(self, format_: Format, collection: Collection, state: SecurityState) -> None:
+        self._format = format_
+        self._collection = collection
+        # NS and NSE as they stand in the top byte of PC, branch targets and physical addresses.
+        self._state = (state & 1) << 63 | (state >> 1) << 60
+        self._contexts = [
+            value for value in (collection.context1, collection.context2) if value is not None
+        ]
+        self._layouts: dict[int, RecordLayout] = {}
+
+    def record(
+        self, operation: Operation, type_: OperationType, timing: Timing, events: int
+    ) -> bytes:
+        """The record of ``operation``, padded."""
+        format_ = self._format
+        collection = self._collection
+        state = self._state
+        largest = format_.max_count
+        total = timing.total
+        issue = timing.issue
+        values = self._contexts.copy()
+        values.append(total if total < largest else largest)
+        values.append(issue if issue < largest else largest)
+        shape = 0
+        pc = operation.pc & VA_MASK | operation.el << _EL_SHIFT | state
+        va = operation.va
+        if type_.memory and va is not None:
+            shape = _HAS_VA
+            translation = timing.translation
+            values.append(translation if translation < largest else largest)
+            values.append(pc)
+            values.append(va)
+            pa = operation.pa
+            if pa is not None and collection.pa:
+                shape = _HAS_VA | _HAS_PA
+                values.append(pa & VA_MASK | state)
+        else:
+            values.append(pc)
+            target = operation.target
+            if target is not None and type_.op_class is OperationClass.BRANCH:
+                shape = _HAS_TARGET
+                values.append(target & VA_MASK | operation.target_el << _EL_SHIFT | state)
+        if format_.previous_target and operation.previous_target is not None:
+            shape |= _HAS_PREVIOUS_TARGET
+            previous = operation.previous_target & VA_MASK
+            values.append(previous | operation.previous_target_el << _EL_SHIFT | state)
+        if format_.data_source and timing.data_source is not None:
+            shape |= _HAS_DATA_SOURCE
+            values.append(timing.data_source)
+        values.append(operation_type_value(type_.op_class, type_.payload))
+        values.append(events)
+        offset = collection.timestamp_offset
+        if offset is not None:
+            values.append(operation.time - offset & _U64)
+        layout = self._layouts.get(shape)
+        if layout is None:
+            layout = self._layouts[shape] = self._layout(shape)
+        return layout.pack(*values)
+
+    def _layout(self, shape: int) -> RecordLayout:
+        collection = self._collection
+        contexts = []
+        if collection.context1 is not None:
+            contexts.append(ContextIndex.CONTEXTIDR_EL1)
+        if collection.context2 is not None:
+            contexts.append(ContextIndex.CONTEXTIDR_EL2)
+        counters = [CounterIndex.TOTAL, CounterIndex.ISSUE]
+        addresses = [AddressIndex.PC]
+        if shape & _HAS_TARGET:
+            addresses.append(AddressIndex.BRANCH_TARGET)
+        if shape & _HAS_VA:
+            counters.append(CounterIndex.TRANSLATION)
+            addresses.append(AddressIndex.DATA_VA)
+        if shape & _HAS_PA:
+            addresses.append(AddressIndex.DATA_PA)
+        if shape & _HAS_PREVIOUS_TARGET:
+            addresses.append(AddressIndex.PREVIOUS_BRANCH_TARGET)
+        return layout_for(
+            contexts=tuple(contexts),
+            counters=tuple(counters),
+            addresses=tuple(addresses),
+            data_source=_DATA_SOURCE_SIZE if shape & _HAS_DATA_SOURCE else 0,
+            events=self._format.events_size,
+            timestamp=collection.timestamp_offset is not None,
+            align=self._format.align,
+        )

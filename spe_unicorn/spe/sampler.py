@@ -1,0 +1,259 @@
+"""What all sampling has in common, whoever asked for it: count, select, filter, record.
+
+A :class:`Sampler` counts the population, hands out how far the next selection is, and turns the
+selected operation into a record. Who controls it and where records go is its subclasses' part:
+``spe.unit`` is the architecture's unit, ``spe.external`` samples from outside.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.ports import CoreModel, EventSink
+from spe_unicorn.spe.filter import Filter, Flag
+from spe_unicorn.spe.interval import Interval
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.operation_type import OperationType, operation_type
+from spe_unicorn.spe.sample import Format, Recorder, events_of, implemented_events
+
+RecordObserver = Callable[[bytes, Operation], None]
+"""Told of each record that was written whole, padding included, and of its operation."""
+ManagementObserver = Callable[[ManagementEvent, int], None]
+"""Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
+
+
+class SampleEvent(IntEnum):
+    """PMU events of sampling (Arm ARM D14.3)."""
+
+    POP = 0x4000
+    """A member of the population went by."""
+    FEED = 0x4001
+    """A sample was taken."""
+    FILTRATE = 0x4002
+    """A sample passed the filters."""
+    COLLISION = 0x4003
+    """A selection found the unit busy."""
+    FEED_DS = 0x8122
+    BUFFER_FULL = 0x8123
+    FEED_BR = 0x812A
+    FEED_LD = 0x812B
+    FEED_ST = 0x812C
+    FEED_OP = 0x812D
+    FEED_EVENT = 0x812E
+    FEED_LAT = 0x812F
+    FEED_FP = 0x8348
+    FEED_SIMD = 0x8349
+
+
+@dataclass
+class Statistics:
+    """What sampling came to so far. ``bytes`` counts those of whole records."""
+
+    population: int = 0
+    selected: int = 0
+    collisions: int = 0
+    filtered: int = 0
+    discarded: int = 0
+    """Passed the filters in discard mode."""
+    written: int = 0
+    bytes: int = 0
+    lost: int = 0
+    """Passed the filters, but an event or a stop kept the record from being written whole."""
+    management_events: dict[str, int] = field(default_factory=dict)
+    """By :attr:`~spe_unicorn.spe.management.ManagementEvent.kind`."""
+
+
+_FEED_BY_FLAG: Final = {
+    Flag.B: SampleEvent.FEED_BR,
+    Flag.LD: SampleEvent.FEED_LD,
+    Flag.ST: SampleEvent.FEED_ST,
+    Flag.FP: SampleEvent.FEED_FP,
+    Flag.SIMD: SampleEvent.FEED_SIMD,
+}
+
+
+class Sampler(ABC):
+    """Samples one PE.
+
+    A host drives it, operation by operation or in leaps::
+
+        sampler.refresh()           # after anything that may switch profiling on or off
+        if sampler.enabled:
+            n = sampler.until_hit() # run n operations, or fewer
+            if sampler.advance(n):  # account them; True: the last one is sampled
+                sampler.complete(operation)
+
+    ``cycles()`` is the number of cycles that the PE has executed: a sampled operation occupies the
+    unit for its modelled total latency, and a selection while it is busy collides. ``events`` is
+    where PMU events are counted, None without a PMU.
+    """
+
+    enabled: bool
+    """Whether operations at the current Exception level belong to the population."""
+    armed: bool
+    """Whether a change of the Exception level alone can enable or disable profiling."""
+
+    def __init__(
+        self,
+        pe: PE,
+        interval: Interval,
+        model: CoreModel,
+        cycles: Callable[[], int],
+        events: EventSink | None = None,
+    ) -> None:
+        self.enabled = False
+        self.armed = False
+        self.statistics = Statistics()
+        self.record_observers: list[RecordObserver] = []
+        self.until_hit = interval.until_hit
+        self.gap_floor = interval.gap_floor
+        self._pe = pe
+        self._interval = interval
+        self._model = model
+        self._cycles = cycles
+        self._events = events
+        self._features = pe.features
+        self._format = Format.of(pe.features, pe.impdef)
+        self._implemented = implemented_events(pe.features, pe.impdef)
+        self._capacity = pe.impdef.max_sampled_operations
+        self._types: dict[int, OperationType] = {}
+        self._filter = Filter()
+        self._recorders: dict[int, Recorder] = {}
+        """By Exception level; replaced, not cleared, when registers change what is collected."""
+        self._sampling: tuple[dict[int, Recorder], Filter, int] | None = None
+        self._busy: list[int] = []
+        """Cycles at which the sampled operations in flight complete."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Look again whether profiling is enabled. Cheap while nothing has changed."""
+
+    @abstractmethod
+    def quiet(self) -> bool:
+        """Whether the next record cannot cause a management event, whatever its operation."""
+
+    @abstractmethod
+    def _recorder_at(self, el: int) -> Recorder:
+        """What makes the records of operations at an Exception level."""
+
+    @abstractmethod
+    def _collide(self) -> None:
+        """A selection collided with a sampled operation in flight."""
+
+    @abstractmethod
+    def _keep(self, record: bytes, operation: Operation) -> None:
+        """A record passed the filters."""
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` of the population go by, at most :meth:`until_hit` of them.
+
+        True if the last one is sampled: give it to :meth:`complete` when it is done, before the
+        next call. Raises ValueError if a member before the last would be selected.
+        """
+        hit = self._interval.advance(members)
+        self.statistics.population += members
+        if self._events is not None:
+            self._events.event(SampleEvent.POP, members)
+        return hit and self._select()
+
+    def _select(self) -> bool:
+        """The last member is selected. False if it collides."""
+        statistics = self.statistics
+        statistics.selected += 1
+        now = self._cycles()
+        if self._busy:
+            self._busy = [end for end in self._busy if end > now]
+            if len(self._busy) >= self._capacity:
+                statistics.collisions += 1
+                if self._events is not None:
+                    self._events.event(SampleEvent.COLLISION)
+                self._collide()
+                return False
+        # What the registers say now holds for this sample, whatever its operation changes.
+        self._sampling = self._recorders, self._filter, now
+        return True
+
+    def complete(self, operation: Operation) -> None:
+        """The sampled operation is done: filter it and make its record.
+
+        Raises RuntimeError without a sampled operation.
+        """
+        if self._sampling is None:
+            raise RuntimeError("no operation is being sampled")
+        recorders, filter_, start = self._sampling
+        self._sampling = None
+        timing = self._model.timing(operation)
+        self._busy.append(start + timing.total)
+        type_ = self._types.get(operation.instruction.word)
+        if type_ is None:
+            type_ = self._learn(operation)
+        events = events_of(operation, timing, self._implemented)
+        if self._events is not None:
+            self._feed(filter_, type_.flags, events, timing.total, timing.data_source)
+        if filter_.active and not filter_.keeps(
+            type_.flags, events, timing.total, timing.data_source
+        ):
+            self.statistics.filtered += 1
+            return
+        if self._events is not None:
+            self._events.event(SampleEvent.FILTRATE)
+        recorder = recorders.get(operation.el)
+        if recorder is None:
+            recorder = recorders[operation.el] = self._recorder_at(operation.el)
+        self._keep(recorder.record(operation, type_, timing, events), operation)
+
+    def _learn(self, operation: Operation) -> OperationType:
+        instruction = operation.instruction
+        type_ = operation_type(instruction, self._features)
+        self._types[instruction.word] = type_
+        return type_
+
+    def _feed(
+        self, filter_: Filter, flags: int, events: int, total: int, source: int | None
+    ) -> None:
+        """The PMU events of a sample that was taken, whatever the filters make of it."""
+        sink = self._events
+        if sink is None:
+            return
+        for event in feed_events(self._features, filter_, flags, events, total, source):
+            sink.event(event)
+
+    def _written(self, record: bytes, operation: Operation) -> None:
+        statistics = self.statistics
+        statistics.written += 1
+        statistics.bytes += len(record)
+        for observer in self.record_observers:
+            observer(record, operation)
+
+
+def feed_events(
+    features: Features, filter_: Filter, flags: int, events: int, total: int, source: int | None
+) -> list[SampleEvent]:
+    """The PMU events that a taken sample generates: FEED, and what it is or meets.
+
+    The tests of the filters count whether or not the filters are enabled.
+    """
+    result = [SampleEvent.FEED]
+    if Feature.FEAT_SPEv1p2 in features:
+        result += [event for flag, event in _FEED_BY_FLAG.items() if flags & flag & _BASIC_FLAGS]
+        if filter_.meets_type(flags):
+            result.append(SampleEvent.FEED_OP)
+        if filter_.meets_events(events):
+            result.append(SampleEvent.FEED_EVENT)
+        if total >= filter_.min_latency:
+            result.append(SampleEvent.FEED_LAT)
+    if Feature.FEAT_SPE_EFT in features:
+        result += [event for flag, event in _FEED_BY_FLAG.items() if flags & flag & ~_BASIC_FLAGS]
+    if Feature.FEAT_SPE_FDS in features and filter_.has_source(flags, source):
+        result += [SampleEvent.FEED_DS] * filter_.meets_source(source)
+    return result
+
+
+_BASIC_FLAGS: Final = Flag.B | Flag.LD | Flag.ST

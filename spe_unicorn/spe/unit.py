@@ -1,0 +1,324 @@
+"""The Statistical Profiling Unit: sampling as the guest programs it, through System registers.
+
+It watches the register file, so that a write which enables, stops or restarts profiling acts at
+once; it writes records into the Profiling Buffer and reports management events in PMBSR_ELx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spe_unicorn.arch.descriptors import (
+    AddressDescriptor,
+    FaultRecord,
+    MemoryAttributes,
+    acc_desc_spe,
+)
+from spe_unicorn.arch.effective import (
+    effective_pmblimitr_nvm,
+    lower_security_state,
+    profiling_buffer_owner,
+)
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import EL1, EL2, PE
+from spe_unicorn.arch.ports import CoreModel, EventSink, IRQLine, PhysicalMemory
+from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.spe_registers import (
+    PMBLIMITR_EL1,
+    PMBMAR_EL1,
+    PMBPTR_EL1,
+    PMSDSFR_EL1,
+    PMSEVFR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    PMSLATFR_EL1,
+    PMSNEVFR_EL1,
+    SPE_REGISTERS,
+)
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import (
+    CNTHCTL_EL2,
+    CNTPOFF_EL2,
+    CNTVOFF_EL2,
+    CONTEXTIDR_EL1,
+    CONTEXTIDR_EL2,
+    HCR_EL2,
+    MAIR_EL1,
+    MAIR_EL2,
+    MDCR_EL2,
+    MDCR_EL3,
+    SCR_EL3,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    TCR_EL1,
+    TCR_EL2,
+    TTBR0_EL1,
+    TTBR0_EL2,
+    TTBR1_EL1,
+    TTBR1_EL2,
+    VSTCR_EL2,
+    VSTTBR_EL2,
+    VTCR_EL2,
+    VTTBR_EL2,
+)
+from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.spe.buffer import ProfilingBuffer
+from spe_unicorn.spe.enabling import (
+    collection,
+    discards,
+    profiling_buffer_enabled,
+    statistical_profiling_enabled,
+)
+from spe_unicorn.spe.filter import Filter, programmed_filter
+from spe_unicorn.spe.interval import IntervalCounters
+from spe_unicorn.spe.management import (
+    PMBSR_BY_EL,
+    ManagementEvent,
+    pmbirq_level,
+    recorded,
+    reporting_el,
+)
+from spe_unicorn.spe.sample import Recorder
+from spe_unicorn.spe.sampler import ManagementObserver, SampleEvent, Sampler
+
+_COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
+"""Registers whose cells the unit works on itself: a write to them needs no second look."""
+
+_NOWHERE = (False,) * 4
+"""Profiling is disabled at every Exception level."""
+
+CONTROLS: frozenset[type[SysReg]] = frozenset(SPE_REGISTERS) - _COUNTING | {
+    CNTHCTL_EL2,
+    CNTPOFF_EL2,
+    CNTVOFF_EL2,
+    CONTEXTIDR_EL1,
+    CONTEXTIDR_EL2,
+    HCR_EL2,
+    MDCR_EL2,
+    MDCR_EL3,
+    SCR_EL3,
+}
+"""Registers that say whether, where and what to sample.
+
+One that changes without the register file being told needs :meth:`StatisticalProfilingUnit.reload`.
+"""
+
+TRANSLATION_CONTROLS: frozenset[type[SysReg]] = frozenset(
+    {
+        HCR_EL2,
+        MAIR_EL1,
+        MAIR_EL2,
+        MDCR_EL2,
+        MDCR_EL3,
+        PMBLIMITR_EL1,
+        PMBMAR_EL1,
+        SCR_EL3,
+        SCTLR_EL1,
+        SCTLR_EL2,
+        TCR_EL1,
+        TCR_EL2,
+        TTBR0_EL1,
+        TTBR0_EL2,
+        TTBR1_EL1,
+        TTBR1_EL2,
+        VSTCR_EL2,
+        VSTTBR_EL2,
+        VTCR_EL2,
+        VTTBR_EL2,
+    }
+)
+"""Registers by which the buffer's addresses are translated.
+
+One that changes without the register file being told, and TLB maintenance, needs
+:meth:`StatisticalProfilingUnit.forget_translations`.
+"""
+
+
+class StatisticalProfilingUnit(Sampler):
+    """SPE of one PE. See :class:`~spe_unicorn.spe.sampler.Sampler` for how a host drives it.
+
+    It puts cells of its own behind PMSICR_EL1, PMSIRR_EL1 and PMBPTR_EL1. ``random`` perturbs the
+    sample interval, ``memory`` receives records and holds translation tables, ``pmbirq`` is the
+    interrupt line, None for one that nobody listens to.
+    """
+
+    def __init__(
+        self,
+        pe: PE,
+        memory: PhysicalMemory,
+        model: CoreModel,
+        random: RandomStream,
+        cycles: Callable[[], int],
+        *,
+        pmbirq: IRQLine | None = None,
+        events: EventSink | None = None,
+    ) -> None:
+        counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
+        super().__init__(pe, counters, model, cycles, events)
+        v1p3 = Feature.FEAT_SPEv1p3 in pe.features
+        self.buffer = ProfilingBuffer(
+            memory,
+            self._translate,
+            max_record=1 << pe.impdef.max_size,
+            reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
+        )
+        self.management_observers: list[ManagementObserver] = []
+        self._memory = memory
+        self._pmbirq = pmbirq
+        self._level = False
+        self._current = False
+        """Whether the fields below say what the registers say."""
+        self._buffer_enabled = False
+        self._discards = False
+        self._el = -1
+        self._enabled_at: tuple[bool, ...] = _NOWHERE
+        self._context: tuple[TranslationContext, int] | None = None
+        registers = pe.registers
+        for register, cell in (
+            (PMSICR_EL1, counters.PMSICR),
+            (PMSIRR_EL1, counters.PMSIRR),
+            (PMBPTR_EL1, self.buffer.pointer),
+        ):
+            cell.set(registers.raw(register))
+            registers.add(register, cell)
+        registers.observe(self._on_write)
+        self.reload()
+
+    def reload(self) -> None:
+        """Registers changed behind the register file's back, as by a reset: look at them anew."""
+        self.forget_translations()
+        self._changed()
+        self.refresh()
+
+    def forget_translations(self) -> None:
+        """Translate the buffer's addresses anew, after TLB maintenance or a change of tables."""
+        self._context = None
+        self.buffer.invalidate()
+
+    def refresh(self) -> None:
+        """Look again whether profiling is enabled. Cheap while nothing has changed."""
+        el = self._pe.el
+        if self._current and el == self._el:
+            return
+        self._el = el
+        if not self._current:
+            self._read_controls()
+        enabled = self._enabled_at[el]
+        if enabled:
+            if el not in self._recorders:
+                self._recorders[el] = self._recorder_at(el)
+            if not self.enabled:
+                self._interval.enable()
+        self.enabled = enabled
+
+    def quiet(self) -> bool:
+        """Whether the next record cannot cause a management event, whatever its operation."""
+        return self._discards or self.buffer.quiet()
+
+    def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
+        if register in TRANSLATION_CONTROLS:
+            self.forget_translations()
+        if register in CONTROLS:
+            self._changed()
+
+    def _changed(self) -> None:
+        self._current = False
+        level = pmbirq_level(self._pe)
+        if level != self._level:
+            self._level = level
+            if self._pmbirq is not None:
+                self._pmbirq.set_level(level)
+
+    def _read_controls(self) -> None:
+        pe = self._pe
+        self._recorders = {}
+        self._buffer_enabled = profiling_buffer_enabled(pe)
+        self._enabled_at = _NOWHERE
+        if self._buffer_enabled:
+            self._enabled_at = tuple(statistical_profiling_enabled(pe, el) for el in range(4))
+        self.armed = True in self._enabled_at
+        self._discards = discards(pe)
+        self.buffer.limit = pe.registers.read(PMBLIMITR_EL1).LIMIT << 12
+        self._filter = self._programmed_filter()
+        self._current = True
+
+    def _programmed_filter(self) -> Filter:
+        registers = self._pe.registers
+        return programmed_filter(
+            pmsfcr=self._implemented_bits(PMSFCR_EL1),
+            pmsevfr=self._implemented_bits(PMSEVFR_EL1),
+            pmsnevfr=self._implemented_bits(PMSNEVFR_EL1),
+            pmslatfr=self._implemented_bits(PMSLATFR_EL1),
+            pmsdsfr=self._implemented_bits(PMSDSFR_EL1),
+            eft=Feature.FEAT_SPE_EFT in registers.features,
+            empty_filter_drops=self._pe.impdef.empty_filter_drops,
+        )
+
+    def _implemented_bits(self, register: type[SysReg]) -> int:
+        registers = self._pe.registers
+        return (
+            registers.raw(register) & registers.writable(register) if register in registers else 0
+        )
+
+    def _recorder_at(self, el: int) -> Recorder:
+        pe = self._pe
+        collected = collection(pe, el, profiling_buffer_owner(pe))
+        return Recorder(self._format, collected, lower_security_state(pe))
+
+    def _collide(self) -> None:
+        register = PMBSR_BY_EL[reporting_el(self._pe, None)]
+        registers = self._pe.registers
+        registers.update(registers.read(register).replace(COLL=1))
+        self.refresh()
+
+    def _keep(self, record: bytes, operation: Operation) -> None:
+        # The operation itself may have disabled the buffer: then its record is dropped.
+        self.refresh()
+        if not self._buffer_enabled:
+            self.statistics.lost += 1
+            return
+        if self._discards:
+            self.statistics.discarded += 1
+            return
+        written, event = self.buffer.write(record)
+        if written:
+            self._written(record, operation)
+        else:
+            self.statistics.lost += 1
+        if event is not None:
+            self._manage(event)
+
+    def _manage(self, event: ManagementEvent) -> None:
+        """ReportSPEEvent(). Record a management event, which stops profiling."""
+        el = reporting_el(self._pe, event)
+        registers = self._pe.registers
+        registers.update(recorded(registers.read(PMBSR_BY_EL[el]), event))
+        counts = self.statistics.management_events
+        counts[event.kind] = counts.get(event.kind, 0) + 1
+        if event.is_full and self._events is not None:
+            self._events.event(SampleEvent.BUFFER_FULL)
+        self.refresh()
+        for observer in self.management_observers:
+            observer(event, el)
+
+    def _translate(self, address: int) -> AddressDescriptor | FaultRecord:
+        """Translate a write to ``address`` as the owner of the buffer would make it."""
+        if self._context is None:
+            self._context = self._owning_context()
+        context, el = self._context
+        return full_translate(context, address, acc_desc_spe(el), self._memory)
+
+    def _owning_context(self) -> tuple[TranslationContext, int]:
+        pe = self._pe
+        owner = profiling_buffer_owner(pe)
+        el = EL2 if owner is not None and owner.el == EL2 else EL1
+        context = context_for(pe, translation_regime(pe, el))
+        if effective_pmblimitr_nvm(pe):
+            attributes = pe.registers.read(PMBMAR_EL1)
+            context = context.with_physical_pointers(
+                MemoryAttributes(attributes.Attr, attributes.SH)
+            )
+        return context, el
