@@ -32,6 +32,12 @@ class RegisterKind(IntEnum):
     """No register, such as DC ZVA."""
     TAG = 3
     SVE = 4
+    COPY = 5
+    """No register: a memory copy (CPY*), which reads and writes."""
+    SET = 6
+    """No register: a memory set (SET*, SETG*)."""
+    GCS = 7
+    """A Guarded Control Stack entry."""
 
 
 class Mark(IntEnum):
@@ -93,7 +99,10 @@ class Access:
     one of its elements, to which it should be aligned. ``writeback`` is the constant by which the
     operation changes the base (the address itself comes from ``offset``: equal to it for pre-index,
     0 for post-index), ``index_writeback`` the register that is added instead (structure loads and
-    stores).
+    stores). ``align_down`` is the power of two to which the PE rounds the sum down (DC ZVA, LDG), 0
+    for none. ``scalable`` says that ``offset`` and ``size`` hold for a vector length of 128 bits
+    and grow with it. ``authenticated`` says that the base holds a pointer authentication code,
+    which the PE takes away before it adds (LDRAA, LDRAB).
     """
 
     base: int | None
@@ -105,6 +114,9 @@ class Access:
     shift: int = 0
     writeback: int | None = None
     index_writeback: int | None = None
+    align_down: int = 0
+    scalable: bool = False
+    authenticated: bool = False
 
 
 SP = 31
@@ -155,7 +167,9 @@ class Operation:
 
     Addresses are as the PE used them, 64 bits. ``va`` and ``pa`` are those of the first data
     access, None where there was none or it did not translate. ``target`` is where a taken branch
-    went, with the Exception level there. ``time`` is the physical count when it began.
+    went, with the Exception level there. ``previous_target`` is where the last taken branch before
+    it went, None where none was taken since profiling was enabled. ``time`` is the physical count
+    when it began.
     """
 
     instruction: Instruction
@@ -168,6 +182,8 @@ class Operation:
     """A branch not taken, a select of the second operand, a compare that wrote its immediate."""
     target: int | None = None
     target_el: int = 0
+    previous_target: int | None = None
+    previous_target_el: int = 0
     va: int | None = None
     pa: int | None = None
     misaligned: bool = False
