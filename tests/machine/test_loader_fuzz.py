@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.machine.image import Image, LoadError
 from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.machine.elf_builder import ET_DYN, PT_DYNAMIC, RAM, Elf, Load, Sym
 
 RAM_SIZE = 0x0800_0000
@@ -109,6 +112,29 @@ def test_extreme_values_in_every_header_field(attempt, good):
                 broken = bytearray(good)
                 broken[place : place + width] = value.to_bytes(width, "little")
                 attempt(bytes(broken))
+
+
+@pytest.mark.parametrize("name", ["hello", "hello_lma", "hello_pie"])
+def test_a_linked_file_cut_at_its_boundaries_or_with_flipped_header_bits(attempt, name):
+    data = shipped_firmware(name).read_bytes()
+    assert attempt(data) is not None
+    program_headers_end = 64 + 56 * int.from_bytes(data[56:58], "little")
+    for boundary in {0, 64, program_headers_end, *section_boundaries(data)}:
+        for size in (boundary - 1, boundary, boundary + 1):
+            if 0 <= size < len(data):
+                assert attempt(data[:size]) is None
+    flips(attempt, data, range(program_headers_end))
+
+
+def section_boundaries(data: bytes) -> set[int]:
+    """Where the sections of a file, and their headers, start and end."""
+    result = set()
+    elf = ELFFile(io.BytesIO(data))
+    for number, section in enumerate(elf.iter_sections()):
+        size = 0 if section["sh_type"] == "SHT_NOBITS" else section["sh_size"]
+        header = elf["e_shoff"] + 64 * number
+        result |= {section["sh_offset"], section["sh_offset"] + size, header, header + 64}
+    return result
 
 
 @settings(
