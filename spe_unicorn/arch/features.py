@@ -122,8 +122,8 @@ class ImpDef:
     """PMBIDR_EL1.EA: external aborts on record writes are 0 not described, 1 ignored, 2 SError."""
     flag_update: bool = True
     """PMBIDR_EL1.F: record writes update access flag and dirty state as the regime says."""
-    pa_bits: int = 40
-    """Physical address size, in bits."""
+    pa_bits: int = 44
+    """Physical address size, in bits; the engine has 44."""
     granule: int = 12
     """The smallest translation granule: 12, 14 or 16 address bits."""
     secure_state: bool = True

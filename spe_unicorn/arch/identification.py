@@ -1,6 +1,13 @@
-"""What the identification registers of SPE read as."""
+"""What identification registers read as: those of SPE, and the ID registers of the PE around it.
+
+An ID register's value is the engine's own, but for the fields in :data:`FIELDS`: what a core's
+profile decides. What the engine does not execute it does not claim.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from spe_unicorn.arch.effective import (
     effective_pmscr_el2_envm,
@@ -8,9 +15,17 @@ from spe_unicorn.arch.effective import (
     security_state_at,
 )
 from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.id_registers import (
+    ID_AA64DFR0_EL1,
+    ID_AA64DFR1_EL1,
+    ID_AA64DFR2_EL1,
+    ID_AA64MMFR0_EL1,
+    ID_AA64MMFR1_EL1,
+    ID_AA64PFR0_EL1,
+)
 from spe_unicorn.arch.pe import EL3, PE
 from spe_unicorn.arch.spe_registers import PMBIDR_EL1, PMSIDR_EL1
-from spe_unicorn.arch.sysreg import ReadOnlyCell
+from spe_unicorn.arch.sysreg import ReadOnlyCell, SysReg
 
 
 def pmsidr_el1(features: Features, impdef: ImpDef) -> PMSIDR_EL1:
@@ -62,3 +77,112 @@ def identify(pe: PE) -> None:
     pmsidr = pmsidr_el1(pe.features, pe.impdef).value
     pe.registers.add(PMSIDR_EL1, ReadOnlyCell(lambda: pmsidr))
     pe.registers.add(PMBIDR_EL1, ReadOnlyCell(lambda: pmbidr_el1(pe).value))
+
+
+FieldValue: TypeAlias = Callable[[int, Features, ImpDef], int]
+"""What an ID field reads as, of the engine's own value, the features and the choices."""
+
+
+def _shows(feature: Feature, value: int = 1) -> FieldValue:
+    return lambda engine, features, impdef: value if feature in features else 0
+
+
+def _engine_with(feature: Feature) -> FieldValue:
+    """The engine's value, for what it executes, on cores that have it."""
+    return lambda engine, features, impdef: engine if feature in features else 0
+
+
+def _always(engine: int, features: Features, impdef: ImpDef) -> int:
+    return 1
+
+
+_aarch64_only = _always
+"""1 for an Exception level is AArch64 state alone; the engine has AArch32 as well."""
+
+
+def _version(*steps: tuple[Feature, int]) -> FieldValue:
+    """The number of the newest version that a core has; ``steps`` go from old to new."""
+
+    def value(engine: int, features: Features, impdef: ImpDef) -> int:
+        return next((number for f, number in reversed(steps) if f in features), 0)
+
+    return value
+
+
+_PMSVER = _version(
+    (Feature.FEAT_SPE, 1),
+    (Feature.FEAT_SPEv1p1, 2),
+    (Feature.FEAT_SPEv1p2, 3),
+    (Feature.FEAT_SPEv1p3, 4),
+    (Feature.FEAT_SPEv1p4, 5),
+    (Feature.FEAT_SPEv1p5, 6),
+)
+_PMUVER = _version(
+    (Feature.FEAT_PMUv3, 1),
+    (Feature.FEAT_PMUv3p1, 4),
+    (Feature.FEAT_PMUv3p4, 5),
+    (Feature.FEAT_PMUv3p5, 6),
+    (Feature.FEAT_PMUv3p7, 7),
+    (Feature.FEAT_PMUv3p8, 8),
+    (Feature.FEAT_PMUv3p9, 9),
+)
+_PA_RANGES = {32: 0, 36: 1, 40: 2, 42: 3, 44: 4}
+
+
+def _parange(engine: int, features: Features, impdef: ImpDef) -> int:
+    return _PA_RANGES[impdef.pa_bits]
+
+
+FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
+    ID_AA64PFR0_EL1: {
+        "CSV3": _shows(Feature.FEAT_CSV3),
+        "SVE": _engine_with(Feature.FEAT_SVE),
+        "EL3": _shows(Feature.FEAT_EL3),
+        "EL2": _shows(Feature.FEAT_EL2),
+        "EL1": _aarch64_only,
+        "EL0": _aarch64_only,
+    },
+    ID_AA64DFR0_EL1: {
+        "PMSVer": _PMSVER,
+        "SEBEP": _shows(Feature.FEAT_SEBEP),
+        "PMUVer": _PMUVER,
+    },
+    ID_AA64DFR1_EL1: {
+        "DPFZS": _shows(Feature.FEAT_SPE_DPFZS),
+        "EBEP": _shows(Feature.FEAT_EBEP),
+        "PMICNTR": _shows(Feature.FEAT_PMUv3_ICNTR),
+    },
+    ID_AA64DFR2_EL1: {
+        "SPE_nVM": _shows(Feature.FEAT_SPE_nVM),
+        "SPE_EXC": _shows(Feature.FEAT_SPE_EXC),
+    },
+    ID_AA64MMFR0_EL1: {
+        "ECV": _version((Feature.FEAT_ECV, 1), (Feature.FEAT_ECV_POFF, 2)),
+        "FGT": _version((Feature.FEAT_FGT, 1), (Feature.FEAT_FGT2, 2)),
+        "TGran16": _always,  # the engine walks 16 KB granules without telling
+        "PARange": _parange,
+    },
+    ID_AA64MMFR1_EL1: {"VH": _engine_with(Feature.FEAT_VHE)},
+}
+"""The fields that a core's profile decides, with how.
+
+What is not here is the engine's, so a feature that it lacks stays hidden whatever the profile
+says: SEL2, RME, MTE, SME, GCS, MOPS; and NV, which only the accesses to SPE registers obey.
+"""
+
+
+def _decided(
+    register: type[SysReg], engine_value: int, features: Features, impdef: ImpDef
+) -> Iterator[tuple[str, int]]:
+    engine = register(engine_value)
+    for name, value in FIELDS.get(register, {}).items():
+        field = register.field(name)
+        yield name, value(engine.value >> field.lsb & field.max, features, impdef)
+
+
+def id_register(
+    register: type[SysReg], engine_value: int, features: Features, impdef: ImpDef
+) -> int:
+    """What an ID register reads as, of the engine's own value (0 where it has none)."""
+    decided = dict(_decided(register, engine_value, features, impdef))
+    return register(engine_value).replace(**decided).value

@@ -247,8 +247,6 @@ class EventFilter(SysReg):
             absent &= ~(1 << 2 | 1 << 4)  # no longer optional
         if Feature.FEAT_SPE_SME in features:
             absent &= ~(1 << 24)
-        if not impdef.speculative:
-            absent |= 1 << 1  # whatever is sampled has retired: nothing to choose by
         return _ALL & ~absent
 
 
@@ -265,9 +263,18 @@ class PMSNEVFR_EL1(EventFilter, op=(3, 0, 9, 9, 1), when=Feature.FEAT_SPE_FnE):
 
     __slots__ = ()
 
+    @classmethod
+    def core_bits(cls, features: Features, impdef: ImpDef) -> int:
+        """Of the optional events, those that the core generates, and E1 on some cores."""
+        bits = super().core_bits(features, impdef)
+        return bits if impdef.speculative else bits & ~cls.E1.mask
+
 
 class PMSEVFR_EL1(EventFilter, op=(3, 0, 9, 9, 5), when=Feature.FEAT_SPE):
-    """Sampling Event Filter Register: every chosen event must have happened."""
+    """Sampling Event Filter Register: every chosen event must have happened.
+
+    E1 can always be written, but chooses nothing where everything that is sampled has retired.
+    """
 
     __slots__ = ()
 
@@ -431,5 +438,5 @@ SPE_REGISTERS: tuple[type[SysReg], ...] = (
 
 
 def event_filter_mask(features: Features, impdef: ImpDef) -> int:
-    """The events, as bits, by which a core can filter: the writable bits of PMSEVFR_EL1."""
-    return PMSEVFR_EL1.writable_mask(features) & PMSEVFR_EL1.core_bits(features, impdef)
+    """The events, as bits, by which a core can filter."""
+    return PMSEVFR_EL1.writable_mask(features) & PMSNEVFR_EL1.core_bits(features, impdef)

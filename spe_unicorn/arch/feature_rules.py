@@ -1,0 +1,217 @@
+"""Which sets of features, and which choices beside them, the architecture allows.
+
+Each rule is a sentence; :func:`broken_rules` collects the sentences of those that a core breaks
+(Arm ARM A2.2, A2.3; ranges from D24.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from spe_unicorn.arch.features import Condition, Feature, Features, ImpDef, every, some
+from spe_unicorn.arch.spe_registers import OPTIONAL_EVENTS
+
+
+class Dependency(NamedTuple):
+    """Where ``when`` holds, ``needs`` must, or ``text`` is the sentence to say."""
+
+    when: Condition
+    needs: Condition
+    text: str
+
+
+def _needs(feature: Feature, *others: Feature) -> Dependency:
+    names = " and ".join(other.value for other in others)
+    return Dependency(feature, every(*others), f"{feature.value} needs {names}")
+
+
+_HAS_EL2 = Feature.FEAT_EL2
+_SPE_FEATURES = tuple(
+    f for f in Feature if f.value.startswith("FEAT_SPE_") and f is not Feature.FEAT_SPE_FnE
+)
+
+DEPENDENCIES: tuple[Dependency, ...] = (
+    _needs(Feature.FEAT_SPEv1p1, Feature.FEAT_SPE),
+    _needs(Feature.FEAT_SPEv1p2, Feature.FEAT_SPEv1p1),
+    _needs(Feature.FEAT_SPEv1p3, Feature.FEAT_SPEv1p2),
+    _needs(Feature.FEAT_SPEv1p4, Feature.FEAT_SPEv1p3),
+    _needs(Feature.FEAT_SPEv1p5, Feature.FEAT_SPEv1p4),
+    *(_needs(feature, Feature.FEAT_SPE) for feature in _SPE_FEATURES),
+    _needs(Feature.FEAT_SPEv1p2, Feature.FEAT_SPE_FnE),
+    _needs(Feature.FEAT_SPE_FnE, Feature.FEAT_SPEv1p2),
+    _needs(Feature.FEAT_SPE_PBT, Feature.FEAT_SPEv1p2),
+    _needs(Feature.FEAT_SPE_CRR, Feature.FEAT_SPEv1p4),
+    _needs(
+        Feature.FEAT_SPEv1p5,
+        Feature.FEAT_SPE_CRR,
+        Feature.FEAT_SPE_EXC,
+        Feature.FEAT_SPE_nVM,
+    ),
+    _needs(Feature.FEAT_SPE_EFT, Feature.FEAT_SPE_FPF),
+    _needs(Feature.FEAT_SPE_FPF, Feature.FEAT_SPE_EFT),
+    _needs(Feature.FEAT_SPE_EXC, Feature.FEAT_SPEv1p5),
+    Dependency(
+        Feature.FEAT_SPE_EXC,
+        Feature.FEAT_EBEP,
+        "FEAT_SPE_EXC needs FEAT_EBEP, by which software clears PSTATE.PM",
+    ),
+    Dependency(
+        every(Feature.FEAT_GCS, Feature.FEAT_SPE),
+        Feature.FEAT_SPE_CRR,
+        "FEAT_SPE with FEAT_GCS needs FEAT_SPE_CRR",
+    ),
+    _needs(Feature.FEAT_SPE_FDS, Feature.FEAT_SPE_LDS, Feature.FEAT_SPEv1p4),
+    Dependency(
+        every(some(Feature.FEAT_SPE_FDS, Feature.FEAT_SPE_nVM), _HAS_EL2),
+        Feature.FEAT_FGT2,
+        "FEAT_SPE_FDS and FEAT_SPE_nVM need FEAT_FGT2 where there is EL2",
+    ),
+    _needs(Feature.FEAT_SPE_SME, Feature.FEAT_SPEv1p1, Feature.FEAT_SME),
+    Dependency(
+        every(Feature.FEAT_RME, Feature.FEAT_SPE),
+        Feature.FEAT_SPEv1p2,
+        "FEAT_SPE with FEAT_RME needs FEAT_SPEv1p2",
+    ),
+    _needs(Feature.FEAT_SPE_DPFZS, Feature.FEAT_PMUv3p7, Feature.FEAT_SPEv1p2),
+    Dependency(
+        every(Feature.FEAT_PMUv3p9, Feature.FEAT_SPEv1p4),
+        Feature.FEAT_SPE_DPFZS,
+        "FEAT_SPEv1p4 with FEAT_PMUv3p9 needs FEAT_SPE_DPFZS",
+    ),
+    Dependency(
+        every(Feature.FEAT_SPE, Feature.FEAT_PMUv3),
+        Feature.FEAT_PMUv3p1,
+        "FEAT_SPE with FEAT_PMUv3 needs FEAT_PMUv3p1",
+    ),
+    _needs(Feature.FEAT_PMUv3p1, Feature.FEAT_PMUv3),
+    _needs(Feature.FEAT_PMUv3p4, Feature.FEAT_PMUv3p1),
+    _needs(Feature.FEAT_PMUv3p5, Feature.FEAT_PMUv3p4),
+    _needs(Feature.FEAT_PMUv3p7, Feature.FEAT_PMUv3p5),
+    _needs(Feature.FEAT_PMUv3p8, Feature.FEAT_PMUv3p7),
+    _needs(Feature.FEAT_PMUv3p9, Feature.FEAT_PMUv3p8),
+    _needs(Feature.FEAT_PMUv3_ICNTR, Feature.FEAT_PMUv3),
+    _needs(Feature.FEAT_EBEP, Feature.FEAT_PMUv3),
+    _needs(Feature.FEAT_SEBEP, Feature.FEAT_EBEP),
+    _needs(Feature.FEAT_FGT, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_FGT2, Feature.FEAT_FGT),
+    _needs(Feature.FEAT_VHE, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_NV, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_NV2, Feature.FEAT_NV),
+    _needs(Feature.FEAT_SEL2, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_RME, Feature.FEAT_EL2, Feature.FEAT_EL3),
+    _needs(Feature.FEAT_ECV_POFF, Feature.FEAT_ECV, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_MTE2, Feature.FEAT_MTE),
+)
+
+_SPE = Feature.FEAT_SPE
+
+BY_VERSION: tuple[tuple[int, Dependency], ...] = (
+    (5, _needs(_SPE, Feature.FEAT_SPEv1p1)),
+    (7, _needs(_SPE, Feature.FEAT_SPEv1p2)),
+    (8, _needs(_SPE, Feature.FEAT_SPEv1p3)),
+    (9, _needs(_SPE, Feature.FEAT_SPEv1p4, Feature.FEAT_SPE_CRR)),
+    (
+        9,
+        Dependency(Feature.FEAT_SPE_LDS, Feature.FEAT_SPE_FDS, "FEAT_SPE_LDS needs FEAT_SPE_FDS"),
+    ),
+    (10, _needs(_SPE, Feature.FEAT_SPE_EFT, Feature.FEAT_SPE_FPF)),
+    (
+        10,
+        Dependency(
+            every(Feature.FEAT_SPEv1p1, Feature.FEAT_SME),
+            Feature.FEAT_SPE_SME,
+            "FEAT_SPEv1p1 with FEAT_SME needs FEAT_SPE_SME",
+        ),
+    ),
+    (11, _needs(_SPE, Feature.FEAT_SPEv1p5)),
+)
+"""What holds from a minor version of Armv8 on; Armv9.0 counts as Armv8.5, and so on."""
+
+
+def minor_version(architecture: str) -> int:
+    """The minor version of Armv8 that ``8.2`` or ``9.0`` is or builds on.
+
+    Raises ValueError for anything else.
+    """
+    major, dot, minor = architecture.partition(".")
+    if dot and major in ("8", "9") and minor.isdecimal():
+        version = int(minor) + (5 if major == "9" else 0)
+        if version <= 11:
+            return version
+    raise ValueError(f"architecture {architecture!r}: allowed are 8.0 to 8.9 and 9.0 to 9.6")
+
+
+def broken_rules(features: Features, architecture: str | None = None) -> list[str]:
+    """The sentences of the rules that a set of features breaks; none for a legal set.
+
+    ``architecture``, such as ``9.2``, adds what that version makes mandatory. Raises ValueError
+    where there is no such version.
+    """
+    broken = [d.text for d in DEPENDENCIES if d.when(features) and not d.needs(features)]
+    if architecture is not None:
+        version = minor_version(architecture)
+        broken += [
+            f"{d.text}, from Armv8.{since} on"
+            if since < 10
+            else f"{d.text}, from Armv9.{since - 5} on"
+            for since, d in BY_VERSION
+            if version >= since and d.when(features) and not d.needs(features)
+        ]
+    return broken
+
+
+class _Range(NamedTuple):
+    allowed: Callable[[int], bool]
+    text: str
+
+
+_RANGES = {
+    "align": _Range(range(12).__contains__, "0 to 11"),
+    "max_size": _Range(range(6, 12).__contains__, "6 to 11"),
+    "count_size": _Range((2, 3).__contains__, "2, 3"),
+    "interval": _Range((0, 2, 3, 4, 5, 6, 7, 8).__contains__, "0, 2 to 8"),
+    "altclk": _Range((1, 15).__contains__, "1, 15"),
+    "max_sampled_operations": _Range(range(1, 65).__contains__, "1 to 64"),
+    "external_abort": _Range(range(3).__contains__, "0, 1, 2"),
+    "pa_bits": _Range((32, 36, 40, 42, 44).__contains__, "32, 36, 40, 42, 44"),
+    "granule": _Range((12, 14, 16).__contains__, "12, 14, 16"),
+}
+
+
+def wrong_choices(impdef: ImpDef, features: Features) -> list[str]:
+    """Sentences about IMPLEMENTATION DEFINED choices that are out of range or do not fit.
+
+    Each begins with the name of the choice.
+    """
+    return [*_out_of_range(impdef), *_unfit(impdef, features)]
+
+
+_EVENTS = "2, 4, 8 to 10, 12 to 15, 19 to 31, 48 to 63"
+
+
+def _out_of_range(impdef: ImpDef) -> Iterator[str]:
+    for name, (allowed, text) in _RANGES.items():
+        value = getattr(impdef, name)
+        if not allowed(value):
+            yield f"{name} = {value}: allowed are {text}"
+    for event in sorted(impdef.events):
+        if not 0 <= event < 64 or not OPTIONAL_EVENTS >> event & 1:
+            yield f"events: {event} is not optional; allowed are {_EVENTS}"
+    for source in sorted(impdef.data_sources):
+        if not 0 <= source < 64:
+            yield f"data_sources: {source} is out of range; allowed are 0 to 63"
+
+
+def _unfit(impdef: ImpDef, features: Features) -> Iterator[str]:
+    if impdef.align > impdef.max_size:
+        yield f"align = {impdef.align}: allowed are 0 to max_size, {impdef.max_size}"
+    if Feature.FEAT_SPEv1p3 in features:
+        if impdef.external_abort == 0:
+            yield "external_abort = 0: allowed are 1, 2 with FEAT_SPEv1p3"
+        if not impdef.flag_update:
+            yield "flag_update = false: allowed is true with FEAT_SPEv1p3"
+    if impdef.secure_only and Feature.FEAT_EL3 in features:
+        yield "secure_only = true: allowed is false where there is EL3"
+    if not impdef.secure_state and Feature.FEAT_RME not in features:
+        yield "secure_state = false: allowed is true without FEAT_RME"

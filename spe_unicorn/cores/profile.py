@@ -1,0 +1,167 @@
+"""Core profiles: what a core implements, as TOML data.
+
+A profile has ``name``, ``description``, ``midr``, ``features`` (a list), optionally
+``architecture`` (such as ``"9.0"``), a table ``impdef`` with the IMPLEMENTATION DEFINED choices
+of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` for the core model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
+from spe_unicorn.arch.features import Feature, Features, ImpDef
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class CoreError(ValueError):
+    """A profile that cannot be used: one line that says which key, which value, what is allowed."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core as its profile describes it."""
+
+    name: str
+    description: str
+    midr: int
+    """MIDR_EL1, 32 bits."""
+    features: Features
+    impdef: ImpDef
+    architecture: str | None = None
+    model: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The numbers of the core model, for the model to read."""
+
+
+def core_names() -> tuple[str, ...]:
+    """The names of the built-in profiles, in alphabetical order."""
+    names = (entry.name for entry in files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def load_core(name_or_path: str) -> Core:
+    """The built-in core of that name, or the core in a TOML file.
+
+    What has a suffix or a directory is a file, anything else a name. Raises :class:`CoreError`.
+    """
+    if "/" in name_or_path or "." in name_or_path:
+        try:
+            data = Path(name_or_path).read_bytes()
+        except OSError as error:
+            raise CoreError(f"{name_or_path}: {error.strerror}") from error
+        return parse_core(data, name_or_path)
+    if name_or_path not in core_names():
+        raise CoreError(
+            f"core {name_or_path!r}: allowed are {', '.join(core_names())}, or a TOML file"
+        )
+    resource = f"{name_or_path}.toml"
+    return parse_core((files(__package__) / resource).read_bytes(), resource)
+
+
+def parse_core(data: bytes, source: str) -> Core:
+    """The core in the bytes of a profile; ``source`` names it in messages.
+
+    Raises :class:`CoreError` for the first thing that is wrong, but for all broken rules at once.
+    """
+    try:
+        table = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoreError(f"{source}: not TOML: {error}") from error
+    try:
+        return _core(table)
+    except CoreError as error:
+        raise CoreError(f"{source}: {error}") from error
+
+
+_KEYS = ("name", "description", "midr", "architecture", "features", "impdef", "model")
+_CHOICES = {f.name: f for f in fields(ImpDef)}
+
+
+def _core(table: Mapping[str, Any]) -> Core:
+    _only(table, _KEYS, "key")
+    features = _features(_take(table, "features", list, []))
+    architecture = _take(table, "architecture", str, "") or None
+    try:
+        broken = broken_rules(features, architecture)
+    except ValueError as error:
+        raise CoreError(str(error)) from error
+    impdef = _impdef(_take(table, "impdef", dict, {}))
+    broken += wrong_choices(impdef, features)
+    if broken:
+        raise CoreError("; ".join(broken))
+    midr = _take(table, "midr", int)
+    if not 0 <= midr < 1 << 32:
+        raise CoreError(f"midr = {midr:#x}: allowed are 32 bits")
+    return Core(
+        name=_take(table, "name", str),
+        description=_take(table, "description", str, ""),
+        midr=midr,
+        features=features,
+        impdef=impdef,
+        architecture=architecture,
+        model=MappingProxyType(_take(table, "model", dict, {})),
+    )
+
+
+_MISSING: Any = object()
+
+
+def _take(table: Mapping[str, Any], key: str, kind: type, default: Any = _MISSING) -> Any:
+    value = table.get(key, default)
+    if value is _MISSING:
+        raise CoreError(f"{key} is missing")
+    return _typed(key, value, kind)
+
+
+def _typed(key: str, value: Any, kind: type) -> Any:
+    if type(value) is not kind:  # a boolean is no number here
+        raise CoreError(f"{key} = {value!r}: allowed is {_KINDS[kind]}")
+    return value
+
+
+_KINDS = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+    for key in table:
+        if key not in allowed:
+            raise CoreError(f"{key}: no such {what}; allowed are {', '.join(allowed)}")
+
+
+def _features(names: list[Any]) -> Features:
+    known = {feature.value: feature for feature in Feature}
+    for name in names:
+        if name not in known:
+            raise CoreError(f"features: {name!r} is unknown; allowed are {', '.join(known)}")
+    return frozenset(known[name] for name in names)
+
+
+def _impdef(table: Mapping[str, Any]) -> ImpDef:
+    _only(table, tuple(_CHOICES), "choice in impdef")
+    choices: dict[str, Any] = {}
+    for key, value in table.items():
+        default = _CHOICES[key].default
+        if isinstance(default, frozenset):
+            numbers = [
+                _typed(f"impdef.{key}", n, int) for n in _typed(f"impdef.{key}", value, list)
+            ]
+            choices[key] = frozenset(numbers)
+        else:
+            choices[key] = _typed(f"impdef.{key}", value, type(default))
+    return ImpDef(**choices)
