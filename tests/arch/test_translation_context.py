@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.descriptors import PASpace, Regime
-from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.id_registers import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
 from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import (
     HCR_EL2,
     MAIR_EL1,
@@ -16,7 +16,6 @@ from spe_unicorn.arch.system_registers import (
     SCTLR_EL1,
     SCTLR_EL2,
     SCTLR_EL3,
-    SYSTEM_REGISTERS,
     TCR_EL1,
     TCR_EL2,
     TCR_EL3,
@@ -30,32 +29,7 @@ from spe_unicorn.arch.system_registers import (
     VTCR_EL2,
     VTTBR_EL2,
 )
-
-ALL = frozenset(
-    {Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_VHE, Feature.FEAT_SEL2, Feature.FEAT_NV}
-)
-
-
-class FakePE:
-    """A PE whose registers are all zero but for those given."""
-
-    el = 1
-    pm = False
-    halted = False
-    sdd = False
-
-    def __init__(
-        self,
-        registers: dict[type[SysReg], int],
-        features: Features = ALL,
-        impdef: ImpDef | None = None,
-    ) -> None:
-        self.features = features
-        self.impdef = impdef or ImpDef()
-        self.registers = RegisterFile(features, SYSTEM_REGISTERS)
-        for register, value in registers.items():
-            self.registers.set_raw(register, value)
-
+from tests.arch.fake_pe import ALL_LEVELS, FakePE
 
 NS = SCR_EL3.of(NS=1).value
 VHE = HCR_EL2.of(E2H=1, TGE=1).value
@@ -183,7 +157,7 @@ def test_el3_lies_in_the_secure_space_whatever_scr_says() -> None:
 
 
 def test_el3_is_root_with_rme() -> None:
-    pe = FakePE({SCR_EL3: NS}, features=ALL | {Feature.FEAT_RME})
+    pe = FakePE({SCR_EL3: NS}, features=ALL_LEVELS | {Feature.FEAT_RME})
     assert context_for(pe, Regime.EL3).paspace is PASpace.Root
 
 

@@ -1,0 +1,178 @@
+"""Taking an exception, as a value: where it goes, and what it leaves in the registers.
+
+PSTATE is an :class:`SPSR` value throughout, since that register has a place for all of it. The PE
+has AArch64 state only, so the vectors of a lower level in AArch32 state are never used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from spe_unicorn.arch.descriptors import FaultRecord, PASpace
+from spe_unicorn.arch.effective import effective_hcr_nvx, el_is_in_host
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.id_registers import (
+    ID_AA64MMFR1_EL1,
+    ID_AA64MMFR2_EL1,
+    ID_AA64PFR0_EL1,
+    ID_AA64PFR1_EL1,
+)
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.syndromes import EC, Syndrome
+from spe_unicorn.arch.system_registers import (
+    HPFAR_EL2,
+    SCTLR,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    SCTLR_EL3,
+    SPSR,
+    VBAR_EL1,
+    VBAR_EL2,
+    VBAR_EL3,
+)
+
+
+class ExceptionType(IntEnum):
+    """Kinds of exception; the value is the offset of the kind's vector in its quarter."""
+
+    SYNC = 0x000
+    IRQ = 0x080
+    FIQ = 0x100
+    SERROR = 0x180
+
+
+_FROM_SP_ELX = 0x200
+_FROM_LOWER_EL = 0x400
+_HAS_TWO_CLASSES = frozenset({EC.InstructionAbort, EC.DataAbort})
+"""Aborts from the same Exception level have the next class."""
+
+_DAIF = SPSR.D.mask | SPSR.A.mask | SPSR.I.mask | SPSR.F.mask
+_NZCV = SPSR.N.mask | SPSR.Z.mask | SPSR.C.mask | SPSR.V.mask
+_ALWAYS = _NZCV | _DAIF | SPSR.IL.mask | SPSR.M.mask
+_SET = _DAIF | SPSR.TCO.mask | SPSR.PM.mask
+_CHANGED = (
+    SPSR.M.mask | SPSR.BTYPE.mask | SPSR.SSBS.mask | SPSR.IL.mask | SPSR.UAO.mask | SPSR.PPEND.mask
+)
+"""What of PSTATE an exception clears before it sets some: the flags, PAN and DIT outlive it."""
+
+_SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
+_VBAR = {EL1: VBAR_EL1, EL2: VBAR_EL2, EL3: VBAR_EL3}
+
+
+@dataclass(frozen=True)
+class ExceptionRecord:
+    """ExceptionRecord. An exception on its way to its target.
+
+    ``syndrome`` is None for IRQ and FIQ, which have none. ``vaddress`` is what FAR_ELx gets and
+    ``hpfar`` what HPFAR_EL2 gets, None where they become UNKNOWN.
+    """
+
+    kind: ExceptionType
+    syndrome: Syndrome | None = None
+    vaddress: int | None = None
+    hpfar: int | None = None
+
+
+@dataclass(frozen=True)
+class ExceptionEntry:
+    """What taking an exception writes, each to the register of ``target_el``.
+
+    ``esr``, ``far`` and ``hpfar`` are None where the register keeps its value: the architecture
+    leaves FAR_ELx and HPFAR_EL2 UNKNOWN then, and ESR_ELx alone.
+    """
+
+    target_el: int
+    vector: int
+    pstate: SPSR
+    spsr: int
+    elr: int
+    esr: int | None
+    far: int | None
+    hpfar: int | None
+
+
+def el_of(pstate: SPSR) -> int:
+    """PSTATE.EL."""
+    return pstate.M >> 2
+
+
+def take_exception(
+    pe: PE, pstate: SPSR, exception: ExceptionRecord, target_el: int, preferred_return: int
+) -> ExceptionEntry:
+    """AArch64.TakeException(). ``preferred_return`` is the address that ELR_ELx gets.
+
+    Raises ValueError for a target below the current Exception level, or EL0.
+    """
+    el = el_of(pstate)
+    if target_el < max(el, EL1):
+        raise ValueError(f"an exception at EL{el} cannot be taken to EL{target_el}")
+    offset: int = exception.kind
+    if target_el > el:
+        offset += _FROM_LOWER_EL
+    elif pstate.M & 1:
+        offset += _FROM_SP_ELX
+    spsr = pstate
+    # A guest hypervisor at EL1 sees itself at EL2: NVx is 'x01' or '111'.
+    if el == target_el == EL1 and effective_hcr_nvx(pe) in (0b001, 0b101, 0b111):
+        spsr = pstate.replace(M=pstate.M & 1 | EL2 << 2)
+    esr = None
+    if exception.syndrome is not None:
+        syndrome = exception.syndrome
+        if target_el == el and syndrome.ec in _HAS_TWO_CLASSES:
+            syndrome = syndrome._replace(ec=syndrome.ec + 1)
+        esr = syndrome.esr()
+    return ExceptionEntry(
+        target_el=target_el,
+        vector=pe.registers.raw(_VBAR[target_el]) & ~0x7FF | offset,
+        pstate=_entry_pstate(pe, pstate, target_el),
+        spsr=spsr.value,
+        elr=preferred_return,
+        esr=esr,
+        far=exception.vaddress,
+        hpfar=exception.hpfar if target_el == EL2 else None,
+    )
+
+
+def _entry_pstate(pe: PE, pstate: SPSR, target_el: int) -> SPSR:
+    """PSTATE at the vector. NZCV and DIT are as they were."""
+    sctlr = pe.registers.read(_SCTLR[target_el])
+    value = pstate.value & ~_CHANGED | _SET | target_el << 2 | 1
+    if sctlr.DSSBS:
+        value |= SPSR.SSBS.mask
+    host = target_el == EL2 and el_is_in_host(pe, EL0)
+    if (target_el == EL1 or host) and not sctlr.SPAN:
+        value |= SPSR.PAN.mask
+    return SPSR(value & pstate_mask(pe))
+
+
+def pstate_mask(pe: PE) -> int:
+    """The bits of an SPSR that are PSTATE on this PE. SS is not: software step is not built."""
+    read = pe.registers.read
+    mask = _ALWAYS
+    if read(ID_AA64MMFR1_EL1).PAN:
+        mask |= SPSR.PAN.mask
+    if read(ID_AA64MMFR2_EL1).UAO:
+        mask |= SPSR.UAO.mask
+    if read(ID_AA64PFR0_EL1).DIT:
+        mask |= SPSR.DIT.mask
+    pfr1 = read(ID_AA64PFR1_EL1)
+    if pfr1.SSBS:
+        mask |= SPSR.SSBS.mask
+    if pfr1.BT:
+        mask |= SPSR.BTYPE.mask
+    if Feature.FEAT_MTE in pe.features:
+        mask |= SPSR.TCO.mask
+    if Feature.FEAT_EBEP in pe.features:
+        mask |= SPSR.PM.mask
+    if Feature.FEAT_SEBEP in pe.features:
+        mask |= SPSR.PPEND.mask
+    return mask
+
+
+def hpfar_of(fault: FaultRecord, state: SecurityState) -> int | None:
+    """HPFAR_EL2 for a stage 2 fault in a Security state, None for a stage 1 fault."""
+    if fault.ipa is None:
+        return None
+    ns = state is SecurityState.SECURE and fault.ipa_space is PASpace.NonSecure
+    return HPFAR_EL2.of(NS=ns, FIPA=fault.ipa >> 12).value
