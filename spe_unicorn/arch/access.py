@@ -23,7 +23,12 @@ from spe_unicorn.arch.fgt_registers import (
     HDFGRTR_EL2,
     HDFGWTR2_EL2,
     HDFGWTR_EL2,
+    HFGITR2_EL2,
     HFGITR_EL2,
+    HFGRTR2_EL2,
+    HFGRTR_EL2,
+    HFGWTR2_EL2,
+    HFGWTR_EL2,
 )
 from spe_unicorn.arch.id_registers import ID_REGISTERS
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
@@ -617,11 +622,16 @@ SPE_ACCESSORS: Final[tuple[Accessor, ...]] = (
 STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     hypervisor_register(HCR_EL2, nvmem=0x78),
     hypervisor_register(MDCR_EL2, el3=(TDA,)),
+    hypervisor_register(HFGRTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1B8),
+    hypervisor_register(HFGWTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1C0),
     hypervisor_register(HFGITR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1C8),
     hypervisor_register(HDFGRTR2_EL2, needs=Feature.FEAT_FGT2, el3=(FGTEN2,), nvmem=0x1A0),
     hypervisor_register(HDFGWTR2_EL2, needs=Feature.FEAT_FGT2, el3=(FGTEN2,), nvmem=0x1B0),
     hypervisor_register(HDFGRTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1D0),
     hypervisor_register(HDFGWTR_EL2, needs=Feature.FEAT_FGT, el3=(FGTEN,), nvmem=0x1D8),
+    hypervisor_register(HFGRTR2_EL2, needs=Feature.FEAT_FGT2, el3=(FGTEN2,), nvmem=0x2C0),
+    hypervisor_register(HFGWTR2_EL2, needs=Feature.FEAT_FGT2, el3=(FGTEN2,), nvmem=0x2C8),
+    hypervisor_register(HFGITR2_EL2, needs=Feature.FEAT_FGT2, el3=(FGTEN2,), nvmem=0x310),
     hypervisor_register(VNCR_EL2, needs=Feature.FEAT_NV2, nvmem=0xB0),
     hypervisor_register(CNTPOFF_EL2, needs=Feature.FEAT_ECV_POFF, el3=(ECVEN,), nvmem=0x1A8),
     monitor_register(SCR_EL3),

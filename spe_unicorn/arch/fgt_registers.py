@@ -19,6 +19,18 @@ def _reset(features: Features) -> Reset:
     return UNKNOWN if Feature.FEAT_EL3 in features else 0
 
 
+class HFGRTR_EL2(SysReg, op=(3, 4, 1, 1, 4), when=_FGT):
+    """Hypervisor Fine-Grained Read Trap Register; kept, without effect."""
+
+    VALUE = Field(63, 0, reset=_reset)
+
+
+class HFGWTR_EL2(SysReg, op=(3, 4, 1, 1, 5), when=_FGT):
+    """Hypervisor Fine-Grained Write Trap Register; kept, without effect."""
+
+    VALUE = Field(63, 0, reset=_reset)
+
+
 class HFGITR_EL2(SysReg, op=(3, 4, 1, 1, 6), when=_FGT):
     """Hypervisor Fine-Grained Instruction Trap Register; only PSBCSYNC has an effect here."""
 
@@ -205,11 +217,34 @@ class HDFGWTR_EL2(SysReg, op=(3, 4, 3, 1, 5), when=_FGT):
     DBGBCRn_EL1 = Field(0, reset=_reset)
 
 
+class HFGRTR2_EL2(SysReg, op=(3, 4, 3, 1, 2), when=_FGT2):
+    """Hypervisor Fine-Grained Read Trap Register 2; kept, without effect."""
+
+    VALUE = Field(63, 0, reset=_reset)
+
+
+class HFGWTR2_EL2(SysReg, op=(3, 4, 3, 1, 3), when=_FGT2):
+    """Hypervisor Fine-Grained Write Trap Register 2; kept, without effect."""
+
+    VALUE = Field(63, 0, reset=_reset)
+
+
+class HFGITR2_EL2(SysReg, op=(3, 4, 3, 1, 7), when=_FGT2):
+    """Hypervisor Fine-Grained Instruction Trap Register 2; kept, without effect."""
+
+    VALUE = Field(63, 0, reset=_reset)
+
+
 FGT_REGISTERS: tuple[type[SysReg], ...] = (
+    HFGRTR_EL2,
+    HFGWTR_EL2,
     HFGITR_EL2,
     HDFGRTR2_EL2,
     HDFGWTR2_EL2,
     HDFGRTR_EL2,
     HDFGWTR_EL2,
+    HFGRTR2_EL2,
+    HFGWTR2_EL2,
+    HFGITR2_EL2,
 )
 """All of them."""
