@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def test_the_architecture_page_names_files_that_exist():
+    named = set(re.findall(r"`(\w+/\w+\.py)`", (DOCS / "architecture.md").read_text()))
+    assert "host/runner.py" in named
+    assert {name for name in named if not (ROOT / "spe_unicorn" / name).exists()} == set()
+
+
+def test_every_room_is_on_the_architecture_page():
+    page = (DOCS / "architecture.md").read_text()
+    rooms = {file.parent.name for file in (ROOT / "spe_unicorn").glob("*/__init__.py")}
+    assert {room for room in rooms if f"\n  {room}/" not in page} == set()
+
+
+def test_every_decision_record_is_in_the_index_under_its_title():
+    index = (DOCS / "adr" / "README.md").read_text()
+    records = sorted((DOCS / "adr").glob("[0-9]*.md"))
+    assert len(records) >= 6
+    for number, record in enumerate(records, 1):
+        assert record.name.startswith(f"{number:04}-")
+        assert record.read_text().startswith(f"# {number:04}: ")
+        assert f"[{number:04}]({record.name})" in index
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
