@@ -1,0 +1,84 @@
+"""Opening an output for records: the format by name or by the suffix of the file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from spe_unicorn.output.image import ImageInfo
+from spe_unicorn.output.jsonl import JSONLinesWriter
+from spe_unicorn.output.perf_data import PerfDataWriter
+from spe_unicorn.output.raw import RawWriter
+
+FORMATS = ("raw", "perf", "jsonl")
+"""The names of the formats."""
+
+SUFFIXES = {".spe": "raw", ".data": "perf", ".jsonl": "jsonl"}
+"""The format that a suffix stands for."""
+
+
+class OutputError(ValueError):
+    """An output that cannot be; the message is one line."""
+
+
+class RecordWriter(Protocol):
+    """Takes records as they come and leaves a complete file behind when closed."""
+
+    def write(self, record: bytes, cpu: int = 0) -> None:
+        """Add one whole record, with or without the padding behind it."""
+        ...
+
+    def close(self) -> None:
+        """Complete the file; harmless when done before."""
+        ...
+
+
+def format_of(path: str, name: str | None = None) -> str:
+    """The format called ``name``, or else that of the suffix of ``path``.
+
+    Raises OutputError for a name or a suffix that there is not.
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise OutputError(f"no output format {name}; there are {', '.join(FORMATS)}")
+        return name
+    suffix = Path(path).suffix
+    if suffix not in SUFFIXES:
+        known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())
+        has = f"the suffix {suffix} names" if suffix else "a name without a suffix says"
+        raise OutputError(f"{path}: {has} no output format; there are {known}")
+    return SUFFIXES[suffix]
+
+
+def open_output(
+    path: str | os.PathLike[str],
+    format_name: str | None = None,
+    image: ImageInfo | None = None,
+    *,
+    cpus: int = 1,
+    frequency: int = 62_500_000,
+    midr: int | None = None,
+) -> RecordWriter:
+    """A writer of records to ``path``, in the format by name or by suffix.
+
+    ``-`` is standard output, for formats other than perf.data. ``image``, ``cpus`` (how many),
+    ``frequency`` of the timestamps in Hz and MIDR_EL1 go into perf.data files. Raises OutputError
+    for a format that there is not and OSError where the file cannot be written.
+    """
+    path = os.fspath(path)
+    kind = format_of(path, format_name)
+    if kind == "perf" and path == "-":
+        raise OutputError("-: perf.data cannot be written to standard output; name a file")
+    file = _open(path)
+    if kind == "perf":
+        return PerfDataWriter(file, image, cpus=cpus, frequency=frequency, midr=midr)
+    return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)
+
+
+def _open(path: str) -> BinaryIO:
+    if path == "-":
+        sys.stdout.flush()
+        return os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    return Path(path).open("wb")

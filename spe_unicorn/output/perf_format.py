@@ -1,0 +1,93 @@
+"""The perf.data file format, as far as a file of SPE records needs it.
+
+Layout: a header, the event attributes, the data section (records that each begin with type, misc
+and size), then a table of features and the features. Everything is little-endian. Described by the
+Linux documents ``perf.data-file-format.txt`` and ``perf_event_open(2)``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+
+MAGIC = b"PERFILE2"
+
+HEADER = Struct("<8sQQ QQ QQ 16x Q 24x")
+"""Magic, header size, size of an attribute; offset and size of the attributes and of the data;
+event types (unused); feature bits, of 256 the lower 64."""
+
+SECTION = Struct("<QQ")
+"""Offset in the file and size, both in bytes."""
+
+ATTRIBUTE = Struct("<IIQQQQQ 72x")
+"""perf_event_attr: type, size, config, sample_period, sample_type, read_format, flags."""
+ATTRIBUTE_ENTRY_SIZE = ATTRIBUTE.size + SECTION.size
+
+RECORD_HEADER = Struct("<IHH")
+"""Type, misc, size of the record with this header."""
+
+SAMPLE_ID = Struct("<IIQI4xQ")
+"""pid, tid, time in ns, cpu, id: behind every record of a kernel."""
+SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x10000
+"""IP, TID, TIME, CPU, IDENTIFIER: what :data:`SAMPLE_ID` holds."""
+READ_FORMAT_ID = 0x4
+
+ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 18
+"""inherit, exclude_kernel, mmap, comm, sample_id_all. There is no Linux kernel in the recording,
+and perf is not to ask for its symbols."""
+
+CPUMODE_KERNEL = 1
+CPUMODE_USER = 2
+
+
+class RecordType(IntEnum):
+    """Types of records; those from 64 on are written by perf itself and have no sample id."""
+
+    MMAP = 1
+    COMM = 3
+    AUX = 11
+    FINISHED_ROUND = 68
+    AUXTRACE_INFO = 70
+    AUXTRACE = 71
+    TIME_CONV = 79
+
+    @property
+    def has_sample_id(self) -> bool:
+        """Whether a kernel wrote it."""
+        return self < 64
+
+
+class Feature(IntEnum):
+    """Feature bits of the header."""
+
+    HOSTNAME = 3
+    ARCH = 6
+    NRCPUS = 7
+    CPUID = 9
+    AUXTRACE = 18
+
+
+# What follows the header of each type of record; SAMPLE_ID comes behind where there is one.
+
+TASK = Struct("<II")
+"""pid, tid: the start of COMM and MMAP, of which a name is the end."""
+
+MMAP = Struct("<QQQ")
+"""Address, size, offset in the file."""
+
+AUX = Struct("<QQQ")
+"""Offset, size, flags."""
+
+AUXTRACE_INFO = Struct("<I4xQQ")
+"""Kind of trace, PMU type, whether maps are per cpu."""
+AUXTRACE_KIND_ARM_SPE = 4
+
+AUXTRACE = Struct("<QQQIII4x")
+"""Size and offset of the data in the AUX stream, reference, index, tid, cpu. The data follow the
+record and are not part of its size."""
+
+TIME_CONV = Struct("<QQQQQ??6x")
+"""Shift, multiplier, zero, cycles, mask, and two capabilities: a time zero, a short counter."""
+
+NRCPUS = Struct("<II")
+"""The feature: cpus available, cpus online."""

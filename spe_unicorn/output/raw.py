@@ -1,0 +1,21 @@
+"""Records as they are: the bytes of the Profiling Buffer, one after the other."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+
+class RawWriter:
+    """Writes the bytes of records in the order in which they come, whatever their cpu."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, record: bytes, cpu: int = 0) -> None:
+        """Add one whole record."""
+        del cpu  # a raw stream has no place for it
+        self._file.write(record)
+
+    def close(self) -> None:
+        """Complete the file; harmless when done before."""
+        self._file.close()
