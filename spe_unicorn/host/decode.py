@@ -16,6 +16,7 @@ from spe_unicorn.host.decode_data_processing import (
     data_processing_register,
 )
 from spe_unicorn.host.decode_effects import (
+    address_from,
     branch_taken,
     branch_target,
     condition_holds,
@@ -29,6 +30,7 @@ from spe_unicorn.host.decode_transfer import Transfer, transfer
 
 __all__ = [
     "Transfer",
+    "address_from",
     "branch_taken",
     "branch_target",
     "condition_holds",

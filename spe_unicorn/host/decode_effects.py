@@ -19,14 +19,19 @@ def effective_address(
     A pointer authentication code (``access.authenticated``) is still in the result: how many bits
     it has is known to the translation regime alone.
     """
-    base = access.base
-    address = pc if base is None else sp if base == 31 else x[base]
+    base = pc if access.base is None else sp if access.base == 31 else x[access.base]
+    index = 0 if access.index is None else x[access.index]
+    return address_from(access, base, index, vector_length)
+
+
+def address_from(access: Access, base: int, index: int, vector_length: int = 128) -> int:
+    """:func:`effective_address` by the values of the base, or PC, and of the index, if any."""
     offset = access.offset
     if access.scalable:
         offset = offset * vector_length // 128
-    address += offset
+    address = base + offset
     if access.index is not None:
-        address += _extended(x[access.index], access.extend) << access.shift
+        address += _extended(index, access.extend) << access.shift
     if access.align_down:
         address &= -access.align_down
     return address & _MASK

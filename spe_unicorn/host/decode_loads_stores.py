@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
-from spe_unicorn.host.decode_parts import atomic, memory, signed, unallocated, x, xs, xsp
+from spe_unicorn.host.decode_parts import FLAGS, atomic, memory, signed, unallocated, x, xs, xsp
 
 TAG_GRANULE = 16
 """Bytes that share an Allocation Tag."""
@@ -263,7 +263,6 @@ def _copy_or_set(word: int) -> Instruction:
     """
     rd, rn, rs = word & 31, word >> 5 & 31, word >> 16 & 31
     stage, op2 = word >> 22 & 3, word >> 12 & 15
-    flags = 1 << 32
     if stage == 3:  # SET, SETG; op2 holds the stage
         if op2 >= 12:
             return unallocated(word)
@@ -271,11 +270,11 @@ def _copy_or_set(word: int) -> Instruction:
             word,
             Access(rd, 0, 1, 1),
             load=False,
-            reads=x(rd) | x(rn) | x(rs) | flags,
-            writes=x(rd) | x(rn) | flags,
+            reads=x(rd) | x(rn) | x(rs) | FLAGS,
+            writes=x(rd) | x(rn) | FLAGS,
             registers=RegisterKind.SET,
         )
-    changed = x(rd) | x(rn) | x(rs) | flags
+    changed = x(rd) | x(rn) | x(rs) | FLAGS
     return memory(
         word,
         Access(rs, 0, 1, 1),
@@ -314,7 +313,7 @@ def _tag(word: int) -> Instruction:
 
 
 def _atomic_128(word: int) -> Instruction:
-    """LSE128, the RCW compare and swap, and the unprivileged atomics."""
+    """LSE128, RCW and the unprivileged atomics; RCW operations tell their success in the flags."""
     form, key = word >> 10 & 3, word >> 12 & 15
     rn, rt, rs = word >> 5 & 31, word & 31, word >> 16 & 31
     ordered = bool(word & 0x00C0_0000)
@@ -322,8 +321,9 @@ def _atomic_128(word: int) -> Instruction:
         if key not in (1, 3, 8, 9, 10, 11) or (key in (1, 3, 8) and word >> 30):
             return unallocated(word)
         both = x(rt) | x(rs)
+        flags = FLAGS if key > 8 else 0
         where = Access(rn, 0, 16, 16)
-        return atomic(word, where, reads=both, writes=both, ordered=ordered)
+        return atomic(word, where, reads=both, writes=both | flags, ordered=ordered)
     if form == 1:  # LDTADD, LDTCLR, LDTSET, SWPT
         if key not in (0, 1, 3, 8):
             return unallocated(word)
@@ -332,11 +332,12 @@ def _atomic_128(word: int) -> Instruction:
         return unallocated(word)
     if form == 2:  # RCWCAS
         where = Access(rn, 0, 8, 8)
-        return atomic(word, where, reads=x(rs) | x(rt), writes=x(rs), ordered=ordered)
+        return atomic(word, where, reads=x(rs) | x(rt), writes=x(rs) | FLAGS, ordered=ordered)
     if (rs | rt) & 1:
         return unallocated(word)
+    both = xs(rs, 2)
     where = Access(rn, 0, 16, 16)  # RCWCASP
-    return atomic(word, where, reads=xs(rs, 2) | xs(rt, 2), writes=xs(rs, 2), ordered=ordered)
+    return atomic(word, where, reads=both | xs(rt, 2), writes=both | FLAGS, ordered=ordered)
 
 
 # Bits 29:28 = 10: pairs
@@ -475,7 +476,7 @@ def _atomic(word: int) -> Instruction:
             word,
             where,
             reads=x(word >> 16 & 31),
-            writes=x(word & 31),
+            writes=x(word & 31) | FLAGS,
             ordered=bool(word & 0x00C0_0000),
         )
     if size == 3 and not word & 0x00C0_0000:

@@ -238,16 +238,28 @@ def _vector(
 
 def _integer(word: int) -> Instruction:
     """Bits 31:24 are 0x04: integer arithmetic, element counts, addresses."""
-    form, rd, rn = word >> 13 & 7, word & 31, word >> 5 & 31
+    form, rd = word >> 13 & 7, word & 31
     if not word >> 21 & 1:  # all merge or zero but the reductions; MOVPRFX is among those
-        return _vector(word, predicated=form != 1 or word >> 17 & 15 == 8)
-    if form == 2 and word >> 12 & 1:  # ADDVL, ADDPL, RDVL
-        return _vector(word, reads=xsp(word >> 16 & 31), writes=xsp(rd))
-    if form == 2:  # INDEX
-        return _vector(word, reads=x(rn) | x(word >> 16 & 31))
-    if form == 7:  # CNTB, INCB, SQINCB ...
-        return _vector(word, reads=x(rd), writes=x(rd))
+        negated = form == 5 and word >> 17 & 15 == 14  # FABS, FNEG
+        predicated = form != 1 or word >> 17 & 15 == 8
+        return _vector(word, predicated=predicated, fp=negated)
+    if form == 2:
+        return _index_or_length(word)
+    if form == 7:  # CNTB ..., INCB, SQINCB ...
+        count_only = not word & 0x0010_1000
+        return _vector(word, reads=0 if count_only else x(rd), writes=x(rd))
     return _vector(word, fp=word >> 10 & 63 in (0b101110, 0b101100))  # FEXPA, FTSSEL
+
+
+def _index_or_length(word: int) -> Instruction:
+    """INDEX, ADDVL, ADDPL, RDVL and their streaming kin."""
+    rd, rn, rm = word & 31, word >> 5 & 31, word >> 16 & 31
+    if not word >> 12 & 1:  # INDEX: bits 10 and 11 make its operands registers
+        start, step = word >> 10 & 1, word >> 11 & 1
+        return _vector(word, reads=(x(rn) if start else 0) | (x(rm) if step else 0))
+    if word >> 23 & 1:
+        return _vector(word, writes=x(rd))
+    return _vector(word, reads=xsp(rm), writes=xsp(rd))
 
 
 def _permute(word: int) -> Instruction:
@@ -256,10 +268,12 @@ def _permute(word: int) -> Instruction:
     if not word >> 21 & 1:
         copy = bool(word >> 20 & 1)  # CPY, FCPY (immediate)
         return _vector(word, predicated=copy, fp=copy and form == 6)
-    if form == 1:  # DUP, INSR from a general register, among others
-        return _vector(word, reads=xsp(rn))
+    if word & 0x001B_FC00 == 0x3800:  # DUP, INSR from a general register
+        return _vector(word, reads=x(rn) if kind else xsp(rn))
     if form == 5:
-        if kind in (0, 1, 16, 17):  # LASTA, LASTB, CLASTA, CLASTB
+        if kind in (0, 1):  # LASTA, LASTB
+            return _vector(word, writes=x(rd))
+        if kind in (16, 17):  # CLASTA, CLASTB
             return _vector(word, reads=x(rd), writes=x(rd))
         return _vector(word, predicated=True, reads=xsp(rn))  # CPY from a general register
     if form == 4:  # CPY from a SIMD&FP register; REVB ...; REVD
@@ -274,15 +288,27 @@ def _compare(word: int) -> Instruction:
 
 def _predicate(word: int) -> Instruction:
     """Bits 31:24 are 0x25: predicates, loops, counts of predicates."""
-    form, rd, rn, rm = word >> 13 & 7, word & 31, word >> 5 & 31, word >> 16 & 31
-    if not word >> 21 & 1:
-        return _vector(word, reads=FLAGS, writes=FLAGS)
-    if form in (4, 5):  # CNTP, INCP, SQINCP, FIRSTP ...
-        return _vector(word, reads=x(rd), writes=x(rd) | FLAGS)
-    if form < 4:  # WHILE, CTERM, PSEL
-        reads = x(rn) | x(rm) | x(12) | x(13) | x(14) | x(15) | FLAGS
-        return _vector(word, reads=reads, writes=FLAGS)
+    form, rd = word >> 13 & 7, word & 31
+    if not word >> 21 & 1:  # bit 22 sets the flags, but where bit 14 or the miscellany say more
+        miscellany = word >> 14 & 3 == 3 and word >> 19 & 3 == 3
+        silent = word >> 14 & 1 and not word >> 22 & 1 and not miscellany
+        return _vector(word, writes=0 if silent else FLAGS)
+    if form in (4, 5):  # CNTP, FIRSTP, LASTP; INCP, SQINCP, and those for vectors
+        if not word >> 19 & 1:
+            return _vector(word, writes=x(rd))
+        return _vector(word, reads=x(rd), writes=x(rd)) if word >> 11 & 1 else _vector(word)
+    if form < 4:
+        return _loop(word, form)
     return _vector(word, fp=word >> 14 & 0xFF == 0b1110_0111)  # FDUP
+
+
+def _loop(word: int, form: int) -> Instruction:
+    """WHILE*, CTERM*, PSEL, and the few that make predicates of counters."""
+    if form >= 2 and not word >> 4 & 1:  # PSEL
+        return _vector(word, reads=x(12 + (word >> 16 & 3)))
+    terminate = FLAGS if form == 1 and not word >> 12 & 1 else 0  # CTERM keeps C
+    reads = x(word >> 5 & 31) | x(word >> 16 & 31) | terminate
+    return _vector(word, reads=reads, writes=FLAGS)
 
 
 def _sve2_integer(word: int) -> Instruction:
