@@ -64,6 +64,9 @@ class ExternalSampler(Sampler):
         if el not in self._recorders:
             self._recorders[el] = self._recorder_at(el)
 
+    def forget_translations(self) -> None:
+        """There is no buffer whose addresses would be translated."""
+
     def quiet(self) -> bool:
         """Always: there is no buffer to be full or to fault."""
         return True

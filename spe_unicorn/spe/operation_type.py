@@ -12,6 +12,7 @@ from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Family, Instruction, RegisterKind
 from spe_unicorn.spe.filter import Flag
 from spe_unicorn.spe.packets import OperationClass
+from spe_unicorn.spe.record import operation_type_value
 
 _MEMORY_FLAGS = {
     Family.LOAD: Flag.LD,
@@ -31,14 +32,26 @@ _CR_NEITHER = 0b11 << 3
 class OperationType:
     """The class and payload of the Operation Type packet, and the flags of the type filter.
 
-    ``flags`` is a combination of :class:`Flag`, as a plain number. ``memory`` says that the
-    operation makes data accesses that are profiled.
+    ``packet`` is the packet as a record takes it (:func:`operation_type_value`). ``flags`` is a
+    combination of :class:`Flag`, as a plain number. ``memory`` says that the operation makes data
+    accesses that are profiled.
     """
 
     op_class: OperationClass
     payload: int
+    packet: int
     flags: int
     memory: bool
+
+
+def _type(op_class: OperationClass, payload: int, flags: Flag) -> OperationType:
+    return OperationType(
+        op_class,
+        payload,
+        operation_type_value(op_class, payload),
+        int(flags),
+        memory=op_class is OperationClass.LOAD_STORE,
+    )
 
 
 def operation_type(
@@ -74,7 +87,7 @@ def _branch(instruction: Instruction, features: Features) -> OperationType:
             payload |= _CR_RETURN
         else:
             payload |= _CR_NEITHER
-    return OperationType(OperationClass.BRANCH, payload, int(Flag.B), memory=False)
+    return _type(OperationClass.BRANCH, payload, Flag.B)
 
 
 def _other(instruction: Instruction, features: Features, vector_bits: int) -> OperationType:
@@ -90,7 +103,7 @@ def _other(instruction: Instruction, features: Features, vector_bits: int) -> Op
         payload = int(instruction.conditional)
         if Feature.FEAT_SPE_FPF in features:
             payload |= instruction.simd << 2 | instruction.fp << 1
-    return OperationType(OperationClass.OTHER, payload, int(flags), memory=False)
+    return _type(OperationClass.OTHER, payload, flags)
 
 
 def _load_store(instruction: Instruction, features: Features, vector_bits: int) -> OperationType:
@@ -107,9 +120,7 @@ def _load_store(instruction: Instruction, features: Features, vector_bits: int) 
         payload = 0x04
     else:
         payload = _other_access(instruction.registers, features)
-    return OperationType(
-        OperationClass.LOAD_STORE, payload | (family not in _READS), int(flags), memory=True
-    )
+    return _type(OperationClass.LOAD_STORE, payload | (family not in _READS), flags)
 
 
 def _sve_access(instruction: Instruction, features: Features, vector_bits: int) -> int:

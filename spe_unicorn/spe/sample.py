@@ -24,7 +24,7 @@ from spe_unicorn.spe.packets import (
     OperationClass,
     saturated,
 )
-from spe_unicorn.spe.record import RecordLayout, layout_for, operation_type_value
+from spe_unicorn.spe.record import RecordLayout, layout_for
 
 _EXCEPTION: Final = int(Event.EXCEPTION)
 _RETIRED: Final = int(Event.RETIRED)
@@ -148,7 +148,7 @@ class Recorder:
         if format_.data_source and timing.data_source is not None:
             shape |= _HAS_DATA_SOURCE
             values.append(timing.data_source)
-        values.append(operation_type_value(type_.op_class, type_.payload))
+        values.append(type_.packet)
         values.append(events)
         offset = collection.timestamp_offset
         if offset is not None:

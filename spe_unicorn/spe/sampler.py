@@ -136,6 +136,14 @@ class Sampler(ABC):
         """Look again whether profiling is enabled. Cheap while nothing has changed."""
 
     @abstractmethod
+    def reload(self) -> None:
+        """Registers changed behind the register file's back, as by a reset: look at them anew."""
+
+    @abstractmethod
+    def forget_translations(self) -> None:
+        """Addresses may translate differently now: TLB maintenance, or a change of tables."""
+
+    @abstractmethod
     def quiet(self) -> bool:
         """Whether the next record cannot cause a management event, whatever its operation."""
 

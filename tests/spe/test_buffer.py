@@ -1,0 +1,251 @@
+"""The write loop: where bytes go, where the pointer stays, which event follows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spe_unicorn.arch.descriptors import (
+    NORMAL_WB,
+    AddressDescriptor,
+    Fault,
+    FaultRecord,
+    PASpace,
+)
+from spe_unicorn.arch.spe_registers import BufferStatus, EventClass
+from spe_unicorn.spe.buffer import ProfilingBuffer
+from spe_unicorn.spe.management import ManagementEvent
+from tests.spe.fakes import FakeMemory
+
+VA = 0xFFFF_FF80_0000_0000
+PA = 0x4000_0000
+
+
+class FakeTables:
+    """Pages by virtual page number; those that are absent fault at level 3."""
+
+    def __init__(self, pages: dict[int, int] | None = None) -> None:
+        self.pages = (
+            pages if pages is not None else {VA + n: PA + n for n in range(0, 0x10000, 0x1000)}
+        )
+        self.walks = 0
+
+    def __call__(self, address: int) -> AddressDescriptor | FaultRecord:
+        self.walks += 1
+        frame = self.pages.get(address & ~0xFFF)
+        if frame is None:
+            return FaultRecord(Fault.Translation, 3, write=True)
+        return AddressDescriptor(frame | address & 0xFFF, PASpace.NonSecure, NORMAL_WB, 12, 3)
+
+
+def buffer(
+    memory: FakeMemory,
+    tables: FakeTables,
+    *,
+    pointer: int = VA,
+    limit: int = VA + 0x10000,
+    max_record: int = 64,
+    reports_aborts: bool = False,
+) -> ProfilingBuffer:
+    result = ProfilingBuffer(memory, tables, max_record=max_record, reports_aborts=reports_aborts)
+    result.pointer.set(pointer)
+    result.limit = limit
+    return result
+
+
+def full(address: int) -> ManagementEvent:
+    return ManagementEvent(EventClass.OTHER, BufferStatus.FULL, address)
+
+
+RECORD = bytes(range(1, 65))
+
+
+def test_record_is_written_where_the_pointer_stands() -> None:
+    memory = FakeMemory()
+    subject = buffer(memory, FakeTables(), pointer=VA + 0x40)
+    assert subject.write(RECORD) == (True, None)
+    assert memory.read(PA + 0x40, 64) == RECORD
+    assert memory.written() == (PA + 0x40, PA + 0x80)
+    assert subject.pointer.get() == VA + 0x80
+
+
+def test_records_follow_each_other() -> None:
+    memory = FakeMemory()
+    subject = buffer(memory, FakeTables())
+    subject.write(RECORD)
+    subject.write(RECORD[::-1])
+    assert memory.read(PA, 128) == RECORD + RECORD[::-1]
+
+
+def test_a_page_is_translated_once() -> None:
+    tables = FakeTables()
+    subject = buffer(FakeMemory(), tables)
+    for _ in range(64):
+        subject.write(RECORD)
+    assert tables.walks == 1
+    subject.write(RECORD)
+    assert tables.walks == 2
+
+
+def test_a_page_is_translated_anew_after_invalidation() -> None:
+    memory, tables = FakeMemory(), FakeTables()
+    subject = buffer(memory, tables)
+    subject.write(RECORD)
+    tables.pages[VA] = PA + 0x8000
+    subject.invalidate()
+    subject.write(RECORD)
+    assert memory.read(PA + 0x8040, 64) == RECORD
+
+
+def test_buffer_is_full_after_the_record_that_leaves_no_room_for_another() -> None:
+    """The architecture's example: limit 0x10000, records of 64 bytes from 0xF000 on."""
+    memory = FakeMemory()
+    tables = FakeTables({0xF000: PA})
+    subject = buffer(memory, tables, pointer=0xF000, limit=0x10000)
+    for _ in range(63):
+        assert subject.write(RECORD) == (True, None)
+    assert subject.pointer.get() == 0xFFC0
+    assert subject.write(RECORD) == (True, full(0x10000))
+    assert subject.pointer.get() == 0x10000
+
+
+def test_buffer_is_full_when_less_than_the_largest_record_is_left() -> None:
+    subject = buffer(FakeMemory(), FakeTables(), pointer=VA + 0xFF40, max_record=128)
+    assert subject.write(RECORD) == (True, None)
+    assert subject.write(RECORD) == (True, full(VA + 0xFFC0))
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        pytest.param(VA + 0xFFC1, id="less than a record below the limit"),
+        pytest.param(VA + 0x10000, id="at the limit"),
+        pytest.param(VA + 0x20000, id="above the limit"),
+        pytest.param(VA & ~(0xFF << 56), id="another top byte"),
+    ],
+)
+def test_pointer_outside_the_rules_is_full_and_writes_nothing(pointer: int) -> None:
+    memory, tables = FakeMemory(), FakeTables()
+    subject = buffer(memory, tables, pointer=pointer)
+    assert subject.write(RECORD) == (False, full(pointer))
+    assert memory.written() is None
+    assert subject.pointer.get() == pointer
+
+
+def test_record_crosses_into_another_page_wherever_that_lies() -> None:
+    memory = FakeMemory()
+    tables = FakeTables({VA: PA, VA + 0x1000: PA + 0x7000})
+    subject = buffer(memory, tables, pointer=VA + 0xFF0)
+    assert subject.write(RECORD) == (True, None)
+    assert memory.read(PA + 0xFF0, 16) == RECORD[:16]
+    assert memory.read(PA + 0x7000, 48) == RECORD[16:]
+    assert subject.pointer.get() == VA + 0x1030
+
+
+def test_fault_at_the_first_byte_loses_no_data() -> None:
+    memory = FakeMemory()
+    subject = buffer(memory, FakeTables({}))
+    assert subject.write(RECORD) == (
+        False,
+        ManagementEvent(EventClass.STAGE1_ABORT, 0x07, VA),
+    )
+    assert memory.written() is None
+    assert subject.pointer.get() == VA
+
+
+def test_fault_inside_a_record_leaves_its_first_bytes_and_points_at_the_fault() -> None:
+    memory = FakeMemory()
+    subject = buffer(memory, FakeTables({VA: PA}), pointer=VA + 0xFF0)
+    assert subject.write(RECORD) == (
+        False,
+        ManagementEvent(EventClass.STAGE1_ABORT, 0x07, VA + 0x1000, data_lost=True),
+    )
+    assert memory.written() == (PA + 0xFF0, PA + 0x1000)
+    assert memory.read(PA + 0xFF0, 16) == RECORD[:16]
+    assert subject.pointer.get() == VA + 0x1000
+
+
+def test_writing_goes_on_where_it_stopped_once_the_page_is_there() -> None:
+    memory, tables = FakeMemory(), FakeTables({})
+    subject = buffer(memory, tables)
+    subject.write(RECORD)
+    tables.pages[VA] = PA
+    assert subject.write(RECORD) == (True, None)
+    assert memory.read(PA, 64) == RECORD
+
+
+def test_external_abort_on_record_data_is_ignored() -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + 16}
+    subject = buffer(memory, FakeTables())
+    assert subject.write(RECORD) == (True, None)
+    assert memory.read(PA, 16) == RECORD[:16]
+    assert memory.read(PA + 17, 47) == RECORD[17:]
+    assert subject.pointer.get() == VA + 64
+
+
+@pytest.mark.parametrize(("offset", "data_lost"), [(0, False), (16, True)])
+def test_external_abort_is_reported_where_the_core_does_so(offset: int, data_lost: bool) -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + offset}
+    subject = buffer(memory, FakeTables(), reports_aborts=True)
+    assert subject.write(RECORD) == (
+        False,
+        ManagementEvent(
+            EventClass.STAGE1_ABORT,
+            0x10,
+            VA + offset,
+            data_lost=data_lost,
+            external_abort=True,
+        ),
+    )
+    assert subject.pointer.get() == VA + offset
+
+
+def test_quiet_where_no_record_can_cause_an_event() -> None:
+    subject = buffer(FakeMemory(), FakeTables())
+    assert not subject.quiet(), "the page is not known yet"
+    subject.write(RECORD)
+    assert subject.quiet()
+    subject.pointer.set(VA + 0xFD0)
+    assert not subject.quiet(), "a record may cross into a page that is not known"
+    subject.invalidate()
+    subject.pointer.set(VA + 0xFF40)
+    subject.write(RECORD)
+    assert subject.quiet()
+    subject.write(RECORD)
+    assert not subject.quiet(), "a record of 64 bytes fills the buffer"
+    assert subject.write(RECORD).event == full(VA + 0x10000)
+
+
+@given(
+    start=st.integers(0, 0x4FF),
+    pages=st.integers(1, 4),
+    holes=st.sets(st.integers(0, 4)),
+    max_size=st.sampled_from([64, 128, 2048]),
+    sizes=st.lists(st.sampled_from([16, 48, 64, 112, 2032]), max_size=12),
+)
+def test_pointer_never_passes_the_limit_and_memory_holds_a_prefix_of_the_records(
+    start: int, pages: int, holes: set[int], max_size: int, sizes: list[int]
+) -> None:
+    memory = FakeMemory()
+    tables = FakeTables({VA + n * 0x1000: PA + n * 0x1000 for n in {*range(5)} - holes})
+    first = start * 16
+    limit = VA + pages * 0x1000
+    subject = buffer(memory, tables, pointer=VA + first, limit=limit, max_record=max_size)
+    sent = b""
+    for number, size in enumerate(sizes, 1):
+        record = bytes([number]) * min(size, max_size)
+        sent += record
+        written, event = subject.write(record)
+        pointer = subject.pointer.get()
+        assert pointer <= max(limit, VA + first)
+        if written:
+            assert pointer == VA + first + len(sent)
+            assert (event is not None) == (pointer > limit - max_size)
+        if event is not None:
+            break
+    count = subject.pointer.get() - VA - first
+    assert memory.read(PA + first, count) == sent[:count]
+    assert len(memory.bytes) == count
