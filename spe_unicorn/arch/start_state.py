@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.pe import EL1, EL3
+from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
@@ -18,7 +18,9 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         return
     _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, FGTEn=1, FGTEn2=1, ECVEn=1)
     _set(registers, MDCR_EL3, NSPB=0b11, EnPMSN=1, EnPMS3=1, EnPMS4=1)
-    _set(registers, MDCR_EL2, E2PB=0b11 if el == EL1 else 0b00)
+    if MDCR_EL2 in registers:
+        counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
+        _set(registers, MDCR_EL2, E2PB=0b11 if el < EL2 else 0b00, HPMN=counters)
     _set(registers, HCR_EL2, RW=1)
     for register in FGT_REGISTERS:
         _set(registers, register)
@@ -27,5 +29,5 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
 def _set(registers: RegisterFile, register: type[SysReg], **values: int) -> None:
     """Give the named fields these values and all others zero, as far as the core has them."""
     if register in registers:
-        present = register.writable_mask(registers.features)
-        registers.set_raw(register, register.of(**values).value & present)
+        value = register.of(**values).value & registers.writable(register)
+        registers.set_raw(register, value | register.res1_mask(registers.features))

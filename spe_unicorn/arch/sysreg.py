@@ -221,6 +221,10 @@ class RegisterFile:
             value = register.reset_value(self.features, unknown)
             self.set_raw(register, value & self._present[register])
 
+    def present(self, register: type[SysReg]) -> int:
+        """The bits of ``register`` that this core leaves usable; the others are RES0."""
+        return self._present[register]
+
     def writable(self, register: type[SysReg]) -> int:
         """The bits of ``register`` that a direct write can change."""
         return self._writable[register]

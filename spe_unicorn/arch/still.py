@@ -1,0 +1,30 @@
+"""A PE that stands still: what explains the rules without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spe_unicorn.arch.features import Features, ImpDef
+from spe_unicorn.arch.identification import identify
+from spe_unicorn.arch.spe_registers import SPE_REGISTERS
+from spe_unicorn.arch.sysreg import RegisterFile
+from spe_unicorn.arch.system_registers import SYSTEM_REGISTERS
+
+
+@dataclass
+class StillPE:
+    """Implements ``arch.pe.PE``: all registers, zero but for RES1 bits, at an Exception level."""
+
+    features: Features
+    impdef: ImpDef = field(default_factory=ImpDef)
+    el: int = 1
+    pm: bool = False
+    halted: bool = False
+    sdd: bool = False
+    registers: RegisterFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = (*SPE_REGISTERS, *SYSTEM_REGISTERS)
+        self.registers = RegisterFile(self.features, known, self.impdef)
+        self.registers.reset(lambda: 0)
+        identify(self)

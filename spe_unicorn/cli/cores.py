@@ -1,0 +1,52 @@
+"""``spe-unicorn cores``: the core profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+import click
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.identification import pmsidr_el1
+from spe_unicorn.cli.regs import RegsError, table
+from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
+
+
+@click.command()
+@click.argument("name", metavar="[NAME|FILE.toml]", default="")
+def cores(name: str) -> None:
+    """List the core profiles, or show one: a name, or a TOML file of your own."""
+    try:
+        lines = show(load_core(name)) if name else listing()
+    except CoreError as error:
+        raise RegsError(str(error)) from error
+    for line in lines:
+        click.echo(line.rstrip())
+
+
+def listing() -> Iterator[str]:
+    """A line for each built-in profile."""
+    return table((name, load_core(name).description) for name in core_names())
+
+
+def show(core: Core) -> Iterator[str]:
+    """What a profile says, and what follows from it."""
+    yield f"{core.name}: {core.description}"
+    yield f"  MIDR_EL1      {core.midr:#010x}"
+    if core.architecture is not None:
+        yield f"  architecture  Armv{core.architecture}-A"
+    if Feature.FEAT_SPE in core.features:
+        yield f"  PMSIDR_EL1    {pmsidr_el1(core.features, core.impdef)}"
+    yield "Features:"
+    yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
+    yield "Choices:"
+    yield from table(
+        (field.name, _value(getattr(core.impdef, field.name))) for field in fields(core.impdef)
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, frozenset):
+        return "all" if len(value) == 64 else ", ".join(map(str, sorted(value))) or "none"
+    return str(value).lower()
