@@ -3,7 +3,7 @@
 #include "lib/mmu.h"
 #include "lib/spe.h"
 
-#define BUFFER_SIZE (8ull << 20)
+#define BUFFER_SIZE (4ull << 20)
 
 u64 bench_iterations = 2;
 u64 bench_spe = 0;

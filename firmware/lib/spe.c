@@ -122,7 +122,7 @@ static bool take(struct spe_record *r, unsigned header, unsigned index, u64 payl
             r->has |= SPE_HAS_PBT;
             return true;
         }
-        return false;
+        return index == 6 || index == 7 || index >= 16; /* IMPLEMENTATION DEFINED ones */
     }
     return false;
 }
