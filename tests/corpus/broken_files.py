@@ -21,6 +21,8 @@ from tests.machine.elf_builder import (
 )
 
 _DYNAMIC_IFUNC = struct.pack("<qQqQqQ", 7, 0x20, 8, 24, 0, 0)
+_RECORD = (b"\xb0" + bytes(8) + b"\x42\x02" + b"\x01").ljust(64, b"\0")
+"""One record: an instruction's address, the event "retired", the end, padded to 64 bytes."""
 _NEEDED = struct.pack("<qQqQ", 1, 1, 0, 0)
 
 
@@ -68,7 +70,9 @@ def make_broken_files(folder: Path) -> dict[str, str]:
         "absurd_header_count": hello[:56] + b"\xff\xff" + hello[58:],
         "absurd_header_offset": hello[:32] + struct.pack("<Q", 1 << 60) + hello[40:],
         "undefined_instruction": Elf([Load(data=bytes(4))]).build(),
-        # Streams of records. 0xB2 is an address packet with eight bytes of payload, 0x01 the end.
+        # Streams of records.
+        "spoiled.spe": _RECORD + b"\xff" * 64 + _RECORD,
+        "ends_early.spe": _RECORD + _RECORD[:5],
         "bad_packet.spe": b"\xff" * 64,
         "noise.spe": bytes(x * 167 + 13 & 0xFF for x in range(1000)),
         "cut_record.spe": b"\xb2\x00\x00",
