@@ -299,7 +299,7 @@ TYPES = [
     (0x1E61_C410, "fccmpe d0, d1, #0, gt", FP | on(12)),
     # data processing
     (0x9100_0420, "add x0, x1, #1", OTHER),
-    (0x9000_0000, "adrp x0, .+0x10000", OTHER),
+    (0x9000_0000, "adrp x0, .", OTHER),
     (0x9B02_0C20, "madd x0, x1, x2, x3", OTHER),
     (0x9AC2_0820, "udiv x0, x1, x2", OTHER),
     (0x9AC2_4C20, "crc32x w0, w1, x2", OTHER),
@@ -600,7 +600,7 @@ UNALLOCATED = [
     (0xD503_307F, "TCOMMIT"),
     (0xD500_401E, "CFINV with a register"),
     (0xD502_419F, "MSR immediate of no field"),
-    (0xB8C0_0C00 | 1 << 22, "LDRSW to 32 bits, pre-index"),
+    (0xB8C0_0C00, "LDRSW to 32 bits, pre-index"),
     (0xF880_0400, "PRFM with post-index"),
     (0x3860_0820, "register offset of no extension"),
     (0x08A0_0C41, "CAS with Rt2"),
@@ -609,8 +609,8 @@ UNALLOCATED = [
     (0x0C40_0C00, "LD4 of single doublewords in half a register"),
     (0x0D00_C000, "store and replicate"),
     (0xF83F_D118, "LD64B to X24"),
-    (0x2800_0400 | 1 << 30, "LDPSW without allocation hint"),
-    (0x1E20_0C00 | 1 << 29, "floating-point with S"),
+    (0x6800_0400, "LDPSW without allocation hint"),
+    (0x3E20_0C00, "floating-point with S"),
 ]
 
 

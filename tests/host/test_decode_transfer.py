@@ -50,7 +50,7 @@ PLAIN = [
     (0xC8DF_FC20, "ldar x0, [x1]", load(0, 8, width64=True)),
     (0x88DF_FC20, "ldar w0, [x1]", load(0, 4)),
     (0x08DF_FC20, "ldarb w0, [x1]", load(0, 1)),
-    (0x885F_7C20 | 1 << 23, "ldlar w0, [x1]", load(0, 4)),
+    (0x88DF_7C20, "ldlar w0, [x1]", load(0, 4)),
     (0x889F_FC20, "stlr w0, [x1]", store(0, 4)),
     (0xF8BF_C020, "ldapr x0, [x1]", load(0, 8, width64=True)),
     (0x38BF_C020, "ldaprb w0, [x1]", load(0, 1)),
