@@ -1,0 +1,100 @@
+"""A GICv3 interrupt controller for up to 8 PEs: SGIs, PPIs and SPIs, two Security states.
+
+Not there: LPIs and an ITS, extended ranges, the legacy (GICv2) programming model, message-based
+SPIs, non-maskable interrupts, interrupt bypass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
+from spe_unicorn.devices.gicv3_mmio import Distributor, Redistributors
+from spe_unicorn.devices.gicv3_routing import PRIVATE, SGIS, InterruptRouting
+
+MAX_PES: Final = 8
+
+PMBIRQ: Final = 21
+PMUIRQ: Final = 23
+MAINTENANCE: Final = 25
+EL2_PHYSICAL_TIMER: Final = 26
+VIRTUAL_TIMER: Final = 27
+EL2_VIRTUAL_TIMER: Final = 28
+SECURE_PHYSICAL_TIMER: Final = 29
+PHYSICAL_TIMER: Final = 30
+
+
+@dataclass(frozen=True)
+class GICPort:
+    """One PE as the GIC is wired to it: its state, its affinity and its interrupt inputs."""
+
+    pe: PE
+    affinity: int
+    """MPIDR_EL1.{Aff3,Aff2,Aff1,Aff0} as 32 bits."""
+    irq: IRQLine
+    fiq: IRQLine
+
+
+class InputLine:
+    """An interrupt input of the GIC: an ``IRQLine`` that a device drives."""
+
+    def __init__(self, routing: InterruptRouting, pe: int, intid: int) -> None:
+        self._routing = routing
+        self._pe = pe
+        self._intid = intid
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line; driving it to the level it has is nothing new."""
+        self._routing.set_line(self._pe, self._intid, level)
+
+
+class GICv3:
+    """The interrupt controller, with the parts that a machine maps.
+
+    ``distributor`` and ``redistributors`` are memory-mapped (see :mod:`.gicv3_mmio`);
+    ``cpu_interfaces`` answer the ICC registers of each PE and are to be told by ``update()`` when
+    the PE's Exception level or Security state changes. Raises ValueError for a machine that cannot
+    be.
+    """
+
+    def __init__(
+        self, ports: Sequence[GICPort], *, spis: int = 256, two_security_states: bool = False
+    ) -> None:
+        if not 1 <= len(ports) <= MAX_PES:
+            raise ValueError(f"the GIC serves 1 to {MAX_PES} PEs, got {len(ports)}")
+        self._routing = InterruptRouting([p.affinity for p in ports], spis, two_security_states)
+        self.distributor = Distributor(self._routing)
+        self.redistributors = Redistributors(self._routing)
+        self.cpu_interfaces = tuple(
+            CPUInterface(number, self._routing, port.pe, port.irq, port.fiq)
+            for number, port in enumerate(ports)
+        )
+        self._routing.attach(self.cpu_interfaces)
+        self._routing.changed()
+
+    def reset(self, nonsecure: bool = False) -> None:
+        """Reset all of it. The levels of the input lines stay: they are the devices'.
+
+        With ``nonsecure`` every interrupt is in Group 1, as firmware leaves it to a kernel that is
+        started in Non-secure state.
+        """
+        for interface in self.cpu_interfaces:
+            interface.reset()
+        self._routing.reset(nonsecure)
+
+    def ppi(self, pe: int, intid: int) -> InputLine:
+        """The input of private interrupt ``intid``, 16 to 31, of a PE."""
+        if not SGIS <= intid < PRIVATE:
+            raise ValueError(f"PPIs have INTIDs {SGIS} to {PRIVATE - 1}, got {intid}")
+        return InputLine(self._routing, pe, intid)
+
+    def spi(self, intid: int) -> InputLine:
+        """The input of shared interrupt ``intid``, from 32 up."""
+        last = PRIVATE + self._routing.shared.count - 1
+        if not PRIVATE <= intid <= last:
+            raise ValueError(f"SPIs have INTIDs {PRIVATE} to {last}, got {intid}")
+        return InputLine(self._routing, 0, intid)

@@ -1,0 +1,422 @@
+"""A PE's physical CPU interface to the GICv3: acknowledge, end, mask, preempt, signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.effective import lower_security_state, security_state_at
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL1, EL3, PE, SecurityState
+from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
+from spe_unicorn.devices import gicv3_registers as icc
+from spe_unicorn.devices.gicv3_routing import Group, InterruptRouting, Pending
+
+PRIORITY_BITS: Final = 5
+"""Implemented priority bits of the CPU interface, the upper ones of eight."""
+IDLE: Final = 0xFF
+"""The running priority while nothing is active."""
+
+INTID_SECURE: Final = 1020
+INTID_NONSECURE: Final = 1021
+INTID_SPURIOUS: Final = 1023
+
+_PRIORITY_MASK: Final = 0xFF & ~((1 << 8 - PRIORITY_BITS) - 1)
+_LEVEL: Final = 8 - PRIORITY_BITS  # an active priority's bit number is the priority shifted by it
+_MIN_BPR: Final = 7 - PRIORITY_BITS
+_MIN_BPR_NS: Final = _MIN_BPR + 1
+_NONSECURE_LEVELS: Final = 0xFFFF_0000
+
+# A3V, 24-bit INTIDs and the number of priority bits, as on QEMU's board.
+_CTLR_FIXED: Final = 1 << 15 | 1 << 11 | PRIORITY_BITS - 1 << 8
+_CTLR_EL3_NDS: Final = 1 << 17
+
+
+class CPUInterface:
+    """One PE's ICC registers, and what it signals on the PE's IRQ and FIQ inputs.
+
+    A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
+    that it belongs to and an FIQ elsewhere, so call :meth:`update` after the PE has changed its
+    Exception level or Security state.
+    """
+
+    def __init__(
+        self, number: int, routing: InterruptRouting, pe: PE, irq: IRQLine, fiq: IRQLine
+    ) -> None:
+        self.number = number
+        self._routing = routing
+        self._pe = pe
+        self._irq = irq
+        self._fiq = fiq
+        self._pending: Pending | None = None
+        self.reset()
+        self._readers: dict[type[SysReg], Callable[[], int]] = {
+            icc.ICC_PMR_EL1: self._read_pmr,
+            icc.ICC_IAR0_EL1: lambda: self._acknowledge(self._highest_group0),
+            icc.ICC_IAR1_EL1: lambda: self._acknowledge(self._highest_group1),
+            icc.ICC_HPPIR0_EL1: self._highest_group0,
+            icc.ICC_HPPIR1_EL1: self._highest_group1,
+            icc.ICC_BPR0_EL1: lambda: self._bpr[Group.GROUP0],
+            icc.ICC_BPR1_EL1: self._read_bpr1,
+            icc.ICC_AP0R0_EL1: lambda: self._active[Group.GROUP0],
+            icc.ICC_AP1R0_EL1: lambda: self._active[self._bank()],
+            icc.ICC_RPR_EL1: self._read_rpr,
+            icc.ICC_CTLR_EL1: self._read_ctlr,
+            icc.ICC_IGRPEN0_EL1: lambda: int(self._enabled[Group.GROUP0]),
+            icc.ICC_IGRPEN1_EL1: lambda: int(self._enabled[self._bank()]),
+            icc.ICC_SRE_EL1: lambda: 0x7,
+            icc.ICC_SRE_EL2: lambda: 0xF,
+            icc.ICC_SRE_EL3: lambda: 0xF,
+            icc.ICC_CTLR_EL3: self._read_ctlr_el3,
+            icc.ICC_IGRPEN1_EL3: lambda: (
+                self._enabled[Group.GROUP1_S] << 1 | self._enabled[Group.GROUP1_NS]
+            ),
+        }
+        self._writers: dict[type[SysReg], Callable[[int], None]] = {
+            icc.ICC_PMR_EL1: self._write_pmr,
+            icc.ICC_EOIR0_EL1: lambda value: self._end(value, group0=True),
+            icc.ICC_EOIR1_EL1: lambda value: self._end(value, group0=False),
+            icc.ICC_DIR_EL1: self._deactivate,
+            icc.ICC_BPR0_EL1: lambda value: self._set_bpr(Group.GROUP0, value),
+            icc.ICC_BPR1_EL1: self._write_bpr1,
+            icc.ICC_AP0R0_EL1: lambda value: self._set_active(Group.GROUP0, value),
+            icc.ICC_AP1R0_EL1: lambda value: self._set_active(self._bank(), value),
+            icc.ICC_SGI0R_EL1: lambda value: self._send(Group.GROUP0, value),
+            icc.ICC_SGI1R_EL1: lambda value: self._send(self._own_group1(), value),
+            icc.ICC_ASGI1R_EL1: lambda value: self._send(self._other_group1(), value),
+            icc.ICC_CTLR_EL1: self._write_ctlr,
+            icc.ICC_IGRPEN0_EL1: lambda value: self._enable({Group.GROUP0: value & 1}),
+            icc.ICC_IGRPEN1_EL1: lambda value: self._enable({self._bank(): value & 1}),
+            icc.ICC_SRE_EL1: lambda value: None,
+            icc.ICC_SRE_EL2: lambda value: None,
+            icc.ICC_SRE_EL3: lambda value: None,
+            icc.ICC_CTLR_EL3: self._write_ctlr_el3,
+            icc.ICC_IGRPEN1_EL3: lambda value: self._enable(
+                {Group.GROUP1_S: value & 2, Group.GROUP1_NS: value & 1}
+            ),
+        }
+
+    def reset(self) -> None:
+        """Reset: nothing enabled, nothing active, every priority masked."""
+        self._pmr = 0
+        self._bpr = {
+            Group.GROUP0: _MIN_BPR,
+            Group.GROUP1_S: _MIN_BPR,
+            Group.GROUP1_NS: _MIN_BPR_NS,
+        }
+        self._active = dict.fromkeys(Group, 0)
+        self._enabled = dict.fromkeys(Group, False)
+        self._common_bpr = dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
+        self._split_eoi = dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
+        self._split_eoi_el3 = False
+
+    # What the rest of the GIC and the machine use
+
+    def group_enabled(self, group: Group) -> bool:
+        """Whether ICC_IGRPEN* let a group through."""
+        return self._enabled[group]
+
+    def update(self) -> None:
+        """Look for the highest priority pending interrupt again, and drive the PE's inputs."""
+        self._pending = self._routing.highest_pending(self.number)
+        irq, fiq = self.signals()
+        self._irq.set_level(irq)
+        self._fiq.set_level(fiq)
+
+    def signals(self) -> tuple[bool, bool]:
+        """The levels of IRQ and FIQ for the PE as it stands, found without a new search."""
+        pending = self._pending
+        if pending is None or not self._preempts(pending):
+            return False, False
+        fiq = self._is_fiq(pending.group)
+        return not fiq, fiq
+
+    def read(self, register: type[SysReg]) -> int:
+        """What an MRS that the access rules allow returns; acknowledging is a side effect.
+
+        Raises KeyError for a register that is not an ICC register with an MRS.
+        """
+        return self._readers[register]()
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """What an MSR that the access rules allow does.
+
+        Raises KeyError for a register that is not an ICC register with an MSR.
+        """
+        self._writers[register](value)
+
+    # Signalling
+
+    def _preempts(self, pending: Pending) -> bool:
+        """Whether an interrupt gets past the mask and past what is active."""
+        if pending.priority >= self._pmr:
+            return False
+        running = self._running()
+        mask = self._group_priority_mask(pending.group)
+        return running == IDLE or pending.priority & mask < running & mask
+
+    def _is_fiq(self, group: Group) -> bool:
+        if group is Group.GROUP0 or self._routing.one_state:
+            return group is Group.GROUP0
+        if self._pe.el == EL3:
+            return True
+        return (group is Group.GROUP1_S) is not self._secure()
+
+    def _running(self) -> int:
+        """The running priority: that of the most urgent active group priority."""
+        active = 0
+        for bits in self._active.values():
+            active |= bits
+        return (active & -active).bit_length() - 1 << _LEVEL if active else IDLE
+
+    def _group_priority_mask(self, group: Group) -> int:
+        """The bits of a priority that decide on preemption, by the binary point of the group.
+
+        The Non-secure binary point counts one more than the others, unless it is the common one.
+        """
+        if self._common_bpr.get(group):
+            group = Group.GROUP0
+        point = self._bpr[group] - (group is Group.GROUP1_NS)
+        return 0xFF & ~((2 << point) - 1)
+
+    # The PE's state
+
+    def _secure(self) -> bool:
+        """Whether the PE is in Secure state, EL3 included."""
+        return security_state_at(self._pe, self._pe.el) is not SecurityState.NON_SECURE
+
+    def _bank(self) -> Group:
+        """Whose copy of a banked register the PE reaches; at EL3 SCR_EL3.NS chooses."""
+        secure = lower_security_state(self._pe) is SecurityState.SECURE
+        return Group.GROUP1_S if secure else Group.GROUP1_NS
+
+    def _routed_to_el3(self, interrupt: str) -> bool:
+        """SCR_EL3.FIQ or SCR_EL3.IRQ."""
+        if Feature.FEAT_EL3 not in self._pe.features:
+            return False
+        scr = self._pe.registers.read(SCR_EL3)
+        return bool(scr.FIQ if interrupt == "FIQ" else scr.IRQ)
+
+    def _shifted_view(self) -> bool:
+        """Whether priorities read as Non-secure software sees them: EL3 keeps Group 0."""
+        return (
+            Feature.FEAT_EL3 in self._pe.features
+            and not self._secure()
+            and self._routed_to_el3("FIQ")
+        )
+
+    # Acknowledge and end
+
+    def _highest_group0(self) -> int:
+        pending = self._pending
+        if pending is None:
+            return INTID_SPURIOUS
+        at_el3 = self._pe.el == EL3
+        secure_interrupt = not self._routing.one_state and pending.group is not Group.GROUP1_NS
+        if pending.group is not Group.GROUP0 and not at_el3:
+            return INTID_SPURIOUS
+        if secure_interrupt and not self._secure():
+            return INTID_SPURIOUS
+        if pending.group is not Group.GROUP0:
+            return INTID_SECURE if secure_interrupt else INTID_NONSECURE
+        return pending.intid
+
+    def _highest_group1(self) -> int:
+        pending = self._pending
+        if pending is None or pending.group is Group.GROUP0:
+            return INTID_SPURIOUS
+        if self._routing.one_state or self._pe.el == EL3:
+            return pending.intid
+        belongs = (pending.group is Group.GROUP1_S) is self._secure()
+        return pending.intid if belongs else INTID_SPURIOUS
+
+    def _acknowledge(self, highest: Callable[[], int]) -> int:
+        pending = self._pending
+        if pending is None or not self._preempts(pending):
+            return INTID_SPURIOUS
+        intid = highest()
+        if intid == pending.intid:
+            priority = pending.priority & self._group_priority_mask(pending.group)
+            self._active[pending.group] |= 1 << (priority >> _LEVEL)
+            self._routing.activate(self.number, intid)
+            self.update()
+        return intid
+
+    def _end(self, value: int, group0: bool) -> None:
+        """Priority drop, and deactivation unless EOImode splits them.
+
+        Ending what is not the last acknowledged interrupt is UNPREDICTABLE. Our choice: it is
+        ignored if the running priority is another group's, else it drops the running priority.
+        """
+        intid = value & 0xFF_FFFF
+        group = self._running_group()
+        if group is None or self._routing.bank(self.number, intid) is None:
+            return
+        if (group is Group.GROUP0) is not group0 or not self._may_end(group):
+            return
+        self._active[group] &= self._active[group] - 1
+        if not self._splits_eoi():
+            self._routing.deactivate(self.number, intid)
+        self.update()
+
+    def _may_end(self, group: Group) -> bool:
+        if self._routing.one_state or self._pe.el == EL3:
+            return True
+        return (group is not Group.GROUP1_NS) is self._secure()
+
+    def _deactivate(self, value: int) -> None:
+        """ICC_DIR_EL1. Without EOImode it is UNPREDICTABLE: ignored here."""
+        intid = value & 0xFF_FFFF
+        if not self._splits_eoi() or self._routing.bank(self.number, intid) is None:
+            return
+        group = self._routing.group_of(self.number, intid)
+        if self._may_deactivate(group):
+            self._routing.deactivate(self.number, intid)
+
+    def _may_deactivate(self, group: Group) -> bool:
+        """Whether the PE's Exception level is one to which interrupts of the group are routed."""
+        el = self._pe.el
+        if el == EL3:
+            return True
+        interrupt = "FIQ" if group is Group.GROUP0 else "IRQ"
+        if self._routed_to_el3(interrupt):
+            return False
+        if self._secure():
+            return True
+        if not self._routing.one_state and group is not Group.GROUP1_NS:
+            return False
+        if el == EL1 and Feature.FEAT_EL2 in self._pe.features:
+            hcr = self._pe.registers.read(HCR_EL2)
+            return not (hcr.FMO if group is Group.GROUP0 else hcr.IMO)
+        return True
+
+    def _running_group(self) -> Group | None:
+        """The group of the most urgent active priority; of equals, Group 0 and Secure first."""
+        best: tuple[int, Group] | None = None
+        for group, bits in self._active.items():
+            if bits and (best is None or bits & -bits < best[0]):
+                best = bits & -bits, group
+        return None if best is None else best[1]
+
+    def _splits_eoi(self) -> bool:
+        """EOImode of the current Exception level and Security state."""
+        if self._pe.el == EL3:
+            return self._split_eoi_el3
+        return self._split_eoi[self._bank()]
+
+    # Priorities
+
+    def _read_pmr(self) -> int:
+        if not self._shifted_view():
+            return self._pmr
+        return self._pmr << 1 & 0xFF if self._pmr & 0x80 else 0
+
+    def _write_pmr(self, value: int) -> None:
+        value &= 0xFF
+        if self._shifted_view():
+            if not self._pmr & 0x80:
+                return  # Secure software has masked all that Non-secure software could see
+            value = 0x80 | value >> 1
+        self._pmr = value & _PRIORITY_MASK
+        self.update()
+
+    def _read_rpr(self) -> int:
+        running = self._running()
+        if running == IDLE or not self._shifted_view():
+            return running
+        return running << 1 & 0xFF if running & 0x80 else 0
+
+    def _read_bpr1(self) -> int:
+        bank = self._bank()
+        if self._pe.el == EL3 or not self._common_bpr[bank]:
+            return self._bpr[bank]
+        point = self._bpr[Group.GROUP0]
+        return point if bank is Group.GROUP1_S else min(point + 1, 7)
+
+    def _write_bpr1(self, value: int) -> None:
+        bank = self._bank()
+        if self._pe.el == EL3 or not self._common_bpr[bank]:
+            self._set_bpr(bank, value)
+        elif bank is Group.GROUP1_S:
+            self._set_bpr(Group.GROUP0, value)
+
+    def _set_bpr(self, group: Group, value: int) -> None:
+        least = _MIN_BPR_NS if group is Group.GROUP1_NS else _MIN_BPR
+        self._bpr[group] = max(value & 7, least)
+        self.update()
+
+    def _set_active(self, group: Group, value: int) -> None:
+        """ICC_AP*R0_EL1. Non-secure software cannot claim Secure priorities to be active."""
+        if group is Group.GROUP1_NS and not self._routing.one_state:
+            value &= _NONSECURE_LEVELS
+        self._active[group] = value & 0xFFFF_FFFF
+        self.update()
+
+    # Controls
+
+    def _read_ctlr(self) -> int:
+        bank = self._bank()
+        return _CTLR_FIXED | self._split_eoi[bank] << 1 | self._common_bpr[bank]
+
+    def _write_ctlr(self, value: int) -> None:
+        bank = self._bank()
+        self._split_eoi[bank] = bool(value & 2)
+        if self._routing.one_state or Feature.FEAT_EL3 not in self._pe.features:
+            self._common_bpr[bank] = bool(value & 1)
+        self.update()
+
+    def _read_ctlr_el3(self) -> int:
+        secure, nonsecure = Group.GROUP1_S, Group.GROUP1_NS
+        return (
+            _CTLR_FIXED
+            | _CTLR_EL3_NDS
+            | self._split_eoi[nonsecure] << 4
+            | self._split_eoi[secure] << 3
+            | self._split_eoi_el3 << 2
+            | self._common_bpr[nonsecure] << 1
+            | self._common_bpr[secure]
+        )
+
+    def _write_ctlr_el3(self, value: int) -> None:
+        self._common_bpr[Group.GROUP1_S] = bool(value & 1)
+        self._common_bpr[Group.GROUP1_NS] = bool(value & 2)
+        self._split_eoi_el3 = bool(value & 4)
+        self._split_eoi[Group.GROUP1_S] = bool(value & 8)
+        self._split_eoi[Group.GROUP1_NS] = bool(value & 16)
+        self.update()
+
+    def _enable(self, groups: dict[Group, int]) -> None:
+        for group, value in groups.items():
+            self._enabled[group] = bool(value)
+        self._routing.changed()  # it also decides who takes 1-of-N interrupts
+
+    # SGIs
+
+    def _own_group1(self) -> Group:
+        """The Group 1 of the PE's Security state."""
+        if self._routing.one_state:
+            return Group.GROUP1_NS
+        return Group.GROUP1_S if self._secure() else Group.GROUP1_NS
+
+    def _other_group1(self) -> Group:
+        if self._routing.one_state:
+            return Group.GROUP1_NS
+        return Group.GROUP1_NS if self._secure() else Group.GROUP1_S
+
+    def _send(self, group: Group, value: int) -> None:
+        """ICC_SGI*R_EL1: to the PEs of a list within one cluster, or to all others."""
+        request = icc.GenerateSGI(value)
+        nonsecure = not self._secure()
+        cluster = request.Aff3 << 24 | request.Aff2 << 16 | request.Aff1 << 8
+        for number, affinity in enumerate(self._routing.affinities):
+            if request.IRM:
+                wanted = number != self.number
+            else:
+                # Without range selection a target list reaches Aff0 values up to 15.
+                level = affinity & 0xFF
+                wanted = affinity & ~0xFF == cluster and level < 16
+                wanted = wanted and bool(request.TargetList >> level & 1)
+            if wanted:
+                self._routing.send_sgi(number, request.INTID, group, nonsecure)

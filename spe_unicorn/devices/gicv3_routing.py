@@ -1,0 +1,261 @@
+"""The interrupts of a GICv3 and where they go: what the Distributor and Redistributors hold.
+
+State is one bitmap for each property of a :class:`Bank` of interrupts, so that most GIC registers
+are a shift and a mask. :class:`InterruptRouting` chooses the highest priority pending interrupt of
+each PE: the lowest INTID among equals, so the choice is deterministic. There are no LPIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+PRIVATE: Final = 32
+"""INTIDs below are each PE's own: 16 SGIs, then 16 PPIs."""
+SGIS: Final = 16
+_SGI_BITS: Final = (1 << SGIS) - 1
+
+
+class Group(IntEnum):
+    """Interrupt groups. With one Security state GROUP1_NS is simply Group 1."""
+
+    GROUP0 = 0
+    GROUP1_S = 1
+    GROUP1_NS = 2
+
+
+class Pending(NamedTuple):
+    """An interrupt that asks for attention; ``priority`` is 8 bits, lower is more urgent."""
+
+    priority: int
+    intid: int
+    group: Group
+
+
+class CPUPort(Protocol):
+    """What the routing needs of a PE's CPU interface."""
+
+    def group_enabled(self, group: Group) -> bool:
+        """Whether ICC_IGRPEN* let the group through."""
+        ...
+
+    def update(self) -> None:
+        """The PE's highest priority pending interrupt may have changed."""
+        ...
+
+
+class Bank:
+    """Interrupts ``first`` to ``first + count - 1``: bit n of each bitmap is INTID first + n.
+
+    ``latch`` is the pending state that a line's level does not explain: an edge, or a write to
+    GICx_ISPENDR. ``always_edge`` are those whose configuration is fixed (SGIs).
+    """
+
+    def __init__(self, first: int, count: int, always_edge: int = 0) -> None:
+        self.first = first
+        self.count = count
+        self.all = (1 << count) - 1
+        self.always_edge = always_edge
+        self.line = 0
+        self.reset(group=0)
+
+    def reset(self, group: int) -> None:
+        """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
+        self.group = group
+        self.group_modifier = 0
+        self.enabled = 0
+        self.latch = 0
+        self.active = 0
+        self.edge = self.always_edge
+        self.priority = bytearray(self.count)
+        self.nsacr = bytearray(self.count)
+
+    @property
+    def pending(self) -> int:
+        """Latched, or level-sensitive with its line high."""
+        return self.latch | self.line & ~self.edge
+
+    def set_line(self, bit: int, level: bool) -> bool:
+        """Drive an input; False if it has that level already.
+
+        A rising edge is latched where the interrupt is edge-triggered.
+        """
+        mask = 1 << bit
+        if bool(self.line & mask) is level:
+            return False
+        self.line ^= mask
+        if level:
+            self.latch |= mask & self.edge
+        return True
+
+    def members(self, group: Group, one_state: bool) -> int:
+        """The interrupts of a group; ``one_state`` is GICD_CTLR.DS.
+
+        Both bits of GICD_IGROUPR and GICD_IGRPMODR set is reserved: taken for Non-secure Group 1.
+        """
+        if group is Group.GROUP1_NS:
+            return self.group
+        secure = self.all & ~self.group
+        if one_state:
+            return secure if group is Group.GROUP0 else 0
+        modified = secure & self.group_modifier
+        return modified if group is Group.GROUP1_S else secure & ~modified
+
+    def best(self, candidates: int, group: Group) -> Pending | None:
+        """The most urgent of ``candidates``, which all belong to ``group``."""
+        result: Pending | None = None
+        while candidates:
+            lowest = candidates & -candidates
+            candidates ^= lowest
+            bit = lowest.bit_length() - 1
+            priority = self.priority[bit]
+            if result is None or priority < result.priority:
+                result = Pending(priority, self.first + bit, group)
+        return result
+
+
+class InterruptRouting:
+    """All interrupts of a machine whose PEs have the ``affinities`` (Aff3 to Aff0, 32 bits).
+
+    ``spis`` is a multiple of 32, up to 960. With ``two_security_states`` GICD_CTLR.DS starts at 0
+    and Secure software may set it; else it is always 1.
+    """
+
+    def __init__(self, affinities: Sequence[int], spis: int, two_security_states: bool) -> None:
+        if spis % 32 or not 0 <= spis <= 960:
+            raise ValueError(f"a GICv3 has a multiple of 32 SPIs, up to 960; got {spis}")
+        self.affinities = tuple(affinities)
+        self.two_security_states = two_security_states
+        self.private = tuple(Bank(0, PRIVATE, _SGI_BITS) for _ in self.affinities)
+        self.shared = Bank(PRIVATE, spis)
+        self.ports: tuple[CPUPort, ...] = ()
+        self.reset()
+
+    def reset(self, nonsecure: bool = False) -> None:
+        """Reset; with ``nonsecure`` all interrupts start in Group 1, where firmware puts them."""
+        self.one_state = not self.two_security_states
+        self.group_enables = dict.fromkeys(Group, False)
+        self.asleep = [True] * len(self.affinities)
+        for bank in (*self.private, self.shared):
+            bank.reset(group=bank.all if nonsecure else 0)
+        self.affinity_of_spi = [0] * self.shared.count
+        self.any_pe = 0
+        self._retarget()
+        self.changed()
+
+    def attach(self, ports: Sequence[CPUPort]) -> None:
+        """Connect the PEs' CPU interfaces, in the order of the affinities."""
+        self.ports = tuple(ports)
+
+    def changed(self, pe: int | None = None) -> None:
+        """Tell the CPU interface of ``pe``, or all of them, to look again."""
+        for port in self.ports if pe is None else self.ports[pe : pe + 1]:
+            port.update()
+
+    def bank(self, pe: int, intid: int) -> Bank | None:
+        """The bank that holds an INTID as ``pe`` sees it; None for one that is not there."""
+        bank = self.private[pe] if intid < PRIVATE else self.shared
+        return bank if bank.first <= intid < bank.first + bank.count else None
+
+    def group_of(self, pe: int, intid: int) -> Group:
+        """The group of an interrupt that is there."""
+        bank = self.private[pe] if intid < PRIVATE else self.shared
+        mask = 1 << intid - bank.first
+        if bank.group & mask:
+            return Group.GROUP1_NS
+        modified = bank.group_modifier & mask and not self.one_state
+        return Group.GROUP1_S if modified else Group.GROUP0
+
+    def route(self, intid: int, affinity: int, any_pe: bool) -> None:
+        """GICD_IROUTER: an SPI goes to the PE with ``affinity``, or to ``any_pe`` (1 of N)."""
+        bit = intid - self.shared.first
+        self.affinity_of_spi[bit] = affinity
+        self.any_pe = self.any_pe & ~(1 << bit) | any_pe << bit
+        self._retarget()
+        self.changed()
+
+    def set_line(self, pe: int, intid: int, level: bool) -> None:
+        """Drive the input of a PPI of ``pe``, or of an SPI."""
+        bank = self.private[pe] if intid < PRIVATE else self.shared
+        if bank.set_line(intid - bank.first, level):
+            self.changed(pe if intid < PRIVATE else None)
+
+    def highest_pending(self, pe: int) -> Pending | None:
+        """The highest priority pending interrupt of ``pe``.
+
+        Looked at are interrupts that are enabled and not active, in groups that are enabled both
+        in the Distributor and in the PE's CPU interface.
+        """
+        port = self.ports[pe]
+        private, shared = self.private[pe], self.shared
+        private_ready = private.pending & private.enabled & ~private.active
+        shared_ready = shared.pending & shared.enabled & ~shared.active
+        if not private_ready | shared_ready:
+            return None
+        best: Pending | None = None
+        for group, enabled in self.group_enables.items():
+            if not enabled or not port.group_enabled(group):
+                continue
+            mine = self._targets[pe]
+            if self.any_pe and self._chosen_for_any(group) == pe:
+                mine |= self.any_pe
+            for found in (
+                private.best(private_ready & private.members(group, self.one_state), group),
+                shared.best(shared_ready & mine & shared.members(group, self.one_state), group),
+            ):
+                if found is not None and (best is None or found < best):
+                    best = found
+        return best
+
+    def activate(self, pe: int, intid: int) -> None:
+        """Acknowledge: pending becomes active; a line that is still high leaves it both."""
+        bank = self.private[pe] if intid < PRIVATE else self.shared
+        mask = 1 << intid - bank.first
+        bank.active |= mask
+        bank.latch &= ~mask
+        self.changed(pe if intid < PRIVATE else None)
+
+    def deactivate(self, pe: int, intid: int) -> None:
+        """End of the active state; an INTID that is not there is ignored."""
+        bank = self.bank(pe, intid)
+        if bank is not None:
+            bank.active &= ~(1 << intid - bank.first)
+            self.changed(pe if intid < PRIVATE else None)
+
+    def send_sgi(self, pe: int, intid: int, group: Group, nonsecure: bool) -> None:
+        """An SGI for ``pe``, asked for as ``group`` by software in that Security state.
+
+        It arrives if the target has configured it in that group, a request for Secure Group 1 also
+        if in Group 0. Non-secure software needs the target's GICR_NSACR for both.
+        """
+        configured = self.group_of(pe, intid)
+        if configured is not group and (group, configured) != (Group.GROUP1_S, Group.GROUP0):
+            return
+        bank = self.private[pe]
+        if nonsecure and not self.one_state and configured is not Group.GROUP1_NS:
+            needed = 1 if configured is Group.GROUP0 else 2
+            if bank.nsacr[intid] < needed:
+                return
+        bank.latch |= 1 << intid
+        self.changed(pe)
+
+    def _chosen_for_any(self, group: Group) -> int | None:
+        """The PE that takes 1-of-N interrupts of a group.
+
+        The architecture leaves the choice open. Ours is the first PE, by number, that is awake
+        (GICR_WAKER) and has the group enabled.
+        """
+        for pe, port in enumerate(self.ports):
+            if not self.asleep[pe] and port.group_enabled(group):
+                return pe
+        return None
+
+    def _retarget(self) -> None:
+        """Work out which SPIs go to each PE. An affinity that no PE has goes nowhere."""
+        self._targets = [0] * len(self.affinities)
+        number = {affinity: pe for pe, affinity in enumerate(self.affinities)}
+        for bit, affinity in enumerate(self.affinity_of_spi):
+            pe = number.get(affinity)
+            if pe is not None and not self.any_pe >> bit & 1:
+                self._targets[pe] |= 1 << bit
