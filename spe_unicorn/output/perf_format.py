@@ -19,7 +19,7 @@ event types (unused); feature bits, of 256 the lower 64."""
 SECTION = Struct("<QQ")
 """Offset in the file and size, both in bytes."""
 
-ATTRIBUTE = Struct("<IIQQQQQ 72x")
+ATTRIBUTE = Struct("<IIQQQQQ 80x")
 """perf_event_attr: type, size, config, sample_period, sample_type, read_format, flags."""
 ATTRIBUTE_ENTRY_SIZE = ATTRIBUTE.size + SECTION.size
 

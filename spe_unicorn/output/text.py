@@ -64,7 +64,7 @@ def packet_text(packet: Packet) -> str:
 def _padding(offset: int, size: int) -> Iterator[str]:
     if size:
         shown = "00 " * min(size, _BYTES_A_LINE)
-        yield _line(offset, shown.rstrip(), f"{'PADDING':<15}{size} bytes")
+        yield _line(offset, shown.rstrip(), f"{'PADDING':<15}{size} byte{'s' if size > 1 else ''}")
 
 
 def _line(offset: int, data: str, meaning: str) -> str:

@@ -1,0 +1,187 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from spe_unicorn.cli.decode import decode
+from spe_unicorn.output.formats import open_output
+from spe_unicorn.spe.record import encode
+from tests.output.samples import branch, load, of_every_sort, other, store, stream
+
+
+def run(*arguments, data=None):
+    return CliRunner().invoke(decode, [str(argument) for argument in arguments], input=data)
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, data):
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def recording(path, *records, cpus=1):
+    writer = open_output(path, cpus=cpus)
+    for number, record in enumerate(records):
+        writer.write(encode(record, 6), number % cpus)
+    writer.close()
+    return path
+
+
+def test_each_record_is_a_block_of_text(file):
+    result = run(file("a.spe", stream([other(), load()])))
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    blocks = result.stdout.split("\n\n")
+    assert blocks[0].splitlines() == [
+        "record 0 at 0x0 of cpu 0, 23 bytes",
+        "  00000000  b0 0c 01 00 40 00 00 00 a0     ADDRESS        pc 0x4000010c EL1 non-secure",
+        "  00000009  48 00                          OPERATION_TYPE other",
+        "  0000000b  52 02 00                       EVENTS         0x2 retired",
+        "  0000000e  71 06 04 00 00 00 00 00 00     TIMESTAMP      1030",
+        "  00000017  00 00 00 00 00 00 00 00 00 00  PADDING        41 bytes",
+    ]
+    assert blocks[1].startswith("record 1 at 0x40 of cpu 0, 52 bytes\n")
+
+
+def test_each_record_is_a_line_of_json(file):
+    result = run(file("a.spe", stream([load(), store(), branch()])), "--format", "json")
+    assert result.exit_code == 0
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(o["offset"], o["pc"], o["op"]) for o in objects] == [
+        (0, "0x40000100", "load general"),
+        (64, "0x40000104", "store general"),
+        (128, "0x40000108", "branch conditional"),
+    ]
+    assert "va" not in objects[2]
+    assert objects[2]["target"] == "0x40000100"
+
+
+def test_perf_data_and_raw_file_of_the_same_records_read_alike(tmp_path):
+    records = list(of_every_sort())
+    raw = run(recording(tmp_path / "a.spe", *records), "--format", "json")
+    perf = run(recording(tmp_path / "a.data", *records), "--format", "json")
+    assert raw.exit_code == perf.exit_code == 0
+    assert raw.stdout == perf.stdout
+    assert len(raw.stdout.splitlines()) == len(records)
+
+
+def test_json_lines_output_equals_decoded_raw_output(tmp_path):
+    records = list(of_every_sort())
+    raw = run(recording(tmp_path / "a.spe", *records), "--format", "json")
+    assert recording(tmp_path / "a.jsonl", *records).read_text() == raw.stdout
+
+
+def test_cpus_of_a_recording_are_told_apart(tmp_path):
+    result = run(recording(tmp_path / "a.data", load(), store(), other(), cpus=2))
+    headings = [line for line in result.stdout.splitlines() if line.startswith("record")]
+    assert headings == [
+        "record 0 at 0x0 of cpu 0, 52 bytes",
+        "record 1 at 0x40 of cpu 0, 23 bytes",
+        "record 2 at 0x0 of cpu 1, 41 bytes",
+    ]
+
+
+def test_standard_input_is_read():
+    result = run("-", "--format", "json", data=stream([other()]))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["pc"] == "0x4000010c"
+
+
+def test_bad_packet_is_reported_with_its_offset_and_the_rest_is_read(file):
+    data = bytearray(stream([load(), store(), other()]))
+    data[64 + 9] = 0xF7  # was the header of the PC
+    path = file("a.spe", data)
+    result = run(path, "--format", "json")
+    assert result.exit_code == 1
+    assert result.stderr == (f"{path}: bad packet at offset 0x49 (f7): unknown packet header f7\n")
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [0, 128]
+
+
+def test_bad_packet_in_perf_data_is_reported_with_its_place_in_the_file(tmp_path):
+    path = recording(tmp_path / "a.data", load(), store())
+    data = bytearray(path.read_bytes())
+    start = data.index(encode(store(), 6))
+    data[start] = 0xFF
+    path.write_bytes(data)
+    result = run(path)
+    assert result.exit_code == 1
+    assert f"bad packet at offset {start:#x} (ff)" in result.stderr
+
+
+def test_record_cut_off_at_the_end_is_reported(file):
+    path = file("a.spe", stream([load(), store()])[:-45])
+    result = run(path)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"{path}: bad packet at offset 0x52 (b2): the data ends inside the packet\n"
+    )
+
+
+def test_long_bad_data_is_shown_by_its_beginning(file):
+    path = file("a.spe", stream([other()]) + b"\x98\x01\x00" * 30)
+    result = run(path)
+    assert result.exit_code == 1
+    assert "(98 01 00): a second COUNTER packet in the record at 0x40" in result.stderr
+    path = file("b.spe", stream([other()]) + b"\x48\x00" + bytes(30))
+    assert "(48 00 00 00 00 00 00 00 00 00 ...): the data ends" in run(path).stderr
+
+
+def test_padding_alone_is_a_stream_without_records(file):
+    result = run(file("a.spe", bytes(64)))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("empty.spe", b"", "the file is empty"),
+        (
+            "text.spe",
+            b"no records here, sorry",
+            "holds no SPE records: unknown packet header 6e at offset 0x0",
+        ),
+        (
+            "short.spe",
+            b"\xb0\x00",
+            "holds no SPE records: the data ends inside the packet at offset 0x0",
+        ),
+        (
+            "wrong.data",
+            b"\xb0\x00",
+            "not a perf.data file: b0 00 at offset 0x0 where PERFILE2 should be",
+        ),
+        (
+            "cut.data",
+            b"PERFILE2",
+            "broken perf.data file: the file ends inside its header at offset 0x8",
+        ),
+    ],
+)
+def test_bad_file_gets_one_line_and_status_2(file, name, data, message):
+    path = file(name, data)
+    result = run(path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {path}: {message}\n"
+
+
+def test_missing_file_and_folder_get_one_line_and_status_2(tmp_path):
+    missing = run(tmp_path / "none.spe")
+    assert missing.exit_code == 2
+    assert missing.stderr == f"Error: {tmp_path}/none.spe: No such file or directory\n"
+    folder = run(tmp_path)
+    assert folder.exit_code == 2
+    assert folder.stderr == f"Error: {tmp_path}: Is a directory\n"
+
+
+def test_every_damaged_byte_ends_in_a_verdict(file):
+    whole = stream([load(), other()])
+    for place in range(0, len(whole), 3):
+        data = bytearray(whole)
+        data[place] ^= 0xFF
+        result = run(file("a.spe", data))
+        assert result.exit_code in (0, 1, 2)
+        assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -1,0 +1,121 @@
+import pytest
+
+from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.reader import BadFileError, read_streams
+from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
+from tests.output.samples import load, of_every_sort, other, stream
+
+
+def written(path, records, cpus=1):
+    writer = open_output(path, cpus=cpus)
+    for number, record in enumerate(records):
+        writer.write(encode(record, 6), number % cpus)
+    writer.close()
+    return path
+
+
+def test_raw_file_is_one_stream(tmp_path):
+    path = written(tmp_path / "a.spe", [load(), other()])
+    (found,) = read_streams(str(path))
+    assert (found.cpu, found.offset, found.file_offset) == (0, 0, 0)
+    assert found.data == stream([load(), other()])
+
+
+def test_perf_data_gives_back_the_records_of_each_cpu(tmp_path):
+    records = list(of_every_sort())
+    path = written(tmp_path / "a.data", records, cpus=3)
+    streams = read_streams(str(path))
+    assert [found.cpu for found in streams] == [0, 1, 2]
+    whole = path.read_bytes()
+    for found in streams:
+        assert whole[found.file_offset :].startswith(found.data)
+        decoded = list(decode_stream(found.data))
+        assert all(isinstance(placed, PlacedRecord) for placed in decoded)
+        assert [placed.record for placed in decoded] == records[found.cpu :: 3]
+
+
+def test_long_recording_comes_in_pieces_that_know_their_place(tmp_path, monkeypatch):
+    monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
+    records = [other(timestamp=number) for number in range(5)]
+    path = written(tmp_path / "a.data", records)
+    streams = read_streams(str(path))
+    assert [(found.offset, len(found.data)) for found in streams] == [
+        *((0, 128), (128, 128), (256, 64))
+    ]
+    assert [p.record for found in streams for p in decode_stream(found.data)] == records
+
+
+def test_recording_without_records_has_no_streams(tmp_path):
+    assert read_streams(str(written(tmp_path / "a.data", []))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.spe", b"", "the file is empty"),
+        ("empty.data", b"", "the file is empty"),
+        (
+            "other.data",
+            b"\x7fELF\x02\x01\x01\x00\x00",
+            "not a perf.data file: 7f 45 4c 46 02 01 01 00 at offset 0x0 where PERFILE2 should be",
+        ),
+        (
+            "short.data",
+            b"PERFILE2" + bytes(40),
+            "broken perf.data file: the file ends inside its header at offset 0x30",
+        ),
+        (
+            "size.data",
+            b"PERFILE2" + bytes(96),
+            "broken perf.data file: unknown header size 0 at offset 0x8",
+        ),
+    ],
+)
+def test_broken_file_is_refused_by_name_and_offset(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(BadFileError) as caught:
+        read_streams(str(path))
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_missing_file_and_folder_are_refused(tmp_path):
+    with pytest.raises(BadFileError, match="none: No such file or directory"):
+        read_streams(str(tmp_path / "none"))
+    with pytest.raises(BadFileError, match="Is a directory"):
+        read_streams(str(tmp_path))
+
+
+def test_recording_that_was_never_closed_is_refused(tmp_path):
+    path = tmp_path / "a.data"
+    writer = open_output(path)
+    writer._file.flush()
+    with pytest.raises(BadFileError, match="the recording was not completed"):
+        read_streams(str(path))
+    writer.close()
+    assert read_streams(str(path)) == []
+
+
+def test_every_truncation_of_perf_data_is_refused_or_harmless(tmp_path):
+    whole = written(tmp_path / "a.data", [load(), other()]).read_bytes()
+    (found,) = read_streams(str(tmp_path / "a.data"))
+    cut = tmp_path / "cut.data"
+    data_end = found.file_offset + len(found.data) + 8  # FINISHED_ROUND is behind the records
+    for size in range(0, len(whole), 3):
+        cut.write_bytes(whole[:size])
+        if size < data_end:
+            with pytest.raises(BadFileError, match=r"cut\.data: .*"):
+                read_streams(str(cut))
+        else:
+            assert read_streams(str(cut))[0].data == found.data
+
+
+@pytest.mark.parametrize("size", [0, 7, 0xFFFF])
+def test_record_with_an_impossible_size_is_refused(tmp_path, size):
+    path = written(tmp_path / "a.data", [load()])
+    whole = bytearray(path.read_bytes())
+    first = 104 + 8 + 128 + 16  # behind header, one id, one attribute and where its ids are
+    whole[first + 6 : first + 8] = size.to_bytes(2, "little")
+    path.write_bytes(whole)
+    with pytest.raises(BadFileError, match=f"type 79 has size {size} at offset 0x100"):
+        read_streams(str(path))
