@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
+from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
 from spe_unicorn.arch.ports import CoreModel
@@ -32,6 +33,7 @@ class ExternalSampler(Sampler):
 
     Records hold everything that there is: contexts, physical addresses, the physical count as
     timestamp. ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
+    ``features`` say what records look like, if the PE itself is to show no SPE.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class ExternalSampler(Sampler):
         model: CoreModel,
         cycles: Callable[[], int],
         filter_: Filter | None = None,
+        features: Features | None = None,
     ) -> None:
-        super().__init__(pe, FixedInterval(period), model, cycles)
+        super().__init__(pe, FixedInterval(period), model, cycles, features=features)
         self._filter = filter_ or Filter()
         self._el = -1
         self.enabled = True

@@ -107,7 +107,9 @@ class Sampler(ABC):
         model: CoreModel,
         cycles: Callable[[], int],
         events: EventSink | None = None,
+        features: Features | None = None,
     ) -> None:
+        features = pe.features if features is None else features
         self.enabled = False
         self.armed = False
         self.statistics = Statistics()
@@ -119,9 +121,9 @@ class Sampler(ABC):
         self._model = model
         self._cycles = cycles
         self._events = events
-        self._features = pe.features
-        self._format = Format.of(pe.features, pe.impdef)
-        self._implemented = implemented_events(pe.features, pe.impdef)
+        self._features = features
+        self._format = Format.of(features, pe.impdef)
+        self._implemented = implemented_events(features, pe.impdef)
         self._capacity = pe.impdef.max_sampled_operations
         self._types: dict[int, OperationType] = {}
         self._filter = Filter()

@@ -37,6 +37,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSLATFR_EL1,
     PMSNEVFR_EL1,
     SPE_REGISTERS,
+    event_filter_mask,
 )
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import (
@@ -246,15 +247,16 @@ class StatisticalProfilingUnit(Sampler):
         self._current = True
 
     def _programmed_filter(self) -> Filter:
-        registers = self._pe.registers
+        pe = self._pe
+        events = event_filter_mask(pe.features, pe.impdef)
         return programmed_filter(
             pmsfcr=self._implemented_bits(PMSFCR_EL1),
-            pmsevfr=self._implemented_bits(PMSEVFR_EL1),
-            pmsnevfr=self._implemented_bits(PMSNEVFR_EL1),
+            pmsevfr=self._implemented_bits(PMSEVFR_EL1) & events,
+            pmsnevfr=self._implemented_bits(PMSNEVFR_EL1) & events,
             pmslatfr=self._implemented_bits(PMSLATFR_EL1),
             pmsdsfr=self._implemented_bits(PMSDSFR_EL1),
-            eft=Feature.FEAT_SPE_EFT in registers.features,
-            empty_filter_drops=self._pe.impdef.empty_filter_drops,
+            eft=Feature.FEAT_SPE_EFT in pe.features,
+            empty_filter_drops=pe.impdef.empty_filter_drops,
         )
 
     def _implemented_bits(self, register: type[SysReg]) -> int:

@@ -1,0 +1,118 @@
+"""Sampling from outside: exact periods, full records, nothing that the guest could notice."""
+
+from __future__ import annotations
+
+import itertools
+
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, SCR_EL3
+from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+from tests.spe.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load
+
+
+def sampler(
+    pe: FakePE, period: int = 100, filter_: Filter | None = None
+) -> tuple[ExternalSampler, list[bytes]]:
+    """A sampler on a PE whose operations complete before the next, and the records it makes."""
+    cycles = itertools.count(0, 1000)
+    subject = ExternalSampler(pe, period, ConstantModel(), lambda: next(cycles), filter_)
+    seen: list[bytes] = []
+    subject.record_observers.append(lambda record, operation: seen.append(record))
+    return subject, seen
+
+
+def decoded(records: list[bytes]) -> list[Record]:
+    found = list(decode_stream(b"".join(records)))
+    return [placed.record for placed in found if isinstance(placed, PlacedRecord)]
+
+
+def test_every_hundredth_operation_is_sampled() -> None:
+    subject, _ = sampler(FakePE())
+    hits = []
+    for number in range(1, 351):
+        if subject.advance(1):
+            hits.append(number)
+            subject.complete(alu())
+    assert hits == [100, 200, 300]
+    assert subject.until_hit() == 50
+
+
+def test_records_hold_everything_that_there_is() -> None:
+    pe = FakePE()
+    pe.registers.write(CONTEXTIDR_EL1, 0x42)
+    subject, seen = sampler(pe, 1)
+    subject.refresh()
+    subject.advance(1)
+    operation = load(0x1000)
+    operation.time = 77
+    subject.complete(operation)
+    (record,) = decoded(seen)
+    assert (record.context_el1, record.timestamp) == (0x42, 77)
+    assert record.va is not None
+    assert record.pa is not None
+
+
+def test_profiling_is_enabled_at_every_level_of_every_state() -> None:
+    pe = FakePE(WITH_EL3)
+    subject, seen = sampler(pe, 1)
+    assert subject.enabled
+    assert not subject.armed
+    for el, ns in ((3, 0), (2, 1), (1, 1), (0, 1), (1, 0)):
+        pe.registers.write(SCR_EL3, SCR_EL3.of(NS=ns).value)
+        pe.el = el
+        subject.refresh()
+        assert subject.enabled
+        assert subject.advance(1)
+        subject.complete(Operation(alu().instruction, 0x1000, el))
+    assert [(r.pc.EL, r.pc.NS) for r in decoded(seen) if r.pc] == [
+        (3, 0),
+        (2, 1),
+        (1, 1),
+        (0, 1),
+        (1, 0),
+    ]
+
+
+def test_nothing_shows_in_the_registers() -> None:
+    pe = FakePE(EL1_ONLY)
+    before = pe.registers.save()
+    told = []
+    pe.registers.observe(lambda *write: told.append(write))
+    subject, seen = sampler(pe, 1)
+    for _ in range(10):
+        subject.advance(1)
+        subject.complete(load())
+    assert len(seen) == 10
+    assert pe.registers.save() == before
+    assert told == []
+
+
+def test_chosen_operations_only() -> None:
+    subject, seen = sampler(FakePE(), 1, chosen_filter([Flag.LD]))
+    for operation in (alu(), load(), alu()):
+        subject.advance(1)
+        subject.complete(operation)
+    assert len(seen) == 1
+    assert subject.statistics.filtered == 2
+
+
+def test_chosen_latency_only() -> None:
+    subject, seen = sampler(FakePE(), 1, chosen_filter(min_latency=3))
+    for operation in (alu(), load()):
+        subject.advance(1)
+        subject.complete(operation)
+    assert len(seen) == 1
+
+
+def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> None:
+    pe = FakePE(frozenset())
+    seen: list[bytes] = []
+    subject = ExternalSampler(pe, 1, ConstantModel(), lambda: 0, features=SPE)
+    subject.record_observers.append(lambda record, operation: seen.append(record))
+    subject.advance(1)
+    subject.complete(alu(0x1000))
+    (record,) = decoded(seen)
+    assert record.events == 2

@@ -1,0 +1,892 @@
+"""The unit as a whole: registers in, records, events, interrupts and PMU events out."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from spe_unicorn.arch.descriptors import Fault
+from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.operation import Instruction, Operation, Timing
+from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.spe_registers import (
+    PMBLIMITR_EL1,
+    PMBMAR_EL1,
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    PMBSR_EL2,
+    PMBSR_EL3,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    PMSDSFR_EL1,
+    PMSEVFR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    PMSLATFR_EL1,
+    PMSNEVFR_EL1,
+)
+from spe_unicorn.arch.system_registers import (
+    CONTEXTIDR_EL1,
+    HCR_EL2,
+    MAIR_EL1,
+    MDCR_EL2,
+    MDCR_EL3,
+    SCR_EL3,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    TCR_EL1,
+    TCR_EL2,
+    TTBR0_EL2,
+    TTBR1_EL1,
+    VTCR_EL2,
+    VTTBR_EL2,
+)
+from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.record import PlacedRecord, decode_stream
+from spe_unicorn.spe.sampler import SampleEvent
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from tests.spe.fakes import (
+    ATOMIC,
+    BRANCH,
+    EL1_ONLY,
+    EXC,
+    STORE,
+    V1P2,
+    V1P3,
+    WITH_EL2,
+    WITH_EL3,
+    FakeEvents,
+    FakeLine,
+    FakeMemory,
+    FakePE,
+    alu,
+    load,
+)
+
+BUFFER = 0x10000
+LIMIT = 0x20000
+SMALL = ImpDef(max_size=6, pa_bits=44)
+"""A core whose largest record is 64 bytes, so that the examples' sums come out."""
+
+
+class FixedModel:
+    """Gives every operation the same timing."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.answer = timing
+
+    def timing(self, operation: Operation) -> Timing:
+        return self.answer
+
+
+class Bench:
+    """A unit with everything around it. One operation takes one cycle."""
+
+    def __init__(
+        self,
+        features: Features = EL1_ONLY,
+        *,
+        impdef: ImpDef = SMALL,
+        timing: Timing | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.pe = FakePE(features, impdef=impdef)
+        self.registers = self.pe.registers
+        self.memory = FakeMemory()
+        self.line = FakeLine()
+        self.events = FakeEvents()
+        self.now = 0
+        self.unit = StatisticalProfilingUnit(
+            self.pe,
+            self.memory,
+            ConstantModel() if timing is None else FixedModel(timing),
+            RandomSource(seed).stream("sample interval"),
+            lambda: self.now,
+            pmbirq=self.line,
+            events=self.events,
+        )
+        self.reported: list[tuple[ManagementEvent, int]] = []
+        self.unit.management_observers.append(lambda event, el: self.reported.append((event, el)))
+        self.seen: list[bytes] = []
+        self.unit.record_observers.append(lambda record, operation: self.seen.append(record))
+
+    def program(self, **pmscr: int) -> None:
+        """What a driver writes before it enables: an empty buffer, interval 1."""
+        write = self.registers.write
+        if Feature.FEAT_EL3 in self.pe.features:
+            write(SCR_EL3, SCR_EL3.of(NS=1).value)
+            write(MDCR_EL3, self.registers.read(MDCR_EL3).replace(NSPB=0b11).value)
+        if Feature.FEAT_EL2 in self.pe.features:
+            write(MDCR_EL2, MDCR_EL2.of(E2PB=0b11).value)
+        write(PMBPTR_EL1, BUFFER)
+        write(PMBLIMITR_EL1, LIMIT | 1)
+        write(PMSIRR_EL1, 1 << 8)
+        write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1, E1SPE=1, **pmscr).value)
+        self.unit.refresh()
+
+    def run(self, operation: Operation, members: int | None = None) -> bool:
+        """Let members go by, up to the next selection unless said otherwise."""
+        count = self.unit.until_hit() if members is None else members
+        self.now += count
+        if not self.unit.advance(count):
+            return False
+        self.unit.complete(operation)
+        return True
+
+    def sample(self, operation: Operation | None = None) -> None:
+        """One operation is sampled and done; any earlier one has completed long ago."""
+        self.now += 100_000
+        assert self.run(operation or alu())
+
+    def pmbsr(self) -> PMBSR_EL1:
+        return self.registers.read(PMBSR_EL1)
+
+    def records(self) -> list[PlacedRecord]:
+        """What the guest finds between the buffer's start and its pointer."""
+        end = self.registers.raw(PMBPTR_EL1)
+        found = list(decode_stream(self.memory.read(BUFFER, end - BUFFER) or b""))
+        assert all(isinstance(record, PlacedRecord) for record in found)
+        return [record for record in found if isinstance(record, PlacedRecord)]
+
+
+# Enabling and counting
+
+
+def test_enabling_loads_the_counters() -> None:
+    bench = Bench()
+    bench.program()
+    assert bench.unit.enabled
+    assert bench.registers.raw(PMSICR_EL1) == 0x100
+
+
+def test_enabling_with_a_counter_continues_from_it() -> None:
+    bench = Bench()
+    bench.registers.write(PMSICR_EL1, 5)
+    bench.program()
+    assert bench.unit.until_hit() == 5
+
+
+def test_interval_1_selects_every_257th_operation() -> None:
+    bench = Bench()
+    bench.program()
+    assert bench.unit.until_hit() == 257
+    bench.sample()
+    assert bench.unit.until_hit() == 257
+
+
+def test_counter_reads_as_it_counts() -> None:
+    bench = Bench()
+    bench.program()
+    bench.run(alu(), 101)
+    assert bench.registers.raw(PMSICR_EL1) == 0x100 - 100
+
+
+def test_counter_written_while_enabled_takes_effect() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSICR_EL1, 7)
+    assert bench.unit.until_hit() == 7
+
+
+def test_counters_keep_their_values_while_profiling_is_disabled() -> None:
+    bench = Bench()
+    bench.program()
+    bench.run(alu(), 11)
+    bench.registers.write(PMSCR_EL1, 0)
+    bench.unit.refresh()
+    assert not bench.unit.enabled
+    assert bench.registers.raw(PMSICR_EL1) == 0x100 - 10
+    bench.registers.write(PMSCR_EL1, 3)
+    bench.unit.refresh()
+    assert bench.unit.until_hit() == 257 - 11
+
+
+def test_a_change_of_exception_level_alone_switches_profiling() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1).value)
+    bench.unit.refresh()
+    assert not bench.unit.enabled
+    assert bench.unit.armed
+    bench.pe.el = 0
+    bench.unit.refresh()
+    assert bench.unit.enabled
+
+
+def test_not_armed_where_no_level_is_profiled() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSCR_EL1, 0)
+    bench.unit.refresh()
+    assert not bench.unit.armed
+
+
+def test_no_place_after_a_system_call_is_favoured() -> None:
+    """EL0 alone is profiled and calls the kernel every 10 operations; the gaps stay exact."""
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1).value)
+    places = [0] * 10
+    executed = 0
+    while bench.unit.statistics.selected < 100:
+        bench.pe.el = 0
+        bench.unit.refresh()
+        for place in range(10):
+            executed += 1
+            bench.now += 1
+            if bench.unit.advance(1):
+                bench.unit.complete(alu(el=0))
+                places[place] += 1
+        bench.pe.el = 1
+        bench.unit.refresh()
+    assert executed == pytest.approx(100 * 257, abs=10)
+    assert max(places) - min(places) <= 1  # 257 and 10 have no common divisor
+
+
+def test_equal_seeds_select_alike_and_others_do_not() -> None:
+    def gaps(seed: int) -> list[int]:
+        bench = Bench(EL1_ONLY | {Feature.FEAT_SPE_ERnd}, seed=seed)
+        bench.registers.write(PMSIRR_EL1, 0)
+        bench.program()
+        bench.registers.write(PMSIRR_EL1, 0x401)
+        result = []
+        for _ in range(50):
+            result.append(bench.unit.until_hit())
+            bench.sample()
+        return result
+
+    assert gaps(1) == gaps(1)
+    assert gaps(1) != gaps(2)
+
+
+# Records in the guest's memory
+
+
+def test_records_appear_in_the_buffer_in_order() -> None:
+    bench = Bench()
+    bench.program()
+    for pc in (0x1000, 0x2000, 0x3000):
+        bench.sample(alu(pc))
+    assert [r.record.pc.VA for r in bench.records() if r.record.pc] == [0x1000, 0x2000, 0x3000]
+    assert bench.registers.raw(PMBPTR_EL1) == BUFFER + 3 * 64
+
+
+def test_observers_see_the_bytes_that_the_guest_sees() -> None:
+    bench = Bench()
+    bench.program()
+    bench.sample()
+    bench.sample(load())
+    assert b"".join(bench.seen) == bench.memory.read(BUFFER, 128)
+
+
+def test_what_pmscr_lets_through_is_in_the_record() -> None:
+    bench = Bench()
+    bench.program(CX=1, PA=1, TS=1)
+    bench.registers.write(CONTEXTIDR_EL1, 0x42)
+    bench.unit.refresh()
+    operation = load()
+    operation.time = 999
+    bench.sample(operation)
+    bench.registers.write(PMSCR_EL1, 3)
+    bench.unit.refresh()
+    bench.sample(operation)
+    full, bare = (placed.record for placed in bench.records())
+    assert (full.context_el1, full.timestamp, full.pa is not None) == (0x42, 999, True)
+    assert (bare.context_el1, bare.timestamp, bare.pa) == (None, None, None)
+
+
+def test_registers_at_selection_hold_for_the_sample_whatever_its_operation_writes() -> None:
+    bench = Bench()
+    bench.program(CX=1)
+    bench.registers.write(CONTEXTIDR_EL1, 0x42)
+    bench.unit.refresh()
+    assert bench.unit.advance(bench.unit.until_hit())
+    bench.registers.write(CONTEXTIDR_EL1, 0x43)
+    bench.unit.complete(alu())
+    assert bench.records()[0].record.context_el1 == 0x42
+
+
+def test_operation_that_disables_sampling_still_yields_its_record() -> None:
+    bench = Bench()
+    bench.program()
+    assert bench.unit.advance(bench.unit.until_hit())
+    bench.registers.write(PMSCR_EL1, 0)
+    bench.unit.complete(alu())
+    bench.unit.refresh()
+    assert not bench.unit.enabled
+    assert len(bench.records()) == 1
+
+
+def test_sampled_system_call_yields_its_record_although_el1_is_not_profiled() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1).value)
+    bench.pe.el = 0
+    bench.unit.refresh()
+    assert bench.unit.advance(bench.unit.until_hit())
+    bench.pe.el = 1
+    bench.unit.refresh()
+    svc = alu(el=0)
+    svc.exception = True
+    bench.unit.complete(svc)
+    (placed,) = bench.records()
+    assert placed.record.events == 3
+    assert placed.record.pc is not None
+    assert placed.record.pc.EL == 0
+
+
+def test_operation_that_disables_the_buffer_loses_its_record() -> None:
+    bench = Bench()
+    bench.program()
+    assert bench.unit.advance(bench.unit.until_hit())
+    bench.registers.write(PMBLIMITR_EL1, LIMIT)
+    bench.unit.complete(alu())
+    assert bench.memory.written() is None
+    assert bench.unit.statistics.lost == 1
+    assert bench.registers.raw(PMBPTR_EL1) == BUFFER
+
+
+def test_completing_without_a_sample_is_refused() -> None:
+    bench = Bench()
+    bench.program()
+    with pytest.raises(RuntimeError, match="no operation is being sampled"):
+        bench.unit.complete(alu())
+
+
+# Filters
+
+
+def test_filtered_samples_are_counted_and_not_written() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FT=1, LD=1).value)
+    bench.unit.refresh()
+    bench.sample(alu())
+    bench.sample(load())
+    statistics = bench.unit.statistics
+    assert (statistics.selected, statistics.filtered, statistics.written) == (2, 1, 1)
+
+
+def test_latency_filter_sees_the_latency_before_saturation() -> None:
+    bench = Bench(impdef=ImpDef(count_size=2), timing=Timing(5000, 1))
+    bench.program()
+    bench.registers.write(PMSLATFR_EL1, 0xFFF)
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FL=1).value)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.records()[0].record.counter(0) == 0xFFF
+
+
+def test_event_bit_that_the_core_cannot_filter_by_does_not_matter() -> None:
+    bench = Bench()
+    bench.program()
+    # Bit 0 is no filter, bit 1 none where everything has retired: the filter is empty.
+    bench.registers.write(PMSEVFR_EL1, 0x03)
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FE=1).value)
+    bench.unit.refresh()
+    bench.sample()
+    bench.registers.write(PMSEVFR_EL1, 0x0B)
+    bench.unit.refresh()
+    bench.sample()
+    statistics = bench.unit.statistics
+    assert (statistics.written, statistics.filtered) == (1, 1)
+
+
+# Management events
+
+
+def test_full_buffer_stops_profiling_and_raises_the_interrupt() -> None:
+    bench = Bench()
+    bench.program()
+    for _ in range((LIMIT - BUFFER) // 64 - 1):
+        bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1(0)
+    assert bench.line.levels == []
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0, MSS=1)
+    assert bench.registers.raw(PMBPTR_EL1) == LIMIT
+    assert bench.line.levels == [True]
+    assert not bench.unit.enabled
+    assert bench.unit.statistics.written == 1024
+    assert bench.unit.statistics.management_events == {"full": 1}
+    assert bench.events.counts[SampleEvent.BUFFER_FULL] == 1
+
+
+def test_profiling_goes_on_when_software_makes_room_and_clears_s() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMBPTR_EL1, LIMIT - 64)
+    bench.sample()
+    assert not bench.unit.enabled
+    count = bench.registers.raw(PMSICR_EL1)
+    bench.registers.write(PMBPTR_EL1, BUFFER)
+    bench.registers.write(PMBSR_EL1, 0)
+    bench.unit.refresh()
+    assert bench.unit.enabled
+    assert bench.line.levels == [True, False]
+    assert bench.registers.raw(PMSICR_EL1) == count
+    bench.sample()
+    assert len(bench.records()) == 1
+
+
+def test_clearing_s_without_making_room_is_full_again_at_the_next_record() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMBPTR_EL1, LIMIT - 64)
+    bench.sample()
+    written = dict(bench.memory.bytes)
+    bench.registers.write(PMBSR_EL1, 0)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr().S == 1
+    assert bench.memory.bytes == written
+    statistics = bench.unit.statistics
+    assert (statistics.written, statistics.lost) == (1, 1)
+    assert statistics.management_events == {"full": 2}
+
+
+def test_setting_s_by_hand_raises_the_interrupt_and_stops() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMBSR_EL1, PMBSR_EL1.of(S=1).value)
+    bench.unit.refresh()
+    assert bench.line.levels == [True]
+    assert not bench.unit.enabled
+
+
+def test_observers_are_told_of_the_record_before_the_event() -> None:
+    bench = Bench()
+    bench.program()
+    order: list[str] = []
+    bench.unit.record_observers.append(lambda *_: order.append("record"))
+    bench.unit.management_observers.append(lambda *_: order.append("event"))
+    bench.registers.write(PMBPTR_EL1, LIMIT - 64)
+    bench.sample()
+    assert order == ["record", "event"]
+
+
+def test_discard_mode_writes_nothing_and_never_fills() -> None:
+    bench = Bench(EL1_ONLY | V1P2)
+    bench.program()
+    bench.registers.write(PMBLIMITR_EL1, PMBLIMITR_EL1.of(E=1, FM=2).value)
+    bench.registers.write(PMBPTR_EL1, 0xFFFF_FFFF_FFFF_FF80)
+    bench.unit.refresh()
+    for _ in range(3):
+        bench.sample()
+    assert bench.memory.written() is None
+    assert bench.pmbsr() == PMBSR_EL1(0)
+    assert bench.registers.raw(PMBPTR_EL1) == 0xFFFF_FFFF_FFFF_FF80
+    assert bench.unit.statistics.discarded == 3
+    assert bench.events.counts[SampleEvent.FILTRATE] == 3
+    assert bench.seen == []
+
+
+# Translation by the owner's regime. Tables of 4 KB granules; 39-bit ranges start at level 1.
+
+TABLES = 0x8000_0000
+NORMAL_PAGE = 0x403 | 1 << 2  # AF, page, attribute 1
+READ_ONLY = 1 << 7
+HIGH = 0xFFFF_FF80_0000_1000
+
+
+def translated(bench: Bench, l3: int | None) -> None:
+    """EL1's upper range maps its second page by ``l3``; None leaves level 1 empty."""
+    if l3 is not None:
+        for level, index, descriptor in (
+            (0, 0, TABLES + 0x1000 | 3),
+            (1, 0, TABLES + 0x2000 | 3),
+            (2, 1, l3),
+        ):
+            bench.memory.write(
+                TABLES + level * 0x1000 + index * 8, descriptor.to_bytes(8, "little")
+            )
+    write = bench.registers.write
+    write(TCR_EL1, TCR_EL1.of(T0SZ=25, T1SZ=25, TG1=2, IPS=2).value)
+    write(TTBR1_EL1, TABLES)
+    write(MAIR_EL1, 0xFF00)
+    write(SCTLR_EL1, 1)
+    write(PMBPTR_EL1, HIGH)
+    write(PMBLIMITR_EL1, HIGH + 0x1000 | 1)
+    bench.unit.refresh()
+
+
+def test_buffer_is_translated_by_the_owning_regime() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE)
+    bench.sample(alu(0x1234000))
+    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
+
+
+def test_no_translation_at_level_1_is_a_stage_1_fault() -> None:
+    """The digest's minimal example: EC 0x24, FSC 0x05, the pointer at the fault, DL unchanged."""
+    bench = Bench()
+    bench.program()
+    translated(bench, None)
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
+    assert bench.registers.raw(PMBPTR_EL1) == HIGH
+    assert bench.line.levels == [True]
+    assert bench.unit.statistics.lost == 1
+
+
+def test_read_only_page_is_a_permission_fault() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE | READ_ONLY)
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x0F)
+
+
+def test_access_flag_fault_and_access_outside_the_range() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE & ~0x400)
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x0B)
+    bench.registers.write(PMBSR_EL1, 0)
+    bench.registers.write(PMBPTR_EL1, 0xFFFF_0000_0000_0000)
+    bench.registers.write(PMBLIMITR_EL1, 0xFFFF_0000_0001_0000 | 1)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x04)
+
+
+def test_a_faulting_buffer_works_after_the_page_is_mapped_and_s_cleared() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, None)
+    bench.sample()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE)
+    bench.registers.write(PMBSR_EL1, 0)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1(0)
+    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
+
+
+def test_tables_changed_by_the_guest_hold_after_translations_are_forgotten() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE)
+    bench.sample()
+    bench.memory.write(TABLES + 0x2008, (0x4000_6000 | NORMAL_PAGE).to_bytes(8, "little"))
+    bench.unit.forget_translations()
+    bench.sample()
+    assert bench.memory.read(0x4000_6040, 64) == bench.seen[1]
+
+
+def test_another_table_base_holds_at_once() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE)
+    bench.sample()
+    bench.registers.write(TTBR1_EL1, 0x9000_0000)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr().EC == 0x24
+
+
+def stage2_page(bench: Bench, ipa_page: int, descriptor: int) -> None:
+    """Stage 2 from level 2 on (a 30-bit IPA), one page mapped."""
+    root = 0xA000_0000
+    bench.memory.write(root + (ipa_page >> 21) * 8, (root + 0x1000 | 3).to_bytes(8, "little"))
+    index = ipa_page >> 12 & 0x1FF
+    bench.memory.write(root + 0x1000 + index * 8, descriptor.to_bytes(8, "little"))
+    write = bench.registers.write
+    write(VTCR_EL2, VTCR_EL2.of(T0SZ=34, SL0=0, PS=2).value)
+    write(VTTBR_EL2, root)
+    write(HCR_EL2, HCR_EL2.of(VM=1, RW=1).value)
+    bench.unit.refresh()
+
+
+S2_READ_WRITE = 0x403 | 0xF << 2 | 3 << 6
+
+
+def test_stage_2_translates_the_buffer_of_el1() -> None:
+    bench = Bench(WITH_EL2)
+    bench.program()
+    stage2_page(bench, BUFFER, 0x4000_5000 | S2_READ_WRITE)
+    bench.sample()
+    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "fsc"), [(0, 0x07), (0x4000_5000 | 0x403 | 0xF << 2 | 1 << 6, 0x0F)]
+)
+def test_stage_2_faults_have_their_own_class(descriptor: int, fsc: int) -> None:
+    bench = Bench(WITH_EL2)
+    bench.program()
+    stage2_page(bench, BUFFER, descriptor)
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x25, MSS=fsc)
+    assert bench.registers.raw(PMBPTR_EL1) == BUFFER
+
+
+def test_el2_owner_translates_by_its_own_tables() -> None:
+    bench = Bench(WITH_EL2)
+    bench.program()
+    write = bench.registers.write
+    write(MDCR_EL2, MDCR_EL2.of(E2PB=0).value)
+    write(PMSCR_EL2, PMSCR_EL2.of(E2SPE=1).value)
+    write(TCR_EL2, 25 | 2 << 16)
+    write(TTBR0_EL2, TABLES)
+    write(SCTLR_EL2, 1)
+    bench.pe.el = 2
+    bench.unit.refresh()
+    bench.sample(alu(el=2))
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
+    bench.registers.write(PMBSR_EL1, 0)
+    bench.registers.write(SCTLR_EL2, 0)
+    bench.unit.refresh()
+    bench.sample(alu(el=2))
+    assert bench.memory.read(BUFFER, 64) == bench.seen[0]
+
+
+def test_physical_pointers_are_not_translated_by_stage_1() -> None:
+    bench = Bench(EL1_ONLY | EXC)
+    bench.program()
+    translated(bench, None)
+    write = bench.registers.write
+    write(PMBMAR_EL1, PMBMAR_EL1.of(SH=3, Attr=0xFF).value)
+    write(PMBPTR_EL1, 0x4000_8000)
+    write(PMBLIMITR_EL1, PMBLIMITR_EL1.of(LIMIT=0x4000_A, nVM=1, E=1).value)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.memory.read(0x4000_8000, 64) == bench.seen[0]
+
+
+def test_physical_pointer_beyond_the_address_size_is_a_stage_1_fault_at_level_0() -> None:
+    bench = Bench(EL1_ONLY | EXC)
+    bench.program()
+    write = bench.registers.write
+    write(PMBPTR_EL1, 1 << 44)
+    write(PMBLIMITR_EL1, (1 << 44) + 0x10000 | 1 << 7 | 1)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x00)
+
+
+def test_el2_can_refuse_physical_pointers_to_el1() -> None:
+    bench = Bench(WITH_EL2 | EXC)
+    bench.program()
+    translated(bench, None)
+    write = bench.registers.write
+    write(PMBPTR_EL1, HIGH)
+    write(PMBLIMITR_EL1, HIGH + 0x1000 | 1 << 7 | 1)
+    bench.unit.refresh()
+    bench.sample()
+    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
+
+
+# Routing of events with FEAT_SPE_EXC
+
+
+@pytest.mark.parametrize(
+    ("pmsee", "ee", "register"),
+    [(0b00, 0b00, PMBSR_EL1), (0b01, 0b11, PMBSR_EL2), (0b11, 0b00, PMBSR_EL3)],
+)
+def test_full_is_recorded_at_the_level_that_wants_it(
+    pmsee: int, ee: int, register: type[PMBSR_EL1 | PMBSR_EL2 | PMBSR_EL3]
+) -> None:
+    bench = Bench(WITH_EL3 | EXC)
+    bench.registers.write(MDCR_EL3, MDCR_EL3.of(PMSEE=pmsee).value)
+    bench.program()
+    bench.registers.write(PMSCR_EL2, PMSCR_EL2.of(EE=ee).value)
+    bench.registers.write(PMBPTR_EL1, LIMIT - 64)
+    bench.unit.refresh()
+    bench.sample()
+    for other in (PMBSR_EL1, PMBSR_EL2, PMBSR_EL3):
+        expected = other.of(S=1, MSS=1) if other is register else other(0)
+        assert bench.registers.read(other) == expected
+    assert not bench.unit.enabled
+    assert bench.line.levels == ([True] if register is PMBSR_EL1 else [])
+
+
+# Collisions
+
+
+def test_collision_is_counted_marked_and_not_sampled() -> None:
+    bench = Bench(timing=Timing(300, 1))
+    bench.program()
+    assert bench.run(alu())
+    assert not bench.run(alu()), "257 cycles later the first operation is still in flight"
+    assert bench.pmbsr() == PMBSR_EL1.of(COLL=1)
+    assert bench.line.levels == []
+    statistics = bench.unit.statistics
+    assert (statistics.selected, statistics.collisions, statistics.written) == (2, 1, 1)
+    assert bench.events.counts[SampleEvent.COLLISION] == 1
+
+
+def test_next_selection_after_a_collision_is_one_interval_later() -> None:
+    bench = Bench(timing=Timing(300, 1))
+    bench.program()
+    bench.run(alu())
+    bench.run(alu())
+    assert bench.unit.until_hit() == 257
+    assert bench.run(alu()), "514 cycles later it has completed"
+
+
+def test_direct_read_of_coll_after_a_context_synchronisation_event_returns_1() -> None:
+    bench = Bench(timing=Timing(300, 1))
+    bench.program()
+    bench.run(alu())
+    bench.run(alu())
+    bench.unit.refresh()  # what a context synchronisation event comes to
+    assert bench.registers.read(PMBSR_EL1).COLL == 1
+
+
+def test_an_operation_in_flight_for_exactly_one_interval_does_not_collide() -> None:
+    bench = Bench(timing=Timing(257, 1))
+    bench.program()
+    assert bench.run(alu())
+    assert bench.run(alu())
+
+
+def test_two_operations_may_be_in_flight_where_the_core_says_so() -> None:
+    bench = Bench(impdef=ImpDef(max_sampled_operations=2), timing=Timing(600, 1))
+    bench.program()
+    assert [bench.run(alu()) for _ in range(5)] == [True, True, False, True, True]
+
+
+def test_coll_is_marked_where_other_events_go() -> None:
+    bench = Bench(WITH_EL2 | EXC, timing=Timing(300, 1))
+    bench.program()
+    bench.registers.write(PMSCR_EL2, PMSCR_EL2.of(EE=0b11).value)
+    bench.unit.refresh()
+    bench.run(alu())
+    bench.run(alu())
+    assert bench.registers.read(PMBSR_EL2) == PMBSR_EL2.of(COLL=1)
+    assert bench.pmbsr() == PMBSR_EL1(0)
+
+
+# PMU events and statistics
+
+
+def test_population_is_counted_whether_sampled_or_not() -> None:
+    bench = Bench()
+    bench.program()
+    bench.sample()
+    bench.run(alu(), 43)
+    assert bench.unit.statistics.population == 300
+    assert bench.events.counts[SampleEvent.POP] == 300
+
+
+FEED_EVENTS = (
+    "FEED_BR", "FEED_LD", "FEED_ST", "FEED_OP", "FEED_EVENT", "FEED_LAT", "FEED_FP", "FEED_SIMD",
+)  # fmt: skip
+
+
+def fed(bench: Bench) -> set[str]:
+    return {name for name in FEED_EVENTS if bench.events.counts[SampleEvent[name]]}
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (alu(), {"FEED_EVENT", "FEED_LAT"}),
+        (load(), {"FEED_LD", "FEED_EVENT", "FEED_LAT", "FEED_OP"}),
+        (Operation(STORE, 0, 1), {"FEED_ST", "FEED_EVENT", "FEED_LAT"}),
+        (Operation(ATOMIC, 0, 1), {"FEED_LD", "FEED_ST", "FEED_EVENT", "FEED_LAT", "FEED_OP"}),
+        (Operation(BRANCH, 0, 1), {"FEED_BR", "FEED_EVENT", "FEED_LAT"}),
+        (
+            Operation(Instruction(0x4E20D400, fp=True, simd=True), 0, 1),
+            {"FEED_FP", "FEED_SIMD", "FEED_EVENT", "FEED_LAT"},
+        ),
+    ],
+)
+def test_samples_feed_the_events_of_what_they_are(operation: Operation, expected: set[str]) -> None:
+    bench = Bench(EL1_ONLY | V1P2 | {Feature.FEAT_SPE_EFT, Feature.FEAT_SPE_FPF})
+    bench.program()
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(LD=1).value)
+    bench.unit.refresh()
+    bench.sample(operation)
+    assert fed(bench) == expected
+    assert bench.events.counts[SampleEvent.FEED] == 1
+    assert bench.events.counts[SampleEvent.FILTRATE] == 1
+
+
+def test_tests_of_filters_feed_although_the_filters_are_off() -> None:
+    bench = Bench(EL1_ONLY | V1P2)
+    bench.program()
+    bench.registers.write(PMSNEVFR_EL1, 0x40)
+    bench.registers.write(PMSLATFR_EL1, 100)
+    bench.unit.refresh()
+    bench.sample(Operation(BRANCH, 0, 1, condition_failed=True))
+    assert fed(bench) == {"FEED_BR"}
+
+
+def test_filtered_samples_feed_but_do_not_filtrate() -> None:
+    bench = Bench(EL1_ONLY | V1P2)
+    bench.program()
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FT=1, ST=1).value)
+    bench.unit.refresh()
+    bench.sample(load())
+    assert bench.events.counts[SampleEvent.FEED] == 1
+    assert bench.events.counts[SampleEvent.FEED_LD] == 1
+    assert bench.events.counts[SampleEvent.FILTRATE] == 0
+
+
+def test_before_v1p2_there_are_four_events() -> None:
+    bench = Bench()
+    bench.program()
+    bench.sample(load())
+    assert set(bench.events.counts) == {SampleEvent.POP, SampleEvent.FEED, SampleEvent.FILTRATE}
+
+
+@pytest.mark.parametrize(("chosen", "count"), [(1 << 0xD, 1), (1 << 0x8, 0)])
+def test_loads_from_a_chosen_source_feed(chosen: int, count: int) -> None:
+    features = EL1_ONLY | V1P3 | {
+        Feature.FEAT_SPEv1p4,
+        Feature.FEAT_SPE_CRR,
+        Feature.FEAT_SPE_LDS,
+        Feature.FEAT_SPE_FDS,
+    }  # fmt: skip
+    bench = Bench(features, timing=Timing(9, 1, data_source=0xD))
+    bench.program()
+    bench.registers.write(PMSDSFR_EL1, chosen)
+    bench.unit.refresh()
+    bench.sample(load())
+    assert bench.events.counts[SampleEvent.FEED_DS] == count
+
+
+def test_every_selection_ends_in_one_way() -> None:
+    bench = Bench(EL1_ONLY | V1P2, timing=Timing(300, 1))
+    bench.program()
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FT=1, LD=1).value)
+    bench.registers.write(PMBPTR_EL1, LIMIT - 5 * 64)
+    bench.unit.refresh()
+    for operation in itertools.cycle((alu(), load())):
+        if not bench.unit.enabled:
+            break
+        bench.run(operation)
+        if bench.unit.statistics.selected % 5 == 0:
+            bench.now += 1000
+    s = bench.unit.statistics
+    assert s.collisions > 0
+    assert s.filtered > 0
+    assert s.written == 5
+    assert s.selected == s.collisions + s.filtered + s.written + s.discarded + s.lost
+    assert s.bytes == 5 * 64
+
+
+def test_reset_is_noticed_when_the_unit_is_told() -> None:
+    bench = Bench()
+    bench.program()
+    bench.registers.reset(lambda: 0)
+    bench.unit.reload()
+    assert not bench.unit.enabled
+    assert bench.registers.raw(PMSICR_EL1) == 0
+
+
+def test_fault_kinds_are_those_of_the_walker() -> None:
+    bench = Bench()
+    bench.program()
+    translated(bench, None)
+    bench.sample()
+    ((event, el),) = bench.reported
+    assert event.status == Fault.Translation.value + 1
+    assert (event.address, el) == (HIGH, 1)
