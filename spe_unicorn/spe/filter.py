@@ -27,6 +27,7 @@ class Flag(IntFlag):
     """A vector operation, or a load or store of vectors."""
 
 
+_LD = int(Flag.LD)  # a plain number: it is looked at for each sample
 _ALL_FLAGS = 0x1F
 _ALL_TYPES = (1 << 32) - 1
 
@@ -99,7 +100,7 @@ class Filter:
 
     def has_source(self, flags: int, source: int | None) -> bool:
         """Whether the data source filter applies: loads and returning atomics that have one."""
-        return source is not None and bool(flags & Flag.LD)
+        return source is not None and bool(flags & _LD)
 
     def meets_source(self, source: int | None) -> bool:
         """The data source test, by bits 5:0."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Final
 
-from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, EventSink
-from spe_unicorn.spe.filter import Filter, Flag
+from spe_unicorn.spe.feed import Feed, SampleEvent
+from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.operation_type import OperationType, operation_type
@@ -27,29 +26,6 @@ RecordObserver = Callable[[bytes, Operation], None]
 """Told of each record that was written whole, padding included, and of its operation."""
 ManagementObserver = Callable[[ManagementEvent, int], None]
 """Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
-
-
-class SampleEvent(IntEnum):
-    """PMU events of sampling (Arm ARM D14.3)."""
-
-    POP = 0x4000
-    """A member of the population went by."""
-    FEED = 0x4001
-    """A sample was taken."""
-    FILTRATE = 0x4002
-    """A sample passed the filters."""
-    COLLISION = 0x4003
-    """A selection found the unit busy."""
-    FEED_DS = 0x8122
-    BUFFER_FULL = 0x8123
-    FEED_BR = 0x812A
-    FEED_LD = 0x812B
-    FEED_ST = 0x812C
-    FEED_OP = 0x812D
-    FEED_EVENT = 0x812E
-    FEED_LAT = 0x812F
-    FEED_FP = 0x8348
-    FEED_SIMD = 0x8349
 
 
 @dataclass
@@ -68,15 +44,6 @@ class Statistics:
     """Passed the filters, but an event or a stop kept the record from being written whole."""
     management_events: dict[str, int] = field(default_factory=dict)
     """By :attr:`~spe_unicorn.spe.management.ManagementEvent.kind`."""
-
-
-_FEED_BY_FLAG: Final = {
-    Flag.B: SampleEvent.FEED_BR,
-    Flag.LD: SampleEvent.FEED_LD,
-    Flag.ST: SampleEvent.FEED_ST,
-    Flag.FP: SampleEvent.FEED_FP,
-    Flag.SIMD: SampleEvent.FEED_SIMD,
-}
 
 
 class Sampler(ABC):
@@ -122,6 +89,7 @@ class Sampler(ABC):
         self._cycles = cycles
         self._events = events
         self._features = features
+        self._feed = Feed(features)
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
         self._capacity = pe.impdef.max_sampled_operations
@@ -205,15 +173,19 @@ class Sampler(ABC):
         if type_ is None:
             type_ = self._learn(operation)
         events = events_of(operation, timing, self._implemented)
-        if self._events is not None:
-            self._feed(filter_, type_.flags, events, timing.total, timing.data_source)
+        sink = self._events
+        if sink is not None:
+            for number in self._feed.events(
+                filter_, type_.flags, events, timing.total, timing.data_source
+            ):
+                sink.event(number)
         if filter_.active and not filter_.keeps(
             type_.flags, events, timing.total, timing.data_source
         ):
             self.statistics.filtered += 1
             return
-        if self._events is not None:
-            self._events.event(SampleEvent.FILTRATE)
+        if sink is not None:
+            sink.event(SampleEvent.FILTRATE)
         recorder = recorders.get(operation.el)
         if recorder is None:
             recorder = recorders[operation.el] = self._recorder_at(operation.el)
@@ -225,45 +197,9 @@ class Sampler(ABC):
         self._types[instruction.word] = type_
         return type_
 
-    def _feed(
-        self, filter_: Filter, flags: int, events: int, total: int, source: int | None
-    ) -> None:
-        """The PMU events of a sample that was taken, whatever the filters make of it."""
-        sink = self._events
-        if sink is None:
-            return
-        for event in feed_events(self._features, filter_, flags, events, total, source):
-            sink.event(event)
-
     def _written(self, record: bytes, operation: Operation) -> None:
         statistics = self.statistics
         statistics.written += 1
         statistics.bytes += len(record)
         for observer in self.record_observers:
             observer(record, operation)
-
-
-def feed_events(
-    features: Features, filter_: Filter, flags: int, events: int, total: int, source: int | None
-) -> list[SampleEvent]:
-    """The PMU events that a taken sample generates: FEED, and what it is or meets.
-
-    The tests of the filters count whether or not the filters are enabled.
-    """
-    result = [SampleEvent.FEED]
-    if Feature.FEAT_SPEv1p2 in features:
-        result += [event for flag, event in _FEED_BY_FLAG.items() if flags & flag & _BASIC_FLAGS]
-        if filter_.meets_type(flags):
-            result.append(SampleEvent.FEED_OP)
-        if filter_.meets_events(events):
-            result.append(SampleEvent.FEED_EVENT)
-        if total >= filter_.min_latency:
-            result.append(SampleEvent.FEED_LAT)
-    if Feature.FEAT_SPE_EFT in features:
-        result += [event for flag, event in _FEED_BY_FLAG.items() if flags & flag & ~_BASIC_FLAGS]
-    if Feature.FEAT_SPE_FDS in features and filter_.has_source(flags, source):
-        result += [SampleEvent.FEED_DS] * filter_.meets_source(source)
-    return result
-
-
-_BASIC_FLAGS: Final = Flag.B | Flag.LD | Flag.ST

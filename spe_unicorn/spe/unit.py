@@ -73,6 +73,7 @@ from spe_unicorn.spe.enabling import (
     profiling_buffer_enabled,
     statistical_profiling_enabled,
 )
+from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.filter import Filter, programmed_filter
 from spe_unicorn.spe.interval import IntervalCounters
 from spe_unicorn.spe.management import (
@@ -83,7 +84,7 @@ from spe_unicorn.spe.management import (
     reporting_el,
 )
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import ManagementObserver, SampleEvent, Sampler
+from spe_unicorn.spe.sampler import ManagementObserver, Sampler
 
 _COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
 """Registers whose cells the unit works on itself: a write to them needs no second look."""

@@ -44,9 +44,9 @@ from spe_unicorn.arch.system_registers import (
     VTTBR_EL2,
 )
 from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
-from spe_unicorn.spe.sampler import SampleEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from tests.spe.fakes import (
     ATOMIC,
