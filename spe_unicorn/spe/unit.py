@@ -89,20 +89,18 @@ from spe_unicorn.spe.sampler import ManagementObserver, Sampler
 _COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
 """Registers whose cells the unit works on itself: a write to them needs no second look."""
 
+_NO_EL = -1
 _NOWHERE = (False,) * 4
 """Profiling is disabled at every Exception level."""
 
-CONTROLS: frozenset[type[SysReg]] = frozenset(SPE_REGISTERS) - _COUNTING | {
-    CNTHCTL_EL2,
-    CNTPOFF_EL2,
-    CNTVOFF_EL2,
-    CONTEXTIDR_EL1,
-    CONTEXTIDR_EL2,
-    HCR_EL2,
-    MDCR_EL2,
-    MDCR_EL3,
-    SCR_EL3,
-}
+COLLECTED: frozenset[type[SysReg]] = frozenset(
+    {CNTHCTL_EL2, CNTPOFF_EL2, CNTVOFF_EL2, CONTEXTIDR_EL1, CONTEXTIDR_EL2}
+)
+"""Registers that change what stands in records and nothing else."""
+
+CONTROLS: frozenset[type[SysReg]] = (
+    frozenset(SPE_REGISTERS) - _COUNTING | COLLECTED | {HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3}
+)
 """Registers that say whether, where and what to sample.
 
 One that changes without the register file being told needs :meth:`StatisticalProfilingUnit.reload`.
@@ -175,7 +173,7 @@ class StatisticalProfilingUnit(Sampler):
         """Whether the fields below say what the registers say."""
         self._buffer_enabled = False
         self._discards = False
-        self._el = -1
+        self._el = _NO_EL
         self._enabled_at: tuple[bool, ...] = _NOWHERE
         self._context: tuple[TranslationContext, int] | None = None
         registers = pe.registers
@@ -223,7 +221,10 @@ class StatisticalProfilingUnit(Sampler):
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
         if register in TRANSLATION_CONTROLS:
             self.forget_translations()
-        if register in CONTROLS:
+        if register in COLLECTED:
+            self._recorders = {}
+            self._el = _NO_EL
+        elif register in CONTROLS:
             self._changed()
 
     def _changed(self) -> None:
@@ -236,16 +237,18 @@ class StatisticalProfilingUnit(Sampler):
 
     def _read_controls(self) -> None:
         pe = self._pe
+        self._current = True
         self._recorders = {}
-        self._buffer_enabled = profiling_buffer_enabled(pe)
         self._enabled_at = _NOWHERE
-        if self._buffer_enabled:
-            self._enabled_at = tuple(statistical_profiling_enabled(pe, el) for el in range(4))
+        self.armed = False
+        self._buffer_enabled = profiling_buffer_enabled(pe)
+        if not self._buffer_enabled:
+            return  # nothing else matters until another write
+        self._enabled_at = tuple(statistical_profiling_enabled(pe, el) for el in range(4))
         self.armed = True in self._enabled_at
         self._discards = discards(pe)
         self.buffer.limit = pe.registers.read(PMBLIMITR_EL1).LIMIT << 12
         self._filter = self._programmed_filter()
-        self._current = True
 
     def _programmed_filter(self) -> Filter:
         pe = self._pe

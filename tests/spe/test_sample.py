@@ -7,6 +7,7 @@ import pytest
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Family, Instruction, Operation, RegisterKind, Timing
 from spe_unicorn.arch.pe import SecurityState
+from spe_unicorn.cores.profile import core_names, load_core
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.operation_type import operation_type
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
@@ -315,3 +316,20 @@ def test_events_that_the_core_does_not_have_are_not_recorded() -> None:
 )
 def test_size_of_the_events_payload(features: Features, size: int) -> None:
     assert events_size(features) == size
+
+
+@pytest.mark.parametrize("name", core_names())
+def test_no_record_of_a_core_is_longer_than_it_says(name: str) -> None:
+    core = load_core(name)
+    everything = Collection(1, 2, pa=True, timestamp_offset=0)
+    recorder = Recorder(Format.of(core.features, core.impdef), everything, NON_SECURE)
+    timing = Timing(1, 1, data_source=0)
+    previous = {"previous_target": 0x3000, "previous_target_el": 1}
+    for operation in (
+        Operation(LOAD, 0x1000, 1, va=0x7000, pa=0x7000, **previous),
+        Operation(BRANCH, 0x1000, 1, target=0x2000, **previous),
+    ):
+        type_ = operation_type(operation.instruction, core.features)
+        size = len(recorder.record(operation, type_, timing, 2))
+        assert size <= 1 << core.impdef.max_size
+        assert size % (1 << core.impdef.align) == 0
