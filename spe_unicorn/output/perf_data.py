@@ -17,6 +17,7 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE_KIND_ARM_SPE,
     CPUMODE_KERNEL,
     CPUMODE_USER,
+    EVENT_DESC,
     HEADER,
     MAGIC,
     MMAP,
@@ -44,15 +45,20 @@ _NO_PROCESS = 0xFFFF_FFFF
 _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
 _HOSTNAME = "spe-unicorn"
+_EVENT_NAME = "arm_spe_0//"
+_ATTRIBUTE = ATTRIBUTE.pack(
+    _PMU_TYPE, ATTRIBUTE.size, 0, 1, SAMPLE_TYPE, READ_FORMAT_ID, ATTRIBUTE_FLAGS
+)
 
 _RECORD_START = re.compile(
     rb"(?:\x64(.{4}))?(?:\x65(.{4}))?(?:[\x20-\x23]?[\x98-\x9F]..)*(?:\xB0.{7}(.))?", re.DOTALL
 )
 """Contexts, counters and the PC in the order of our records: a scan far faster than decoding."""
 
-_STATE = 0xF0
+_NS_AND_EL = 0xE0
 _KERNEL_STATES = (0xA0, 0xC0)
-"""Top bytes of the PC for Non-secure EL1 and EL2: perf takes these addresses for a kernel's."""
+"""NS and EL in the top byte of the PC where perf takes the address for a kernel's: EL1 and EL2,
+Non-secure or, since it does not look at NSE, Realm."""
 
 
 class PerfDataWriter:
@@ -110,14 +116,8 @@ class PerfDataWriter:
     def _write_start(self, frequency: int) -> None:
         """Everything up to the first record; without a data size perf knows it for unfinished."""
         self._write_header(0, {})
-        for cpu in range(self._cpus):
-            self._file.write(_event_id(cpu).to_bytes(8, "little"))
-        self._file.write(
-            ATTRIBUTE.pack(
-                _PMU_TYPE, ATTRIBUTE.size, 0, 1, SAMPLE_TYPE, READ_FORMAT_ID, ATTRIBUTE_FLAGS
-            )
-        )
-        self._file.write(SECTION.pack(HEADER.size, 8 * self._cpus))
+        ids = self._event_ids()
+        self._file.write(ids + _ATTRIBUTE + SECTION.pack(HEADER.size, len(ids)))
         # perf 6.1 divides by the multiplier when it sees AUXTRACE_INFO, so times come first.
         multiplier = (10**9 << _TIME_SHIFT) // frequency
         self._write_record(
@@ -146,7 +146,7 @@ class PerfDataWriter:
         process = PROCESS if context is None else int.from_bytes(context, "little")
         self._write_comm(process)
         if process not in self._mapped and (
-            state is None or state[0] & _STATE not in _KERNEL_STATES
+            state is None or state[0] & _NS_AND_EL not in _KERNEL_STATES
         ):
             self._mapped.add(process)
             self._map_image(process)
@@ -205,6 +205,9 @@ class PerfDataWriter:
             body += SAMPLE_ID.pack(process, process, 0, cpu, _event_id(cpu))
         self._file.write(RECORD_HEADER.pack(kind, misc, RECORD_HEADER.size + len(body)) + body)
 
+    def _event_ids(self) -> bytes:
+        return b"".join(_event_id(cpu).to_bytes(8, "little") for cpu in range(self._cpus))
+
     def _features(self) -> dict[Feature, bytes]:
         """The features in the order of their bits, which is that of the table of them."""
         features = {
@@ -214,6 +217,13 @@ class PerfDataWriter:
         }
         if self._midr is not None:
             features[Feature.CPUID] = _string(f"0x{self._midr:016x}")
+        features[Feature.EVENT_DESC] = (
+            EVENT_DESC.pack(1, len(_ATTRIBUTE))
+            + _ATTRIBUTE
+            + self._cpus.to_bytes(4, "little")
+            + _string(_EVENT_NAME)
+            + self._event_ids()
+        )
         entries = b"".join(SECTION.pack(*entry) for entry in self._index)
         features[Feature.AUXTRACE] = len(self._index).to_bytes(8, "little") + entries
         return features

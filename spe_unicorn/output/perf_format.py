@@ -28,8 +28,9 @@ RECORD_HEADER = Struct("<IHH")
 
 SAMPLE_ID = Struct("<IIQI4xQ")
 """pid, tid, time in ns, cpu, id: behind every record of a kernel."""
-SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x10000
-"""IP, TID, TIME, CPU, IDENTIFIER: what :data:`SAMPLE_ID` holds."""
+SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x8000 | 0x10000
+"""IP, TID, TIME, CPU, DATA_SRC, IDENTIFIER: what :data:`SAMPLE_ID` holds, and that the samples made
+from the trace have data sources, without which ``perf mem report`` does not look at them."""
 READ_FORMAT_ID = 0x4
 
 ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 18
@@ -64,6 +65,7 @@ class Feature(IntEnum):
     ARCH = 6
     NRCPUS = 7
     CPUID = 9
+    EVENT_DESC = 12
     AUXTRACE = 18
 
 
@@ -88,6 +90,10 @@ record and are not part of its size."""
 
 TIME_CONV = Struct("<QQQQQ??6x")
 """Shift, multiplier, zero, cycles, mask, and two capabilities: a time zero, a short counter."""
+
+EVENT_DESC = Struct("<II")
+"""The start of the feature: number of events, size of an attribute; of each event follow the
+attribute, the number of ids, the name and the ids."""
 
 NRCPUS = Struct("<II")
 """The feature: cpus available, cpus online."""

@@ -11,7 +11,7 @@ import pytest
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.output.text import record_text
-from spe_unicorn.spe.packets import PacketType
+from spe_unicorn.spe.packets import DataAddress, PacketType
 from spe_unicorn.spe.record import decode_stream, encode
 from tests.output.samples import branch, load, of_every_sort, other, pc, store, stream
 
@@ -53,12 +53,12 @@ def test_header_and_attribute_stand_where_perf_expects_them(tmp_path):
     assert start == attrs + 144
     pmu, version = struct.unpack_from("<II", data, attrs)
     sample_type, read_format, flags = struct.unpack_from("<QQQ", data, attrs + 24)
-    assert (pmu, version, sample_type, read_format) == (9, 128, 0x10087, 4)
+    assert (pmu, version, sample_type, read_format) == (9, 128, 0x18087, 4)
     assert flags == 0x40322  # inherit, exclude_kernel, mmap, comm, sample_id_all
     ids, ids_size = struct.unpack_from("<QQ", data, attrs + 128)
     assert struct.unpack_from(f"<{ids_size // 8}Q", data, ids) == (1, 2)
     bits = struct.unpack_from("<4Q", data, 72)
-    assert bits == (1 << 3 | 1 << 6 | 1 << 7 | 1 << 18, 0, 0, 0)
+    assert bits == (1 << 3 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 18, 0, 0, 0)
     assert start + length < len(data)
 
 
@@ -99,7 +99,7 @@ def test_index_leads_to_each_piece_of_trace(tmp_path, monkeypatch):
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 64)
     data = written(tmp_path / "a.data", on_cpu_0(*[other()] * 3)).read_bytes()
     start, length = struct.unpack_from("<QQ", data, 40)
-    index_at, index_size = struct.unpack_from("<QQ", data, start + length + 3 * 16)
+    index_at, index_size = struct.unpack_from("<QQ", data, start + length + 4 * 16)
     count, *entries = struct.unpack_from(f"<{index_size // 8}Q", data, index_at)
     traces = [offset for kind, _, offset, _ in records_in(data) if kind == 71]
     assert count == 3
@@ -122,7 +122,7 @@ def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path):
 @pytest.mark.parametrize(
     ("el", "ns", "nse", "mapped"),
     [(0, 1, 0, True), (1, 1, 0, False), (2, 1, 0, False), (1, 0, 0, True), (3, 0, 0, True),
-     (1, 1, 1, True)],
+     (1, 1, 1, False)],
 )  # fmt: skip
 def test_process_is_mapped_only_for_addresses_that_are_not_the_kernel_s(
     tmp_path, el, ns, nse, mapped
@@ -331,9 +331,13 @@ def samples_of(path, *warnings, itrace="--itrace=i1i"):
     return [tuple(re.match(r"(\S+) +(\d+) +(\S+) (\S+)", line.strip()).groups()) for line in lines]
 
 
-@pytest.mark.parametrize("el", [1, 2])
-def test_perf_finds_symbols_for_el1_and_el2(tmp_path, el):
-    records = [load(MAIN + 4, el), store(MEMCPY, el), other(MEMCPY + 8, el)]
+@pytest.mark.parametrize(("el", "nse"), [(1, 0), (2, 0), (1, 1)])
+def test_perf_finds_symbols_for_el1_and_el2(tmp_path, el, nse):
+    records = [
+        load(pc=pc(MAIN + 4, el, 1, nse)),
+        store(pc=pc(MEMCPY, el, 1, nse)),
+        other(pc=pc(MEMCPY + 8, el, 1, nse)),
+    ]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, NO_CONTEXTS) == [
         ("hello", "1", "ff000000400801c4", "main+0x4"),
@@ -411,6 +415,20 @@ def test_perf_names_the_data_source_of_a_known_core(tmp_path):
     assert "RAM" in script
     without = written(tmp_path / "b.data", on_cpu_0(record))
     assert "RAM" not in clean(perf("script", "--itrace=M", "-F", "data_src", "-i", without))
+
+
+def test_perf_mem_finds_the_symbols_of_code_and_data(tmp_path):
+    count, neoverse_n1 = 0x4008500C, 0x413FD0C1
+    record = load(MAIN, 0, context_el1=1, data_source=8, va=DataAddress(count))
+    path = written(tmp_path / "a.data", on_cpu_0(record), midr=neoverse_n1)
+    done = perf("mem", "report", "--stdio", "--itrace=M", "--sort=sym,symbol_daddr,mem", "-i", path)
+    assert re.search(r" main +\[\.\] count\S* +L2 ", clean(done, HOST_IS_NO_AARCH64))
+
+
+def test_perf_knows_the_event_by_its_name(tmp_path):
+    path = written(tmp_path / "a.data", on_cpu_0(other()), cpus=2)
+    assert clean(perf("evlist", "-i", path)) == "arm_spe_0//\n"
+    assert "id = { 1, 2 }" in clean(perf("report", "--header-only", "-i", path))
 
 
 def test_records_without_an_image_are_read_too(tmp_path):
