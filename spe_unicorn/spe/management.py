@@ -36,11 +36,6 @@ from spe_unicorn.arch.spe_registers import (
 from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
 from spe_unicorn.spe.enabling import OWN_OR_ALL_EVENTS
 
-EXCEPTION_CLASS: Final = 0x3D
-"""ESR_ELx.EC of a Profiling exception."""
-EXCEPTION_ISS: Final = 1 << 1
-"""ESR_ELx.ISS where SPE is its source: FSC 1, not synchronous."""
-
 PMBSR_BY_EL: Final[dict[int, type[PMBSR]]] = {EL1: PMBSR_EL1, EL2: PMBSR_EL2, EL3: PMBSR_EL3}
 
 P = TypeVar("P", bound=PMBSR)
@@ -184,9 +179,9 @@ def pmbirq_level(pe: PE) -> bool:
 def pending_exception(pe: PE) -> int | None:
     """The Exception level to which an SPE Profiling exception is to be taken now, None for none.
 
-    Of several pending ones the highest level's goes first, our choice. The caller enters it as a
-    synchronous exception with :data:`EXCEPTION_CLASS` and :data:`EXCEPTION_ISS`, the return
-    address being the next instruction.
+    Of several pending ones the highest level's goes first, our choice. The caller enters it through
+    the synchronous vector with the syndrome that ``arch.syndromes`` has for it; it returns to the
+    next instruction.
     """
     if Feature.FEAT_SPE_EXC not in pe.features or pe.halted:
         return None
