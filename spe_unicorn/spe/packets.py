@@ -134,21 +134,6 @@ class PhysicalAddress(Register):
     PA = Field(55, 0)
 
 
-def instruction_address(va: int, el: int, ns: int, nse: int = 0) -> int:
-    """:class:`InstructionAddress` as a plain number; the top byte of ``va`` is dropped."""
-    return va & VA_MASK | ns << 63 | el << 61 | nse << 60
-
-
-def data_address(va: int, keep_top_byte: bool = True) -> int:
-    """:class:`DataAddress` as a plain number; without the top byte the tag field is zero."""
-    return va if keep_top_byte else va & VA_MASK
-
-
-def physical_address(pa: int, ns: int, nse: int = 0, ch: int = 0, pat: int = 0) -> int:
-    """:class:`PhysicalAddress` as a plain number. ``pa`` has at most 56 bits."""
-    return pa | ns << 63 | ch << 62 | nse << 60 | pat << 56
-
-
 def canonical_address(payload: int) -> int:
     """The 64-bit virtual address of a payload: bit 55 says what the top byte was, tags aside."""
     return payload & VA_MASK | (0xFF << 56 if payload >> 55 & 1 else 0)

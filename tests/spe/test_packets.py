@@ -9,11 +9,8 @@ from spe_unicorn.spe.packets import (
     PacketType,
     PhysicalAddress,
     canonical_address,
-    data_address,
     header,
-    instruction_address,
     payload_size,
-    physical_address,
     read_packet,
     saturated,
     skip_packet,
@@ -131,10 +128,8 @@ def test_value_that_does_not_fit_is_refused(value):
 
 
 def test_instruction_address_carries_state_and_56_bits():
-    payload = instruction_address(0xFFFF_8000_1029_D3F4, el=1, ns=1)
-    assert payload == 0xA0FF_8000_1029_D3F4
-    decoded = InstructionAddress(payload)
-    assert (decoded.VA, decoded.EL, decoded.NS, decoded.NSE) == (0xFF_8000_1029_D3F4, 1, 1, 0)
+    address = InstructionAddress(0xA0FF_8000_1029_D3F4)
+    assert (address.VA, address.EL, address.NS, address.NSE) == (0xFF_8000_1029_D3F4, 1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -142,26 +137,19 @@ def test_instruction_address_carries_state_and_56_bits():
     [(0, 1, 0, 0x80), (2, 1, 0, 0xC0), (1, 1, 1, 0xB0), (1, 0, 0, 0x20), (3, 0, 0, 0x60)],
 )
 def test_instruction_address_top_byte(el, ns, nse, top):
-    assert instruction_address(0x1000, el, ns, nse) == top << 56 | 0x1000
+    address = InstructionAddress.of(VA=0x1000, EL=el, NS=ns, NSE=nse)
+    assert address.value == top << 56 | 0x1000
 
 
-def test_data_address_keeps_or_drops_the_top_byte():
-    assert data_address(0x2000_0000_0040_1008) == 0x2000_0000_0040_1008
-    assert data_address(0x2000_0000_0040_1008, keep_top_byte=False) == 0x40_1008
-    assert DataAddress(0x2000_0000_0040_1008).TAG == 0x20
+def test_data_address_has_its_tag_in_the_top_byte():
+    address = DataAddress(0x2000_0000_0040_1008)
+    assert (address.TAG, address.VA) == (0x20, 0x40_1008)
 
 
 def test_physical_address_fields():
-    assert physical_address(0x8000_1008, ns=1) == 0x8000_0000_8000_1008
-    decoded = PhysicalAddress(physical_address(0x8000_1008, ns=1, nse=1, ch=1, pat=5))
-    assert decoded.value == 0xD500_0000_8000_1008
-    assert (decoded.NS, decoded.NSE, decoded.CH, decoded.PAT, decoded.PA) == (
-        1,
-        1,
-        1,
-        5,
-        0x80001008,
-    )
+    address = PhysicalAddress(0xD500_0000_8000_1008)
+    assert (address.NS, address.NSE, address.CH, address.PAT) == (1, 1, 1, 5)
+    assert address.PA == 0x8000_1008
 
 
 def test_canonical_address_follows_bit_55():
