@@ -1,0 +1,86 @@
+"""The physical memory map and the interrupts of the board: QEMU's ``virt``, as far as we have it.
+
+Not there: GICv2 and ITS frames, fw_cfg, GPIO, SMMU, the platform bus, PCIe memory windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE
+
+
+class Kind(Enum):
+    """What answers in a region."""
+
+    FLASH = auto()
+    """Memory that the guest reads and executes; its writes are lost. It answers no CFI queries."""
+    RAM = auto()
+    SECURE_RAM = auto()
+    """RAM on a board with ``--secure``, for accesses to the Secure address space."""
+    DEVICE = auto()
+
+
+@dataclass(frozen=True)
+class Region:
+    """A range of physical addresses; ``base`` and ``size`` in bytes."""
+
+    name: str
+    base: int
+    size: int
+    kind: Kind = Kind.DEVICE
+
+    @property
+    def end(self) -> int:
+        """The first address behind it."""
+        return self.base + self.size
+
+    def __contains__(self, address: int) -> bool:
+        return self.base <= address < self.end
+
+
+FLASH: Final = Region("flash", 0x0000_0000, 0x0800_0000, Kind.FLASH)
+"""Where ``--bios`` goes and the PE resets to."""
+GIC_DISTRIBUTOR: Final = Region("gicd", 0x0800_0000, 0x0001_0000)
+GIC_REDISTRIBUTORS: Final = Region("gicr", 0x080A_0000, 0x00F6_0000)
+"""Room for redistributors; each PE takes 128 KiB of it."""
+UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
+RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
+VIRTIO_SLOTS: Final = 32
+VIRTIO: Final = Region("virtio-mmio", 0x0A00_0000, VIRTIO_SLOTS * VIRTIO_SLOT_SIZE)
+SECURE_RAM: Final = Region("secure-ram", 0x0E00_0000, 0x0100_0000, Kind.SECURE_RAM)
+PCIE_ECAM: Final = Region("pcie-ecam", 0x40_1000_0000, 0x1000_0000)
+RAM_BASE: Final = 0x4000_0000
+RAM_MAX: Final = 0x40_0000_0000 - RAM_BASE
+"""RAM ends below 256 GiB, where PCIe begins."""
+
+UART_SPI: Final = 1
+RTC_SPI: Final = 2
+VIRTIO_SPI: Final = 16
+"""SPI of the first virtio-mmio slot; the others follow. SPI n is INTID 32 + n."""
+
+FIXED: Final = (
+    FLASH,
+    GIC_DISTRIBUTOR,
+    GIC_REDISTRIBUTORS,
+    UART,
+    RTC,
+    VIRTIO,
+    SECURE_RAM,
+    PCIE_ECAM,
+)
+"""Every region but RAM, in the order of their addresses."""
+
+
+def ram(size: int) -> Region:
+    """The RAM of a board with ``size`` bytes of it. Raises ValueError where that has no room."""
+    if not 0 < size <= RAM_MAX:
+        raise ValueError(f"RAM has 1 to {RAM_MAX:#x} bytes, got {size:#x}")
+    return Region("ram", RAM_BASE, size, Kind.RAM)
+
+
+def region_at(address: int) -> Region | None:
+    """The fixed region that an address falls into, for messages; None for RAM and for nothing."""
+    return next((region for region in FIXED if address in region), None)
