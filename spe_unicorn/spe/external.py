@@ -6,8 +6,6 @@ register or in memory: records go to the observers alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
@@ -41,11 +39,10 @@ class ExternalSampler(Sampler):
         pe: PE,
         period: int,
         model: CoreModel,
-        cycles: Callable[[], int],
         filter_: Filter | None = None,
         features: Features | None = None,
     ) -> None:
-        super().__init__(pe, FixedInterval(period), model, cycles, features=features)
+        super().__init__(pe, FixedInterval(period), model, features=features)
         self._filter = filter_ or Filter()
         self._el = -1
         self.enabled = True
@@ -88,8 +85,11 @@ class ExternalSampler(Sampler):
         everything = Collection(context1, context2, pa=True, timestamp_offset=0)
         return Recorder(self._format, everything, security_state_at(pe, el))
 
-    def _collide(self) -> None:
-        """Nobody but the statistics is told."""
+    def _collides(self) -> bool:
+        return False
+
+    def _occupy(self, cycles: int) -> None:
+        """It takes as many operations at once as there are: the period is exact."""
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         self._written(record, operation)

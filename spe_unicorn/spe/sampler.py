@@ -57,9 +57,8 @@ class Sampler(ABC):
             if sampler.advance(n):  # account them; True: the last one is sampled
                 sampler.complete(operation)
 
-    ``cycles()`` is the number of cycles that the PE has executed: a sampled operation occupies the
-    unit for its modelled total latency, and a selection while it is busy collides. ``events`` is
-    where PMU events are counted, None without a PMU.
+    ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the
+    records, the PE's own unless given.
     """
 
     enabled: bool
@@ -72,7 +71,6 @@ class Sampler(ABC):
         pe: PE,
         interval: Interval,
         model: CoreModel,
-        cycles: Callable[[], int],
         events: EventSink | None = None,
         features: Features | None = None,
     ) -> None:
@@ -86,20 +84,16 @@ class Sampler(ABC):
         self._pe = pe
         self._interval = interval
         self._model = model
-        self._cycles = cycles
         self._events = events
         self._features = features
         self._feed = Feed(features)
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
-        self._capacity = pe.impdef.max_sampled_operations
         self._types: dict[int, OperationType] = {}
         self._filter = Filter()
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
-        self._sampling: tuple[dict[int, Recorder], Filter, int] | None = None
-        self._busy: list[int] = []
-        """Cycles at which the sampled operations in flight complete."""
+        self._sampling: tuple[dict[int, Recorder], Filter] | None = None
 
     @abstractmethod
     def refresh(self) -> None:
@@ -122,8 +116,12 @@ class Sampler(ABC):
         """What makes the records of operations at an Exception level."""
 
     @abstractmethod
-    def _collide(self) -> None:
-        """A selection collided with a sampled operation in flight."""
+    def _collides(self) -> bool:
+        """Whether the operation selected now collides with sampled ones in flight."""
+
+    @abstractmethod
+    def _occupy(self, cycles: int) -> None:
+        """The sampled operation takes ``cycles`` from its selection to its completion."""
 
     @abstractmethod
     def _keep(self, record: bytes, operation: Operation) -> None:
@@ -145,17 +143,13 @@ class Sampler(ABC):
         """The last member is selected. False if it collides."""
         statistics = self.statistics
         statistics.selected += 1
-        now = self._cycles()
-        if self._busy:
-            self._busy = [end for end in self._busy if end > now]
-            if len(self._busy) >= self._capacity:
-                statistics.collisions += 1
-                if self._events is not None:
-                    self._events.event(SampleEvent.COLLISION)
-                self._collide()
-                return False
+        if self._collides():
+            statistics.collisions += 1
+            if self._events is not None:
+                self._events.event(SampleEvent.COLLISION)
+            return False
         # What the registers say now holds for this sample, whatever its operation changes.
-        self._sampling = self._recorders, self._filter, now
+        self._sampling = self._recorders, self._filter
         return True
 
     def complete(self, operation: Operation) -> None:
@@ -165,10 +159,10 @@ class Sampler(ABC):
         """
         if self._sampling is None:
             raise RuntimeError("no operation is being sampled")
-        recorders, filter_, start = self._sampling
+        recorders, filter_ = self._sampling
         self._sampling = None
         timing = self._model.timing(operation)
-        self._busy.append(start + timing.total)
+        self._occupy(timing.total)
         type_ = self._types.get(operation.instruction.word)
         if type_ is None:
             type_ = self._learn(operation)

@@ -143,6 +143,10 @@ class StatisticalProfilingUnit(Sampler):
     It puts cells of its own behind PMSICR_EL1, PMSIRR_EL1 and PMBPTR_EL1. ``random`` perturbs the
     sample interval, ``memory`` receives records and holds translation tables, ``pmbirq`` is the
     interrupt line, None for one that nobody listens to.
+
+    ``cycles()`` is the number of cycles that the PE has executed. A sampled operation occupies the
+    unit from its selection for its modelled total latency, and a selection while as many as
+    possible are in flight collides.
     """
 
     def __init__(
@@ -157,7 +161,7 @@ class StatisticalProfilingUnit(Sampler):
         events: EventSink | None = None,
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
-        super().__init__(pe, counters, model, cycles, events)
+        super().__init__(pe, counters, model, events)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
             memory,
@@ -166,6 +170,11 @@ class StatisticalProfilingUnit(Sampler):
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
         )
         self.management_observers: list[ManagementObserver] = []
+        self._cycles = cycles
+        self._capacity = pe.impdef.max_sampled_operations
+        self._selected_at = 0
+        self._busy: list[int] = []
+        """Cycles at which the sampled operations in flight complete."""
         self._memory = memory
         self._pmbirq = pmbirq
         self._level = False
@@ -274,11 +283,21 @@ class StatisticalProfilingUnit(Sampler):
         collected = collection(pe, el, profiling_buffer_owner(pe))
         return Recorder(self._format, collected, lower_security_state(pe))
 
-    def _collide(self) -> None:
+    def _collides(self) -> bool:
+        now = self._selected_at = self._cycles()
+        if not self._busy:
+            return False
+        self._busy = [end for end in self._busy if end > now]
+        if len(self._busy) < self._capacity:
+            return False
         register = PMBSR_BY_EL[reporting_el(self._pe, None)]
         registers = self._pe.registers
         registers.update(registers.read(register).replace(COLL=1))
         self.refresh()
+        return True
+
+    def _occupy(self, cycles: int) -> None:
+        self._busy.append(self._selected_at + cycles)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         # The operation itself may have disabled the buffer: then its record is dropped.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, SCR_EL3
 from spe_unicorn.cores.model import ConstantModel
@@ -16,9 +14,7 @@ from tests.spe.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load
 def sampler(
     pe: FakePE, period: int = 100, filter_: Filter | None = None
 ) -> tuple[ExternalSampler, list[bytes]]:
-    """A sampler on a PE whose operations complete before the next, and the records it makes."""
-    cycles = itertools.count(0, 1000)
-    subject = ExternalSampler(pe, period, ConstantModel(), lambda: next(cycles), filter_)
+    subject = ExternalSampler(pe, period, ConstantModel(), filter_)
     seen: list[bytes] = []
     subject.record_observers.append(lambda record, operation: seen.append(record))
     return subject, seen
@@ -38,6 +34,14 @@ def test_every_hundredth_operation_is_sampled() -> None:
             subject.complete(alu())
     assert hits == [100, 200, 300]
     assert subject.until_hit() == 50
+
+
+def test_no_sample_collides_however_short_the_period() -> None:
+    subject, seen = sampler(FakePE(), 1)
+    for _ in range(10):
+        assert subject.advance(1)
+        subject.complete(load())
+    assert len(seen) == 10
 
 
 def test_records_hold_everything_that_there_is() -> None:
@@ -110,7 +114,7 @@ def test_chosen_latency_only() -> None:
 def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> None:
     pe = FakePE(frozenset())
     seen: list[bytes] = []
-    subject = ExternalSampler(pe, 1, ConstantModel(), lambda: 0, features=SPE)
+    subject = ExternalSampler(pe, 1, ConstantModel(), features=SPE)
     subject.record_observers.append(lambda record, operation: seen.append(record))
     subject.advance(1)
     subject.complete(alu(0x1000))
