@@ -522,7 +522,7 @@ def test_buffer_is_translated_by_the_owning_regime() -> None:
 
 
 def test_no_translation_at_level_1_is_a_stage_1_fault() -> None:
-    """The digest's minimal example: EC 0x24, FSC 0x05, the pointer at the fault, DL unchanged."""
+    """A small example: EC 0x24, FSC 0x05, the pointer at the fault, DL unchanged."""
     bench = Bench()
     bench.program()
     translated(bench, None)
