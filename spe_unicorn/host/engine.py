@@ -146,6 +146,17 @@ class Engine:
         """Execute from ``begin`` until a stop; the engine's error number, 0 for none."""
         return int(self._start(self.handle, begin, until, 0, 0))
 
+    def step(self, begin: int) -> int:
+        """Execute one operation at ``begin``; the engine's error number, 0 for none.
+
+        Exact only if nothing but steps has run on this engine.
+        """
+        return int(self._start(self.handle, begin, NEVER, 0, 1))
+
+    def error(self, status: int) -> str:
+        """The engine's sentence for one of its error numbers."""
+        return str(UcError(status))
+
     def forget_code(self, begin: int, end: int) -> None:
         """Drop the translations of code in ``[begin, end)``, virtual addresses."""
         self.uc.ctl_remove_cache(begin, end)

@@ -46,8 +46,8 @@ class Stop(IntEnum):
     """In front of an MRS, MSR or SYS that Python answers."""
     UNMAPPED = 5
     """In front of an access to memory that the engine does not have."""
-    RETURNED = 6
-    """After an ERET, in front of what follows it."""
+    NOTICED = 6
+    """After an ERET or a write to a steering register, in front of what follows it."""
     UNSEEN = 7
     """In front of a block that the block table does not hold."""
 
@@ -61,11 +61,13 @@ class Action(IntEnum):
     """Python executes the access, between two runs. Only for registers that the engine lacks: it
     ends a block at such an access, and would run on to the end of the block at others."""
     CELL = 2
-    """An MRS reads a constant or a cell of ours: the table ``cells`` has its value."""
+    """An MRS reads what the table ``cells`` holds. Only for registers that the engine has."""
     COUNT = 3
     """An MRS reads guest time: executed operations over 16, less the offset in ``cells``."""
     TRANSLATION = 4
     """The engine executes the access; translations that we keep are no longer true."""
+    NOTICE = 5
+    """As TRANSLATION, and the engine stops behind the access."""
 
 
 _FIELDS: Final = (
@@ -91,13 +93,14 @@ _FIELDS: Final = (
     # watching
     ("watch_returns", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
+    ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
     # the sampled operation of the block that runs, when its plan allowed to let it run
     ("pending", ctypes.c_int64),
     ("base", ctypes.c_int64),
     ("index", ctypes.c_int64),
     ("flags", ctypes.c_int64),
-    ("returning", ctypes.c_int64),
+    ("notice", ctypes.c_int64),
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
@@ -118,7 +121,7 @@ class State(ctypes.Structure):
 
     ``granted - budget`` operations have been executed, up to the end of the block that began
     last. ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the
-    chosen one among which the next chosen one cannot be.
+    chosen one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch.
     """
 
     _fields_ = list(_FIELDS)
@@ -207,10 +210,10 @@ def _pointer(_: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-_SCRATCH: Final = int(_RECORD.fields["scratch"][1])
-_BASE: Final = int(_RECORD.fields["base"][1])
-_INDEX: Final = int(_RECORD.fields["index"][1])
-_FLAGS: Final = int(_RECORD.fields["flags"][1])
+_SCRATCH: Final = State.scratch.offset
+_BASE: Final = State.base.offset
+_INDEX: Final = State.index.offset
+_FLAGS: Final = State.flags.offset
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PC: Final = int(PC)
 
@@ -221,16 +224,16 @@ _STOP_BUDGET, _STOP_SAMPLED, _STOP_EXCEPTION = (
     int(Stop.SAMPLED),
     int(Stop.EXCEPTION),
 )
-_STOP_SYSTEM, _STOP_UNMAPPED, _STOP_RETURNED = (
+_STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.SYSTEM),
     int(Stop.UNMAPPED),
-    int(Stop.RETURNED),
+    int(Stop.NOTICED),
 )
 _STOP_UNSEEN: Final = int(Stop.UNSEEN)
-_CELL, _COUNT, _TRANSLATION, _STOP = (
-    int(Action.CELL),
+_COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.COUNT),
     int(Action.TRANSLATION),
+    int(Action.NOTICE),
     int(Action.STOP),
 )
 
@@ -263,7 +266,7 @@ def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
             marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)
             if marks[slot] & MARK_RETURN:
                 # run it, and have the hook stop in front of what the ERET leads to
-                s.returning = 1
+                s.notice = 1
                 s.granted -= budget - operations
                 budget = operations
         s.budget = budget - operations
@@ -274,12 +277,12 @@ def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
         s.stop = _STOP_SAMPLED
         _call1(s.emu_stop, _address(engine))
         return
-    if s.returning != 0:
-        s.stop = _STOP_RETURNED
+    if s.notice != 0:
+        s.stop = _STOP_NOTICED
         _call1(s.emu_stop, _address(engine))
         return
     # the operation after the next `budget` ones lies in this block
-    if operations - budget <= s.gap_floor:
+    if operations - budget <= s.gap_floor and s.epoch == s.gap_epoch:
         slot = _slot(s, address)
         if slot >= 0:
             place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + budget
@@ -365,6 +368,13 @@ def _system_hook(kind: int) -> Any:
         if action == _TRANSLATION:
             s.epoch += 1
             return 0
+        if action == _NOTICE:
+            # the access is the last operation of its block
+            s.epoch += 1
+            s.notice = 1
+            s.granted -= s.budget
+            s.budget = 0
+            return 0
         here = _address(user)
         _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
         if action == _STOP:
@@ -381,10 +391,8 @@ def _system_hook(kind: int) -> Any:
         if action == _COUNT:
             rest = s.block_operations - ((s.scratch - s.block) >> 2)
             value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
-        # a block goes on after the access if the engine has the register and ends if not: then
-        # the engine wants to be told where to go on
-        s.scratch += 4
-        _call_register(s.reg_write, _address(engine), _PC, here + _SCRATCH)
+        # the engine has these registers, so the block goes on; a write of the PC here would spoil
+        # the PC at a later stop
         s.scratch = value
         _call_register(s.reg_write, _address(engine), np.int64(register), here + _SCRATCH)
         return 1

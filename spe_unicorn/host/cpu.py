@@ -1,0 +1,320 @@
+"""One PE on the engine: its state as the rules see it, exceptions, memory as it sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.effective import el2_enabled, tge
+from spe_unicorn.arch.exceptions import (
+    ExceptionEntry,
+    ExceptionRecord,
+    ExceptionType,
+    take_exception,
+)
+from spe_unicorn.arch.features import Features, ImpDef
+from spe_unicorn.arch.identification import identify
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.regimes import context_for, translation_regime
+from spe_unicorn.arch.spe_registers import SPE_REGISTERS
+from spe_unicorn.arch.start_state import firmware_state
+from spe_unicorn.arch.syndromes import EC, Syndrome
+from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.host import sysregs
+from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
+from spe_unicorn.host.native import NativeHooks
+
+_MASKED: Final = 0x3C0
+"""PSTATE.DAIF all set."""
+_SCTLR_RES1: Final = 0x30D0_0800
+"""Bits of SCTLR_ELx that were RES1 in Armv8.0, all others 0: what firmware leaves."""
+_RESET: Final[dict[type[SysReg], int]] = {
+    s.SCTLR_EL1: _SCTLR_RES1,
+    s.SCTLR_EL2: 0x30C5_0830,
+    s.SCTLR_EL3: 0x30C5_0830,
+    s.CPACR_EL1: 0,
+    s.CPTR_EL2: 0x33FF,
+    s.CPTR_EL3: 0,
+    s.CNTKCTL_EL1: 0,
+    s.CNTHCTL_EL2: 0b11,
+    s.CNTVOFF_EL2: 0,
+    s.CNTPOFF_EL2: 0,
+    s.VTCR_EL2: 0,
+    s.VTTBR_EL2: 0,
+    s.VNCR_EL2: 0,
+    s.PAR_EL1: 0,
+}
+"""Registers that do not start UNKNOWN here: what higher software sets before it hands over."""
+_ESR: Final = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
+_FAR: Final = {1: s.FAR_EL1, 2: s.FAR_EL2, 3: s.FAR_EL3}
+_ELR: Final = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
+_SPSR: Final = {1: s.SPSR_EL1, 2: s.SPSR_EL2, 3: s.SPSR_EL3}
+_ADDRESS_CLASSES: Final = frozenset(
+    {
+        *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
+        *(EC.PCAlignment, 0x34, 0x35),
+    }
+)
+"""Exception classes that write FAR_ELx; the last two are watchpoints."""
+
+
+@dataclass(frozen=True)
+class EngineException:
+    """What the engine knows of an exception that it took but did not enter.
+
+    ``number`` is the engine's own for the kind of exception, ``target_el`` where it goes.
+    """
+
+    number: int
+    record: ExceptionRecord
+    target_el: int
+
+
+@lru_cache(maxsize=1)
+def _exception_offset() -> int:
+    """Where the engine's saved state holds the syndrome of the last exception.
+
+    Found by taking one whose syndrome is known. Raises RuntimeError for an engine that keeps it
+    elsewhere or not at all.
+    """
+    uc = new_engine()
+    uc.mem_map(0, 0x1000)
+    uc.mem_write(0, struct.pack("<I", 0xD400_0001 | 0x1234 << 5))  # SVC #0x1234
+    found: list[int] = []
+
+    def on_interrupt(uc: Uc, number: int, data: object) -> None:
+        found.append(bytes(uc.context_save()).find(struct.pack("<I", 0x5600_1234)))
+        uc.emu_stop()
+
+    uc.hook_add(UC_HOOK_INTR, on_interrupt)
+    uc.emu_start(0, NEVER)
+    if not found or found[0] < 0:
+        raise RuntimeError("this build of the Unicorn engine does not show exception syndromes")
+    return found[0]
+
+
+class UnicornCPU:
+    """A PE hosted by an engine; implements ``arch.pe.PE``.
+
+    The engine must be of the MAX model and must not have run. ``features`` and ``impdef`` describe
+    the core that is shown to the guest.
+    """
+
+    pm = False
+    halted = False
+    sdd = False
+
+    def __init__(
+        self,
+        engine: Engine,
+        memory: PhysicalMemory,
+        features: Features,
+        impdef: ImpDef,
+        midr: int,
+        random: RandomSource,
+    ) -> None:
+        self.engine = engine
+        self.memory = memory
+        self.features = features
+        self.impdef = impdef
+        self.hooks = NativeHooks(engine)
+        self.state = self.hooks.state
+        self._el: int | None = None
+        self.ahead = 0
+        """Operations that the engine is ahead of the one that is being counted."""
+        known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
+        self.registers = RegisterFile(features, (r for r in known if r.implemented(features)))
+        sysregs.install(self.registers, engine, self.hooks)
+        identify(self)
+        sysregs.identify(self.registers, engine, self.hooks, impdef, midr)
+        self._unknown = random.stream("reset")
+        self.hooks.install()
+        self._word = ctypes.c_uint64()
+        self._word_at = ctypes.byref(self._word)
+        self._syndrome_at = (self.state.context or 0) + _exception_offset()
+
+    # The PE as the rules see it
+
+    @property
+    def el(self) -> int:
+        """PSTATE.EL, the current Exception level."""
+        if self._el is None:
+            self._el = self.engine.get(PSTATE) >> 2 & 3
+        return self._el
+
+    def forget_el(self) -> None:
+        """The Exception level may have changed behind our back, by ERET."""
+        self._el = None
+
+    @property
+    def pstate(self) -> int:
+        """PSTATE in the layout of SPSR_ELx."""
+        return self.engine.get(PSTATE)
+
+    @property
+    def pc(self) -> int:
+        """The address of the next operation."""
+        return self.engine.get(PC)
+
+    @pc.setter
+    def pc(self, address: int) -> None:
+        self.engine.put(PC, address)
+
+    @property
+    def executed(self) -> int:
+        """Operations attempted since the machine began; exact while the engine is stopped."""
+        return int(self.state.granted - self.state.budget)
+
+    def counted(self) -> int:
+        """Operations attempted up to the one that is being counted, that one included."""
+        return self.executed - self.ahead
+
+    @property
+    def cycles(self) -> int:
+        """Cycles so far: one for each operation, and those that were slept away."""
+        return self.executed + int(self.state.skipped)
+
+    def physical_count(self) -> int:
+        """CNTPCT_EL0 in ticks of ``sysregs.COUNTER_FREQUENCY``: an ``arch.ports.Clock``."""
+        return self.cycles >> 4
+
+    def start(self, el: int, entry: int, x0: int = 0) -> None:
+        """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
+        self.registers.reset(self._unknown.bits64)
+        for register, value in _RESET.items():
+            if register in self.registers:
+                self.registers.set_raw(register, value)
+        firmware_state(self.registers, el)
+        self.set_pstate(_MASKED | el << 2 | 1)
+        self.engine.set_x(0, x0)
+        self.pc = entry
+
+    # Exceptions
+
+    def engine_exception(self) -> EngineException:
+        """The exception at which the engine has just stopped."""
+        esr, _, address, target = struct.unpack("<IIQI", ctypes.string_at(self._syndrome_at, 20))
+        syndrome = Syndrome.of_esr(esr)
+        far = address if syndrome.ec in _ADDRESS_CLASSES else None
+        record = ExceptionRecord(ExceptionType.SYNC, syndrome, far)
+        return EngineException(int(self.state.interrupt), record, target)
+
+    def take(self, record: ExceptionRecord, target_el: int) -> ExceptionEntry:
+        """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
+        pstate = s.SPSR_EL1(self.pstate)
+        entry = take_exception(self, pstate, record, target_el, self.pc)
+        self.enter(entry)
+        return entry
+
+    def enter(self, entry: ExceptionEntry) -> None:
+        """Write what an exception entry writes, in the order that the engine needs."""
+        registers = self.registers
+        target = entry.target_el
+        registers.set_raw(_ELR[target], entry.elr)
+        registers.set_raw(_SPSR[target], entry.spsr)
+        if entry.esr is not None:
+            registers.set_raw(_ESR[target], entry.esr)
+        if entry.far is not None:
+            registers.set_raw(_FAR[target], entry.far)
+        if entry.hpfar is not None:
+            registers.set_raw(s.HPFAR_EL2, entry.hpfar)
+        self.set_pstate(entry.pstate.value)
+        self.pc = entry.vector
+
+    def set_pstate(self, value: int) -> None:
+        """Write PSTATE, changing stack pointers and translation as the architecture would."""
+        engine = self.engine
+        old = engine.get(PSTATE)
+        engine.put(SP_EL[old >> 2 & 3 if old & 1 else 0], engine.get(SP))
+        engine.put(PSTATE, value)
+        engine.put(SP, engine.get(SP_EL[value >> 2 & 3 if value & 1 else 0]))
+        engine.rebuild()
+        self._el = value >> 2 & 3
+
+    def undefined_target(self) -> int:
+        """Where an UNDEFINED instruction is taken to."""
+        if self.el > EL1:
+            return self.el
+        return EL2 if self.el == EL0 and tge(self) else EL1
+
+    def abort_target(self) -> int:
+        """Where a synchronous External abort is taken to: AArch64.AbortException()."""
+        if self.el == EL3 or self.registers.read(s.SCR_EL3).EA:
+            return EL3
+        if self.el == EL2:
+            return EL2
+        routed = el2_enabled(self) and (
+            self.registers.read(s.HCR_EL2).TEA or (self.el == EL0 and tge(self))
+        )
+        return EL2 if routed else EL1
+
+    # Memory as the PE sees it
+
+    def translate(self, address: int, write: bool) -> int | None:
+        """The physical address behind a virtual one at the current Exception level, if any."""
+        status = lib.uc_vmem_translate(
+            self.engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_WRITE if write else UC_PROT_READ,
+            self._word_at,
+        )
+        return None if status else self._word.value
+
+    def read_virtual(self, address: int, size: int) -> bytes | None:
+        """``size`` bytes at a virtual address, None where they cannot be read."""
+        buffer = ctypes.create_string_buffer(size)
+        status = lib.uc_vmem_read(
+            self.engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_READ,
+            buffer,
+            ctypes.c_size_t(size),
+        )
+        return None if status else buffer.raw
+
+    def write_virtual(self, address: int, data: bytes) -> bool:
+        """Store ``data`` at a virtual address; False where it cannot be written."""
+        status = lib.uc_vmem_write(
+            self.engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_WRITE,
+            data,
+            ctypes.c_size_t(len(data)),
+        )
+        return not status
+
+    def read_code(self, address: int, operations: int) -> tuple[int, ...] | None:
+        """Instruction words from a virtual address on, None where they cannot be fetched."""
+        code = self.read_virtual(address, 4 * operations)
+        return None if code is None else struct.unpack(f"<{operations}I", code)
+
+    def access_as_el2(self, address: int, value: int | None) -> int | FaultRecord:
+        """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().
+
+        What was loaded or stored, or why that was not possible. Little-endian, as SCTLR_EL2.EE
+        is 0 in all software that the engine runs.
+        """
+        write = value is not None
+        context = context_for(self, translation_regime(self, EL2))
+        access = acc_desc_gpr(EL2, read=not write, write=write)
+        result = full_translate(context, address, access, self.memory)
+        if isinstance(result, FaultRecord):
+            return result
+        if value is not None:
+            if self.memory.write(result.paddress, struct.pack("<Q", value)):
+                return value
+        else:
+            data = self.memory.read(result.paddress, 8)
+            if data is not None:
+                return int.from_bytes(data, "little")
+        return FaultRecord(Fault.SyncExternal, 0, write=write)

@@ -1,0 +1,324 @@
+"""What is done at each stop of the engine: exceptions, System register accesses, devices.
+
+The runners find out which operation it concerns and count it; the handler carries it out. What
+lies around the PE (devices, firmware calls, semihosting) is behind :class:`Platform`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.access import (
+    SPE_ACCESSORS,
+    STEERING_ACCESSORS,
+    Accessor,
+    Allowed,
+    NVMem,
+    SysRegTable,
+    SystemAccessTrap,
+    Verdict,
+    access,
+)
+from spe_unicorn.arch.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.syndromes import (
+    EC,
+    UNDEFINED,
+    Syndrome,
+    data_abort,
+    instruction_abort,
+    system_register_trap,
+)
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import VNCR_EL2
+from spe_unicorn.host.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.decode import Transfer, decode, transfer
+from spe_unicorn.host.engine import X
+from spe_unicorn.host.latch import Latch, register
+from spe_unicorn.host.native import READ, Stop
+
+_MASK: Final = (1 << 64) - 1
+_TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
+_SEMIHOSTING: Final = 0xD45E_0000
+"""HLT #0xF000."""
+PREFETCH_ABORT: Final = 3
+"""The engine's number for a fault of an instruction fetch."""
+SVC, HVC, SMC = 2, 11, 13
+"""The engine's numbers of the exceptions whose return address is the next operation."""
+CALLS: Final = frozenset({SVC, HVC, SMC})
+
+
+class Ending(Enum):
+    """Why a run ended."""
+
+    LIMIT = "limit"
+    """The given number of operations has been executed."""
+    UNTIL = "until"
+    """The given address has been reached."""
+    EXIT = "exit"
+    """The guest ended it."""
+    INTERRUPTED = "interrupted"
+    """The user did."""
+    ASLEEP = "asleep"
+    """The guest waits for an interrupt that can never come."""
+    FAILED = "failed"
+    """The guest or the engine did something that cannot go on."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What cannot go on, in a sentence, and where: a virtual address."""
+
+    reason: str
+    pc: int
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class SystemAccess:
+    """One executed access to a register that the engine lacks, for those who watch."""
+
+    pc: int
+    el: int
+    name: str
+    register: type[SysReg] | None
+    read: bool
+    value: int
+    old: int
+    verdict: Verdict
+
+
+class Platform(Protocol):
+    """What is around the PE."""
+
+    def claims(self, address: int) -> bool:
+        """Whether a device answers at a physical address."""
+        ...
+
+    def read(self, address: int, size: int) -> int:
+        """A device answers a load of ``size`` bytes."""
+        ...
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A device takes a store of ``size`` bytes."""
+        ...
+
+    def call(self, exception: EngineException) -> bool:
+        """Firmware answers an HVC or SMC; False where there is no firmware."""
+        ...
+
+    def semihosting(self) -> bool:
+        """The host answers ``HLT #0xF000``; False where it does not."""
+        ...
+
+
+class StopHandler:
+    """Carries out what a stop asks for, on one PE."""
+
+    def __init__(self, cpu: UnicornCPU, platform: Platform) -> None:
+        self.cpu = cpu
+        self.platform = platform
+        self.ending: Ending | None = None
+        self.failure: Failure | None = None
+        self.status = 0
+        """The engine's error number at the last stop, 0 for none."""
+        self.on_access: Callable[[SystemAccess], None] | None = None
+        self._engine = cpu.engine
+        self._state = cpu.hooks.state
+        self._latch = Latch(cpu)
+
+    def handle(self, stop: Stop) -> bool:
+        """Carry out what ``stop`` is about; True if it raised an exception."""
+        if stop is Stop.EXCEPTION:
+            return self._exception(self.cpu.engine_exception())
+        if stop is Stop.UNMAPPED:
+            return self._unmapped()
+        return self._system()
+
+    def idle(self) -> None:
+        """The engine stopped by itself: WFI, or an error of its own."""
+        cpu = self.cpu
+        if self.status:
+            name = cpu.engine.error(self.status)
+            self.fail(f"the engine stopped: {name}")
+            return
+        words = cpu.read_code(cpu.pc - 4 & _MASK, 1)
+        if words and decode(words[0]).mark is Mark.WFI:
+            self.ending = Ending.ASLEEP
+        else:
+            self.ending = Ending.INTERRUPTED
+
+    def fail(self, reason: str, hint: str = "") -> None:
+        """End the run: the guest cannot go on."""
+        self.ending = Ending.FAILED
+        self.failure = Failure(reason, self.cpu.pc, hint)
+
+    # Exceptions
+
+    def _exception(self, exception: EngineException) -> bool:
+        cpu = self.cpu
+        if exception.number in (HVC, SMC) and self.platform.call(exception):
+            return True
+        if exception.record.syndrome == UNDEFINED:
+            words = cpu.read_code(cpu.pc, 1)
+            if words == (_SEMIHOSTING,) and self.platform.semihosting():
+                cpu.pc = cpu.pc + 4 & _MASK
+                return True
+        self._take(exception.record, exception.target_el)
+        return True
+
+    def _take(self, record: ExceptionRecord, target_el: int) -> None:
+        """Take an exception, unless there is no vector that could handle it."""
+        cpu = self.cpu
+        entry = cpu.take(record, target_el)
+        if entry.vector != entry.elr and cpu.read_code(entry.vector, 1) is not None:
+            return
+        cpu.set_pstate(entry.spsr)
+        cpu.pc = entry.elr
+        what = describe_exception(record)
+        if entry.vector == entry.elr:
+            reason = f"{what} at the first instruction of its own vector"
+        else:
+            reason = f"{what}, and no code at its vector {entry.vector:#x}"
+        hint = f"set VBAR_EL{target_el} to a table of exception vectors before anything can fault"
+        self.fail(reason, hint)
+
+    def _raise(self, syndrome: Syndrome, target_el: int, far: int | None = None) -> None:
+        self._take(ExceptionRecord(ExceptionType.SYNC, syndrome, far), target_el)
+
+    # System registers
+
+    def _system(self) -> bool:
+        """An MRS or MSR that the rules answer. Without an exception, the PC moves on."""
+        cpu = self.cpu
+        accessor = _TABLE.get(self._state.key)
+        if accessor is None:
+            raise LookupError(f"the hooks stop at {self._state.key:#x}, which no rule knows")
+        read = self._state.kind == READ
+        rt = _general(self._state.rt)
+        value = 0 if read else self._engine.x(rt)
+        verdict = access(cpu, accessor, read)
+        target = verdict.register if isinstance(verdict, Allowed) else None
+        old = 0 if target is None else cpu.registers.raw(target)
+        pc, el = cpu.pc, cpu.el
+        if target is None:
+            raised = self._redirected(verdict, accessor, rt, read, value)
+        else:
+            raised = False
+            if read:
+                value = old
+                self._engine.set_x(rt, value)
+            else:
+                cpu.registers.write(target, value)
+        if not raised:
+            cpu.pc = pc + 4 & _MASK
+        if self.on_access is not None:
+            self.on_access(SystemAccess(pc, el, accessor.name, target, read, value, old, verdict))
+        return raised
+
+    def _redirected(
+        self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
+    ) -> bool:
+        """An access that reaches no register: a trap, UNDEFINED or memory. True if it raised."""
+        if isinstance(verdict, SystemAccessTrap):
+            syndrome = system_register_trap(accessor.encoding, rt, read, verdict.ec)
+            self._raise(syndrome, verdict.target_el)
+            return True
+        if isinstance(verdict, NVMem):
+            return self._nested(verdict.offset, rt, read, value)
+        self._raise(UNDEFINED, self.cpu.undefined_target())
+        return True
+
+    def _nested(self, offset: int, rt: int, read: bool, value: int) -> bool:
+        """NVMem(): an access to the page of VNCR_EL2, made as EL2 would make it."""
+        cpu = self.cpu
+        address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
+        result = cpu.access_as_el2(address, None if read else value)
+        if isinstance(result, FaultRecord):
+            self._raise(data_abort(result), EL2, address)
+            return True
+        if read:
+            self._engine.set_x(rt, result)
+        return False
+
+    # Memory that the engine does not have
+
+    def _unmapped(self) -> bool:
+        """A device access, or an External abort. Without an exception, the PC moves on."""
+        cpu = self.cpu
+        state = self._state
+        address = state.access_address & _MASK
+        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
+            self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
+            return True
+        operation = self._latch.begin()
+        if self.platform.claims(address):
+            moved = transfer(operation.instruction.word)
+            if moved is None:
+                self.fail(
+                    f"device access at {address:#x} by an instruction that no device answers",
+                    "use loads and stores of general-purpose registers on device memory",
+                )
+                return True
+            self._transfer(moved, address)
+            access = operation.instruction.access
+            if access is not None and access.base is not None and access.writeback:
+                base = register(access.base)
+                self._engine.put(base, self._engine.get(base) + access.writeback & _MASK)
+            cpu.pc = cpu.pc + 4 & _MASK
+            return False
+        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
+        fault = FaultRecord(Fault.SyncExternal, 0, write=write)
+        self._abort(data_abort(fault, fnv=operation.va is None), operation.va)
+        return True
+
+    def _transfer(self, moved: Transfer, address: int) -> None:
+        """Carry out a load or store of one or two registers on a device."""
+        registers = (moved.rt,) if moved.rt2 is None else (moved.rt, moved.rt2)
+        mask = (1 << 8 * moved.size) - 1
+        for n, number in enumerate(registers):
+            place = address + n * moved.size
+            if moved.load:
+                value = self.platform.read(place, moved.size) & mask
+                self._engine.set_x(number, _extended(value, moved))
+            else:
+                self.platform.write(place, moved.size, self._engine.x(number) & mask)
+
+    def _abort(self, syndrome: Syndrome, far: int | None) -> None:
+        """A synchronous External abort: SCR_EL3.EA takes it to EL3."""
+        self._raise(syndrome, self.cpu.abort_target(), far)
+
+
+def _extended(value: int, moved: Transfer) -> int:
+    """What a loaded value leaves in its 64-bit register."""
+    bits = 8 * moved.size
+    if moved.signed and value >> bits - 1:
+        value -= 1 << bits
+    return value & (_MASK if moved.width64 else 0xFFFF_FFFF)
+
+
+def _general(number: int) -> int:
+    """The number of a general-purpose register by the engine's; 31 is XZR."""
+    return X.index(number) if number in X else 31
+
+
+def describe_exception(record: ExceptionRecord) -> str:
+    """An exception in a few words, for a report."""
+    syndrome = record.syndrome
+    if syndrome is None:
+        return record.kind.name
+    try:
+        name = EC(syndrome.ec).name
+    except ValueError:
+        name = f"exception class {syndrome.ec:#x}"
+    if syndrome.ec - 1 in (EC.InstructionAbort, EC.DataAbort):
+        name = EC(syndrome.ec - 1).name
+    where = "" if record.vaddress is None else f" at {record.vaddress:#x}"
+    return f"{name}{where} (ESR {syndrome.esr():#x})"

@@ -1,0 +1,111 @@
+"""Describing an operation: from the PE's registers to an ``arch.operation.Operation``.
+
+Three ways to the same description. :meth:`Latch.begin` and :meth:`Latch.finish` stand around an
+operation that is stepped. :meth:`Latch.describe` works out, from its block's plan, an operation
+whose block has run.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.operation import Access, Family, Mark, Operation
+from spe_unicorn.host import engine as e
+from spe_unicorn.host.blocks import Plan, When, tests_flags
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
+
+_MASK: Final = (1 << 64) - 1
+_WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
+_TICK: Final = 4
+"""Shift from operations to ticks of the system counter."""
+
+
+class Latch:
+    """Describes operations of one PE."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._engine = cpu.engine
+        self._state = cpu.hooks.state
+
+    def begin(self) -> Operation:
+        """The operation at the PC, which has not been executed."""
+        cpu = self._cpu
+        engine = self._engine
+        words = cpu.read_code(cpu.pc, 1)
+        instruction = decode(words[0] if words else 0)
+        operation = Operation(instruction, cpu.pc, cpu.el, cpu.cycles >> _TICK)
+        access = instruction.access
+        if access is not None:
+            base = operation.pc if access.base is None else engine.get(register(access.base))
+            index = 0 if access.index is None else engine.get(register(access.index))
+            self._access(operation, access, base, index)
+        if tests_flags(instruction):
+            self._test(operation, engine.get(e.NZCV))
+        elif instruction.conditional and instruction.target_offset == 4:
+            registers = engine.general()
+            nzcv = registers[32] >> 28
+            operation.condition_failed = not branch_taken(instruction, registers, nzcv)
+        return operation
+
+    def finish(self, operation: Operation, pc: int) -> None:
+        """``operation`` has been executed, and ``pc`` is the address of what follows."""
+        instruction = operation.instruction
+        if instruction.family is not Family.BRANCH:
+            return
+        if instruction.conditional and pc == operation.pc + 4 & _MASK:
+            # both ways lead there if the target is the next operation; `begin` found out which
+            if instruction.target_offset != 4:
+                operation.condition_failed = True
+            if operation.condition_failed:
+                return
+        operation.target = pc
+        if instruction.mark is Mark.ERET:
+            self._cpu.forget_el()
+        operation.target_el = self._cpu.el
+
+    def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
+        """An operation whose block has run by its plan, which noted what was to be noted.
+
+        ``before`` cycles had gone by in front of it; ``following`` is the PC after it.
+        """
+        instruction = plan.instruction
+        state = self._state
+        operation = Operation(instruction, pc, self._cpu.el, before >> _TICK)
+        access = instruction.access
+        if access is not None:
+            base = pc
+            if access.base is not None:
+                if plan.base is When.START:
+                    base = state.base
+                else:
+                    base = self._engine.get(register(access.base)) - (access.writeback or 0)
+            index = 0
+            if access.index is not None:
+                at_start = plan.index is When.START
+                index = state.index if at_start else self._engine.get(register(access.index))
+            self._access(operation, access, base & _MASK, index & _MASK)
+        if instruction.family is Family.BRANCH:
+            self.finish(operation, following)
+        elif instruction.conditional:
+            at_start = plan.flags is When.START
+            self._test(operation, state.flags if at_start else self._engine.get(e.NZCV))
+        return operation
+
+    def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:
+        instruction = operation.instruction
+        va = address_from(access, base, index)
+        operation.va = va
+        operation.pa = self._cpu.translate(va, instruction.family in _WRITES)
+        operation.misaligned = va % access.element != 0
+
+    def _test(self, operation: Operation, nzcv: int) -> None:
+        condition = operation.instruction.condition
+        if condition is not None:
+            operation.condition_failed = not condition_holds(condition, nzcv >> 28 & 15)
+
+
+def register(number: int) -> int:
+    """The engine's number of X0 to X30, or of SP as 31."""
+    return e.SP if number == 31 else e.X[number]

@@ -1,0 +1,59 @@
+"""The reference: one operation at a time, nothing clever.
+
+It shares with the fast runner what happens *at* an operation and nothing of how the next chosen one
+is found: no blocks, no plans, no budgets. Tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.host.handling import CALLS
+from spe_unicorn.host.native import Stop
+from spe_unicorn.host.runner import Runner
+
+_PLENTY: Final = 1 << 40
+_WFI: Final = 0xD503_207F
+
+
+class ReferenceRunner(Runner):
+    """Runs one PE by stepping. Only for an engine on which nothing else runs."""
+
+    def _go(self, slice_left: int, left: int | None, until: int) -> None:
+        """Execute the operation at the PC, and do what its stop asks for."""
+        cpu = self.cpu
+        state = self._state
+        unit = self.unit
+        self._translations()
+        before = cpu.executed
+        chosen = unit.enabled and unit.until_hit() == 1
+        operation = self._latch.begin() if chosen else None
+        sleeps = cpu.read_code(cpu.pc, 1) == (_WFI,)
+        stop = self._run_one()
+        at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
+        call = stop is Stop.EXCEPTION and state.interrupt in CALLS
+        executed = call or not at_operation
+        state.granted = before + executed + state.budget
+        if executed and self._count(1):
+            assert operation is not None
+            operation.exception = call
+            if not call:
+                self._latch.finish(operation, cpu.pc)
+            self._complete(operation)
+        self._notices()
+        if at_operation and not executed and not self._finished(stop):
+            self._at_operation(stop)
+        elif at_operation:
+            self._carry_out(stop)
+        elif self.handler.status or sleeps:
+            self.handler.idle()
+        self._refresh()
+
+    def _run_one(self) -> Stop:
+        state = self._state
+        state.granted += _PLENTY - state.budget
+        state.budget = _PLENTY
+        state.gap_floor = state.watch_returns = state.stop = 0
+        self.cpu.forget_el()
+        self.handler.status = self._engine.step(self.cpu.pc)
+        return Stop(state.stop)

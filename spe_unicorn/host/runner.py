@@ -1,0 +1,305 @@
+"""The two-speed loop: far from a sample the guest runs natively, near it exactly.
+
+Before each run of the engine the runner grants a budget: the operations in front of the next
+chosen one, or in front of a limit. The compiled hook stops the engine in front of the block that
+would exceed it. From there the chosen operation is either described by its block's plan, which
+lets the block run (see ``blocks``), or the runner steps to it. What comes out is the same either
+way, and the same as with ``host.reference``, which does nothing but step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.operation import Mark, Operation
+from spe_unicorn.host.blocks import Blocks
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.engine import NEVER
+from spe_unicorn.host.handling import CALLS, PREFETCH_ABORT, Ending, StopHandler
+from spe_unicorn.host.latch import Latch
+from spe_unicorn.host.native import Stop
+from spe_unicorn.spe.sampler import Sampler
+
+_FIRST_SLICE: Final = 1 << 20
+_SLICES: Final = (1 << 12, 1 << 28)
+"""Least and most operations between two looks at the clock, the user and the limits."""
+_SLICE_SECONDS: Final = 0.03
+"""What a slice should take, so that Ctrl-C is served within a tenth of a second."""
+_MASK: Final = (1 << 64) - 1
+_AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
+
+
+class Runner:
+    """Runs one PE. ``handler`` carries out what a stop is about."""
+
+    def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
+        self.cpu = cpu
+        self.unit = unit
+        self.handler = handler
+        self.stopping = False
+        """Set by anybody, at any time: the run ends within a slice."""
+        self.on_slice: Callable[[], None] | None = None
+        """Called between slices, every few hundredths of a second."""
+        self._engine = cpu.engine
+        self._state = cpu.hooks.state
+        self._blocks = Blocks(cpu.hooks)
+        self._latch = Latch(cpu)
+        self._slice = _FIRST_SLICE
+        self._slice_over = False
+        self._target = NEVER
+        self._epoch = int(self._state.epoch)
+        self._counted = cpu.executed
+        """``cpu.executed`` up to which the unit has been told of members of the population."""
+
+    def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
+        """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
+        cpu = self.cpu
+        handler = self.handler
+        handler.ending = None
+        goal = None if operations is None else cpu.executed + operations
+        if until != NEVER:
+            self._engine.forget_code(until, until + 4)
+        cpu.forget_el()
+        self._refresh()
+        slice_ends = cpu.executed + self._slice
+        began = time.monotonic()
+        while handler.ending is None:
+            executed = cpu.executed
+            if executed == goal:
+                return Ending.LIMIT
+            if cpu.pc == until:
+                return Ending.UNTIL
+            if executed >= slice_ends or self._slice_over:
+                self._slice_over = False
+                now = time.monotonic()
+                self._adapt(now - began)
+                slice_ends = executed + self._slice
+                began = now
+                if self.on_slice is not None:
+                    self.on_slice()
+                if self.stopping:
+                    self.stopping = False
+                    return Ending.INTERRUPTED
+            self._go(slice_ends - executed, None if goal is None else goal - executed, until)
+        return handler.ending
+
+    def _adapt(self, seconds: float) -> None:
+        """Size slices by the guest's speed."""
+        fitting = int(self._slice * _SLICE_SECONDS / max(seconds, 1e-6))
+        self._slice = max(_SLICES[0], min(_SLICES[1], fitting, self._slice * 4))
+
+    def _go(self, slice_left: int, left: int | None, until: int) -> None:
+        """Run the engine once, or thrice around an exact step, and do what its stop asks for.
+
+        ``slice_left`` operations is where to stop for a look, at a block's boundary; ``left``
+        where to stop exactly.
+        """
+        unit = self.unit
+        self._translations()
+        budget = slice_left if left is None or slice_left < left else left
+        chosen = False
+        if unit.enabled:
+            hit = unit.until_hit()
+            chosen = hit <= budget
+            if chosen:
+                budget = hit - 1
+        stop = self._run(budget, until, unit.gap_floor() if chosen and unit.quiet() else 0)
+        self._settle(stop)
+        if stop is not Stop.BUDGET:
+            return
+        ahead = int(self._state.budget)
+        if chosen:
+            if self._run_exactly(ahead):
+                self._step()
+        elif budget == left:
+            self._run_exactly(ahead)
+        else:
+            self._slice_over = True
+
+    def _run(self, budget: int, until: int, gap_floor: int = 0, *, watch: bool = True) -> Stop:
+        """Grant ``budget`` operations and run the engine until something stops it."""
+        state = self._state
+        state.granted += budget - state.budget
+        state.budget = budget
+        state.gap_floor = gap_floor
+        state.watch_returns = watch and self.unit.armed
+        if not state.watch_returns:
+            self.cpu.forget_el()
+        state.stop = 0
+        state.gap_epoch = state.epoch
+        self._target = until
+        self.handler.status = self._engine.run(self.cpu.pc, until)
+        return Stop(state.stop)
+
+    def _run_exactly(self, operations: int) -> bool:
+        """Run a number of operations of the block in front of which the engine stands.
+
+        False if something came in between.
+        """
+        if not operations:
+            return True
+        target = self.cpu.pc + 4 * operations & _MASK
+        self._engine.forget_code(self.cpu.pc, self.cpu.pc + 4)
+        stop = self._run(operations, target, watch=False)
+        if stop is Stop.NONE and self.cpu.pc == target and not self.handler.status:
+            self._count_all()
+            return True
+        self._settle(stop)
+        return False
+
+    def _step(self) -> None:
+        """Execute the chosen operation, which is the next one."""
+        cpu = self.cpu
+        operation = self._latch.begin()
+        self._engine.forget_code(operation.pc, operation.pc + 4)
+        stop = self._run(1, operation.pc + 4 & _MASK, watch=False)
+        if operation.instruction.mark is Mark.ERET:
+            cpu.forget_el()
+        if stop in _AT_AN_OPERATION and not self._finished(stop):
+            self._state.budget += 1
+            self._at_operation(stop)
+            return
+        call = stop is Stop.EXCEPTION and self._state.interrupt in CALLS
+        if self._count(1):
+            operation.exception = call
+            if not call:
+                self._latch.finish(operation, cpu.pc)
+            self._complete(operation)
+        self._notices()
+        if stop in _AT_AN_OPERATION:
+            self._carry_out(stop)
+        elif operation.instruction.mark is Mark.WFI or self.handler.status:
+            self.handler.idle()
+
+    def _finished(self, stop: Stop) -> bool:
+        """Whether the last operation of the block that began last has been executed."""
+        state = self._state
+        if stop is Stop.EXCEPTION and state.interrupt in CALLS:
+            return True
+        if stop is Stop.EXCEPTION and state.interrupt == PREFETCH_ABORT:
+            return True
+        return stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
+
+    # After a run
+
+    def _settle(self, stop: Stop) -> None:
+        """Count what has been executed, complete a sample that is due, carry the stop out."""
+        state = self._state
+        begun = done = int(state.block_operations)
+        at_operation = stop in _AT_AN_OPERATION
+        if at_operation:
+            index = (self.cpu.pc - state.block & _MASK) >> 2
+            call = stop is Stop.EXCEPTION and state.interrupt in CALLS
+            if call or not self._finished(stop):
+                done = index
+            state.budget += begun - done
+        if state.pending:
+            self._complete_pending(stop, done)
+        self._count_all()
+        self._notices()
+        if stop is Stop.UNSEEN:
+            self._enter_block()
+        elif stop is Stop.BUDGET:
+            if self.unit.armed and self._blocks.find(state.block & _MASK) is None:
+                self._enter_block()
+        elif stop is Stop.NONE:
+            if self.cpu.pc != self._target or self.handler.status:
+                self.handler.idle()
+        elif at_operation:
+            if self._finished(stop):
+                self._carry_out(stop)
+            else:
+                self._at_operation(stop)
+
+    def _complete_pending(self, stop: Stop, done: int) -> None:
+        """The sampled operation's block ran, ``done`` operations of it at least."""
+        state = self._state
+        k = int(state.pending) - 1
+        state.pending = 0
+        if k >= done:
+            return  # an exception came first, or it is the operation at which the engine stands
+        cpu = self.cpu
+        start = state.block & _MASK
+        block = self._blocks.find(start)
+        assert block is not None
+        behind = done - k - 1
+        cpu.ahead = behind
+        if self._count(cpu.executed - behind - self._counted):
+            following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
+            before = cpu.cycles - behind - 1
+            operation = self._latch.describe(
+                block.plans[k], start + 4 * k & _MASK, before, following
+            )
+            operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
+            self._complete(operation)
+        cpu.ahead = 0
+
+    def _at_operation(self, stop: Stop) -> None:
+        """The engine stands in front of an operation that the host carries out."""
+        cpu = self.cpu
+        cpu.ahead = -1
+        sampled = self._count(1)
+        cpu.ahead = 0
+        operation = self._latch.begin() if sampled else None
+        self._state.budget -= 1
+        raised = self.handler.handle(stop)
+        if operation is not None:
+            operation.exception = raised
+            self._complete(operation)
+        self._refresh()
+
+    def _carry_out(self, stop: Stop) -> None:
+        self.handler.handle(stop)
+        self._refresh()
+
+    def _complete(self, operation: Operation) -> None:
+        """Have the unit make a record, with translations as they are now."""
+        self._translations()
+        self.unit.complete(operation)
+        self._refresh()
+
+    def _notices(self) -> None:
+        """An ERET or a write to a steering register, after everything before it was counted."""
+        state = self._state
+        if not state.notice:
+            return
+        state.notice = 0
+        self.cpu.forget_el()
+        if state.epoch != self._epoch:
+            self._epoch = int(state.epoch)
+            self.unit.reload()
+        self._refresh()
+
+    def _translations(self) -> None:
+        """Forget translations that guest code has made untrue."""
+        if self._state.epoch != self._epoch:
+            self._epoch = int(self._state.epoch)
+            self.unit.forget_translations()
+
+    def _enter_block(self) -> None:
+        state = self._state
+        address = state.block & _MASK
+        words = self.cpu.read_code(address, int(state.block_operations))
+        if words is None:
+            raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
+        self._blocks.enter(address, words)
+
+    # Counting
+
+    def _count_all(self) -> None:
+        """Tell the unit of everything that has been executed since it was last told."""
+        if self._count(self.cpu.executed - self._counted):
+            raise RuntimeError("an operation was chosen that nobody looked at")
+
+    def _count(self, members: int) -> bool:
+        """Tell the unit of members of its population, if they are; True if the last is sampled."""
+        self._counted += members
+        return bool(members) and self.unit.enabled and self.unit.advance(members)
+
+    def _refresh(self) -> None:
+        """Look anew whether profiling is enabled: the Exception level or registers changed."""
+        self.unit.refresh()

@@ -1,0 +1,143 @@
+"""Which System registers are ours, which the engine's, and what the hooks do at each access.
+
+Four kinds of register:
+
+* those that the engine lacks (SPE, fine-grained traps): the access stops the engine and the rules
+  of ``arch.access`` answer it;
+* identification registers: the engine has them, but what they show is the core's: constants in
+  the compiled hook;
+* the counters: answered in the compiled hook from the number of executed operations;
+* all others: executed by the engine, and read through when a rule asks. Those that steer
+  translation or SPE are cached until one of them is written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.features import ImpDef
+from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.id_registers import ID_REGISTERS
+from spe_unicorn.arch.identification import id_register
+from spe_unicorn.arch.spe_registers import SPE_REGISTERS
+from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile
+from spe_unicorn.host.engine import Engine
+from spe_unicorn.host.native import READ, SYSTEM, WRITE, Action, NativeHooks
+
+MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
+CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
+CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
+CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
+COUNTER_FREQUENCY: Final = 62_500_000
+"""Hz. One tick is 16 cycles of a core at 1 GHz that executes one operation a cycle."""
+
+_ENGINE_LACKS: Final = frozenset(
+    {s.VNCR_EL2, s.VSTTBR_EL2, s.VSTCR_EL2, s.CNTPOFF_EL2, *FGT_REGISTERS, *SPE_REGISTERS}
+)
+_STEER_SPE: Final = frozenset(
+    {s.HCR_EL2, s.SCR_EL3, s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2}
+)
+"""What decides whether SPE is enabled, or is written into records."""
+_STEER_TRANSLATION: Final = frozenset(
+    {
+        *(s.SCTLR_EL1, s.TCR_EL1, s.TTBR0_EL1, s.TTBR1_EL1, s.MAIR_EL1),
+        *(s.SCTLR_EL2, s.TCR_EL2, s.TTBR0_EL2, s.TTBR1_EL2, s.MAIR_EL2, s.VTCR_EL2, s.VTTBR_EL2),
+        *(s.SCTLR_EL3, s.TCR_EL3, s.TTBR0_EL3, s.MAIR_EL3),
+    }
+)
+
+
+class EngineCell:
+    """A register value that lives in the engine."""
+
+    __slots__ = ("_encoding", "_engine")
+
+    def __init__(self, engine: Engine, encoding: Encoding) -> None:
+        self._engine = engine
+        self._encoding = encoding
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        return self._engine.system(self._encoding)
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value."""
+        self._engine.set_system(self._encoding, value)
+
+
+class SteeringCell(EngineCell):
+    """An engine register whose writes start a new epoch, so that it can be cached within one."""
+
+    __slots__ = ("_epoch", "_state", "_value")
+
+    def __init__(self, engine: Engine, encoding: Encoding, hooks: NativeHooks) -> None:
+        super().__init__(engine, encoding)
+        self._state = hooks.state
+        self._epoch = -1
+        self._value = 0
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        if self._epoch != self._state.epoch:
+            self._value = super().get()
+            self._epoch = self._state.epoch
+        return self._value
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value, and forget translations that it may have changed."""
+        super().set(value)
+        self._state.epoch += 1
+
+
+def install(registers: RegisterFile, engine: Engine, hooks: NativeHooks) -> None:
+    """Give each register its cell, and each of its accesses its action."""
+    for register in list(registers):
+        encoding = register.encoding
+        if register in _ENGINE_LACKS:
+            hooks.act(Action.STOP, encoding, READ, WRITE)
+        elif register in _STEER_SPE:
+            registers.add(register, SteeringCell(engine, encoding, hooks))
+            hooks.act(Action.NOTICE, encoding, WRITE)
+        elif register in _STEER_TRANSLATION:
+            registers.add(register, SteeringCell(engine, encoding, hooks))
+            hooks.act(Action.TRANSLATION, encoding, WRITE)
+        elif not register.read_only:
+            registers.add(register, EngineCell(engine, encoding))
+    for accessor in _SECOND_ACCESSORS:
+        hooks.act(Action.STOP, accessor, READ, WRITE)
+    for encoding in _TRANSLATION_MAINTENANCE:
+        hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+    hooks.act(Action.CELL, CNTFRQ_EL0, READ, cell=COUNTER_FREQUENCY)
+    hooks.act(Action.COUNT, CNTPCT_EL0, READ)
+    hooks.act(Action.COUNT, CNTVCT_EL0, READ)
+
+
+def identify(
+    registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef: ImpDef, midr: int
+) -> None:
+    """Fill in the identification registers, and let guests read them as they are then."""
+    for register in ID_REGISTERS:
+        theirs = engine.system(register.encoding)
+        value = id_register(register, theirs, registers.features, impdef)
+        registers.add(register, _constant(value))
+        hooks.act(Action.CELL, register.encoding, READ, cell=value)
+    hooks.act(Action.CELL, MIDR_EL1, READ, cell=midr)
+
+
+def _constant(value: int) -> ReadOnlyCell:
+    return ReadOnlyCell(lambda: value)
+
+
+_SECOND_ACCESSORS: Final = (Encoding(3, 5, 9, 9, 0), Encoding(3, 5, 9, 10, 3))
+"""PMSCR_EL12 and PMBSR_EL12."""
+_TRANSLATION_MAINTENANCE: Final = tuple(
+    Encoding(1, op1, crn, crm, op2)
+    for op1, crn, crms in (
+        *((op1, 8, range(16)) for op1 in (0, 4, 6)),  # TLBI
+        (0, 7, (1, 5)),  # IC IALLUIS, IALLU
+        (3, 7, (5,)),  # IC IVAU
+    )
+    for crm in crms
+    for op2 in range(8)
+)
