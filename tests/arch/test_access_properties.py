@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spe_unicorn.arch.access import (
+    SPE_ACCESSORS,
+    STEERING_ACCESSORS,
+    Accessor,
+    Allowed,
+    Undefined,
+    access,
+)
+from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.still import StillPE
+
+feature_sets = st.frozensets(st.sampled_from(Feature))
+ACCESSORS = (*SPE_ACCESSORS, *STEERING_ACCESSORS)
+accessors = st.sampled_from(ACCESSORS)
+levels = st.integers(1, 3)
+
+
+@st.composite
+def pes(draw: st.DrawFn, el: st.SearchStrategy[int] = levels) -> StillPE:
+    """Any PE, its registers anything."""
+    pe = StillPE(
+        draw(feature_sets),
+        ImpDef(el3_sdd_undef_priority=draw(st.booleans()), secure_only=draw(st.booleans())),
+        el=draw(el),
+        halted=draw(st.booleans()),
+        sdd=draw(st.booleans()),
+    )
+    random = draw(st.randoms(use_true_random=False))
+    pe.registers.reset(lambda: random.getrandbits(64))
+    return pe
+
+
+@given(pe=pes(el=st.just(0)), accessor=accessors, read=st.booleans())
+def test_no_access_from_el0_succeeds(pe: StillPE, accessor: Accessor, read: bool) -> None:
+    assert isinstance(access(pe, accessor, read), Undefined)
+
+
+@given(pe=pes(), accessor=accessors, read=st.booleans())
+def test_asking_for_a_verdict_changes_nothing(pe: StillPE, accessor: Accessor, read: bool) -> None:
+    before = pe.registers.save()
+    verdict = access(pe, accessor, read)
+    assert pe.registers.save() == before
+    assert access(pe, accessor, read) == verdict
+
+
+@given(pe=pes(), accessor=accessors, read=st.booleans())
+def test_an_access_reaches_only_registers_that_the_core_has(
+    pe: StillPE, accessor: Accessor, read: bool
+) -> None:
+    verdict = access(pe, accessor, read)
+    if isinstance(verdict, Allowed):
+        register = verdict.register
+        # Registers of EL2 are RES0, not UNDEFINED, from EL3 where there is no EL2.
+        res0 = register.__name__.endswith("_EL2") and Feature.FEAT_EL2 not in pe.features
+        absent_level = pe.el == 3 and Feature.FEAT_EL3 not in pe.features
+        assert register.implemented(pe.features) or res0 or absent_level
+
+
+@given(pe=pes(el=st.just(3)), accessor=accessors, read=st.booleans())
+def test_nothing_traps_at_el3(pe: StillPE, accessor: Accessor, read: bool) -> None:
+    assert isinstance(access(pe, accessor, read), (Allowed, Undefined))
+
+
+@given(pe=pes(), accessor=accessors, read=st.booleans())
+def test_a_trap_goes_to_a_higher_exception_level_that_exists(
+    pe: StillPE, accessor: Accessor, read: bool
+) -> None:
+    target = getattr(access(pe, accessor, read), "target_el", None)
+    if target is not None:
+        assert target > pe.el
+        assert (Feature.FEAT_EL2 if target == 2 else Feature.FEAT_EL3) in pe.features
