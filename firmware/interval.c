@@ -4,14 +4,14 @@
 
 #define RECORDS 4096
 
-/* 4093 operations a turn, more than any interval here: two places tell how far apart they are. */
-#define PLACES 4093
-#define TURNS 150
+/* 2039 operations a turn, more than any distance here: two places tell how far apart they are. */
+#define PLACES 2039
+#define TURNS 64
 asm("    .text\n"
     "    .global loop\n"
     "    .type loop, %function\n"
     "loop:\n"
-    "    .rept 4091\n"
+    "    .rept 2037\n"
     "    nop\n"
     "    .endr\n"
     "    subs x0, x0, #1\n"

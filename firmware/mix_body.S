@@ -189,7 +189,7 @@ mix_literal:
     .section .rodata.mix, "a"
 mix_table_end:
 
-    .bss
+    .section .bss.user, "aw", %nobits /* LDTR and STTR access it as EL0 would */
     .balign 4096
     .global mix_data
 mix_data:

@@ -2,7 +2,7 @@
 #include "lib/mmu.h"
 #include "lib/spe.h"
 
-#define LOOPS 4000
+#define LOOPS 2000
 #define INTERVAL 256
 #define RECORDS 1024
 

@@ -2,9 +2,9 @@
 #include "lib/mmu.h"
 #include "lib/spe.h"
 
-#define WORDS 16384
+#define WORDS 8192
 #define INTERVAL 256
-#define RECORDS 1024
+#define RECORDS 512
 
 asm("    .text\n"
     "    .global copy, copy_end\n"

@@ -3,7 +3,7 @@
 #include "lib/mmu.h"
 #include "lib/spe.h"
 
-#define LOOPS 8000
+#define LOOPS 1500
 #define INTERVAL 256
 #define RECORDS 1024
 #define CONTEXT 0x5bec0de

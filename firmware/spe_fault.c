@@ -3,7 +3,7 @@
 #include "lib/spe.h"
 
 #define INTERVAL 256
-#define LOOPS 40000
+#define LOOPS 14000
 
 asm("    .text\n"
     "    .global work, work_end\n"
@@ -21,7 +21,7 @@ extern char work[], work_end[];
 
 /* The buffer is mapped elsewhere than its memory lies, so translation shows. */
 #define WINDOW 0x7000200000ull
-#define PAGES 3
+#define PAGES 2
 #define NO_LEVEL1 0x2000000000ull
 #define NO_LEVEL2 0x0c000000ull
 #define NO_LEVEL0 0x0000800000000000ull

@@ -4,7 +4,7 @@
 
 #define INTERVAL 256
 #define ROUNDS 4
-#define LOOPS 40000
+#define LOOPS 14000
 
 asm("    .text\n"
     "    .global work, work_end\n"

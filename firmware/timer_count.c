@@ -2,7 +2,7 @@
 #include "lib/mmu.h"
 
 #define READS 1000
-#define LOOPS 100000
+#define LOOPS 10000
 
 static u64 virtual_count(void) {
     isb();

@@ -34,6 +34,9 @@ void *memset(void *to, int byte, size_t size) {
 
 int memcmp(const void *a, const void *b, size_t size) {
     const u8 *x = a, *y = b;
+    if ((((uintptr_t)x | (uintptr_t)y) & 7) == 0)
+        for (; size >= 8 && *(const u64 *)x == *(const u64 *)y; size -= 8)
+            x += 8, y += 8;
     for (; size; size--, x++, y++)
         if (*x != *y)
             return *x - *y;
