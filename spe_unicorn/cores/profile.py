@@ -75,7 +75,7 @@ def parse_core(data: bytes, source: str) -> Core:
     """
     try:
         table = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # huge numbers, deep nesting
         raise CoreError(f"{source}: not TOML: {error}") from error
     try:
         return _core(table)
@@ -147,7 +147,7 @@ def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None
 def _features(names: list[Any]) -> Features:
     known = {feature.value: feature for feature in Feature}
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise CoreError(f"features: {name!r} is unknown; allowed are {', '.join(known)}")
     return frozenset(known[name] for name in names)
 
