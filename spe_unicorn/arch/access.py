@@ -144,10 +144,7 @@ def access(pe: PE, accessor: Accessor, read: bool) -> Verdict:
     levels = accessor.read if read else accessor.write
     if levels is None:
         return _NO_INSTRUCTION[read]
-    for test, verdict in levels[pe.el]:
-        if test is None or test(pe):
-            return verdict
-    raise AssertionError(f"{accessor.name}: the steps at EL{pe.el} have no end")
+    return next(verdict for test, verdict in levels[pe.el] if test is None or test(pe))
 
 
 _NO_INSTRUCTION = {
