@@ -26,13 +26,17 @@ class ReferenceRunner(Runner):
         unit = self.unit
         self._translations()
         before = cpu.executed
+        begun = cpu.pc
         chosen = unit.enabled and unit.until_hit() == 1
         operation = self._latch.begin() if chosen else None
         sleeps = cpu.read_code(cpu.pc, 1) == (_WFI,)
         stop = self._run_one()
         at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-        executed = call or not at_operation
+        # the engine fetches the next operation before it stops: that can fault, and if this one
+        # itself cannot be fetched it has not moved
+        fetch = at_operation and not call and self._finished(stop)
+        executed = call or not at_operation or (fetch and cpu.pc != begun)
         state.granted = before + executed + state.budget
         if executed and self._count(1):
             assert operation is not None
