@@ -43,6 +43,11 @@ def no_host_at_el2(pe: PE) -> bool:
 
 
 NOT_AT_EL0: Steps = (undefined("EL0", "it is never accessible at EL0"),)
+NESTED_AT_EL1: Steps = (
+    trap(EL1, EL2, NESTED.name, NESTED.text, NESTED.test),
+    undefined("EL1", "it is a name for EL2"),
+)
+"""What EL1 gets from a name for EL2: a nested hypervisor is trapped."""
 
 
 def accessor(
@@ -78,10 +83,7 @@ def el2_name(name: type[SysReg], register: type[SysReg]) -> Accessor:
     alone = undefined("E2H", "HCR_EL2.E2H is 0", no_host_at_el2)
     levels = (
         NOT_AT_EL0,
-        (
-            trap(EL1, EL2, NESTED.name, NESTED.text, NESTED.test),
-            undefined("EL1", "it is a name for EL2"),
-        ),
+        NESTED_AT_EL1,
         (alone, allowed(EL2, register)),
         (alone, allowed(EL3, register)),
     )

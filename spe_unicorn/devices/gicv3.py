@@ -1,4 +1,4 @@
-"""A GICv3 interrupt controller for up to 8 PEs: SGIs, PPIs and SPIs, two Security states.
+"""A GICv3 for up to 8 PEs: SGIs, PPIs and SPIs, two Security states, virtual interfaces.
 
 Not there: LPIs and an ITS, extended ranges, the legacy (GICv2) programming model, message-based
 SPIs, non-maskable interrupts, interrupt bypass.
@@ -15,6 +15,7 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
 from spe_unicorn.devices.gicv3_mmio import Distributor, Redistributors
 from spe_unicorn.devices.gicv3_routing import PRIVATE, SGIS, InterruptRouting
+from spe_unicorn.devices.gicv3_virtual import VirtualInterface
 
 MAX_PES: Final = 8
 
@@ -37,6 +38,16 @@ class GICPort:
     """MPIDR_EL1.{Aff3,Aff2,Aff1,Aff0} as 32 bits."""
     irq: IRQLine
     fiq: IRQLine
+    virq: IRQLine | None = None
+    """The virtual IRQ and FIQ of List registers; HCR_EL2.VI and VF are others beside them."""
+    vfiq: IRQLine | None = None
+
+
+class _Unconnected:
+    """A line that leads nowhere."""
+
+    def set_level(self, level: bool) -> None:
+        pass
 
 
 class InputLine:
@@ -70,11 +81,19 @@ class GICv3:
         self.distributor = Distributor(self._routing)
         self.redistributors = Redistributors(self._routing)
         self.cpu_interfaces = tuple(
-            CPUInterface(number, self._routing, port.pe, port.irq, port.fiq)
-            for number, port in enumerate(ports)
+            self._cpu_interface(number, port) for number, port in enumerate(ports)
         )
         self._routing.attach(self.cpu_interfaces)
         self._routing.changed()
+
+    def _cpu_interface(self, number: int, port: GICPort) -> CPUInterface:
+        virtual = VirtualInterface(
+            port.virq or _Unconnected(),
+            port.vfiq or _Unconnected(),
+            self.ppi(number, MAINTENANCE),
+            lambda intid: self._routing.deactivate(number, intid),
+        )
+        return CPUInterface(number, self._routing, port.pe, port.irq, port.fiq, virtual)
 
     def reset(self, nonsecure: bool = False) -> None:
         """Reset all of it. The levels of the input lines stay: they are the devices'.

@@ -1,4 +1,4 @@
-"""A PE's physical CPU interface to the GICv3: acknowledge, end, mask, preempt, signal."""
+"""A PE's CPU interface to the GICv3: acknowledge, end, mask, preempt, signal."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
 from spe_unicorn.devices import gicv3_registers as icc
+from spe_unicorn.devices.gicv3_priorities import (
+    IDLE,
+    IMPLEMENTED,
+    LEAST_POINT,
+    PRIORITY_BITS,
+    active_bit,
+    group_mask,
+    preempts,
+    running,
+)
 from spe_unicorn.devices.gicv3_routing import Group, InterruptRouting, Pending
-
-PRIORITY_BITS: Final = 5
-"""Implemented priority bits of the CPU interface, the upper ones of eight."""
-IDLE: Final = 0xFF
-"""The running priority while nothing is active."""
+from spe_unicorn.devices.gicv3_virtual import VirtualInterface
 
 INTID_SECURE: Final = 1020
 INTID_NONSECURE: Final = 1021
 INTID_SPURIOUS: Final = 1023
 
-_PRIORITY_MASK: Final = 0xFF & ~((1 << 8 - PRIORITY_BITS) - 1)
-_LEVEL: Final = 8 - PRIORITY_BITS  # an active priority's bit number is the priority shifted by it
-_MIN_BPR: Final = 7 - PRIORITY_BITS
-_MIN_BPR_NS: Final = _MIN_BPR + 1
+_LEAST_POINT_NS: Final = LEAST_POINT + 1
 _NONSECURE_LEVELS: Final = 0xFFFF_0000
 
 # A3V, 24-bit INTIDs and the number of priority bits, as on QEMU's board.
@@ -39,20 +42,28 @@ class CPUInterface:
 
     A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
     that it belongs to and an FIQ elsewhere, so call :meth:`update` after the PE has changed its
-    Exception level or Security state.
+    Exception level or Security state. ``virtual`` is what a guest at EL1 has instead.
     """
 
     def __init__(
-        self, number: int, routing: InterruptRouting, pe: PE, irq: IRQLine, fiq: IRQLine
+        self,
+        number: int,
+        routing: InterruptRouting,
+        pe: PE,
+        irq: IRQLine,
+        fiq: IRQLine,
+        virtual: VirtualInterface,
     ) -> None:
         self.number = number
         self._routing = routing
         self._pe = pe
         self._irq = irq
         self._fiq = fiq
+        self.virtual = virtual
         self._pending: Pending | None = None
         self.reset()
         self._readers: dict[type[SysReg], Callable[[], int]] = {
+            **virtual.readers,
             icc.ICC_PMR_EL1: self._read_pmr,
             icc.ICC_IAR0_EL1: lambda: self._acknowledge(self._highest_group0),
             icc.ICC_IAR1_EL1: lambda: self._acknowledge(self._highest_group1),
@@ -75,6 +86,7 @@ class CPUInterface:
             ),
         }
         self._writers: dict[type[SysReg], Callable[[int], None]] = {
+            **virtual.writers,
             icc.ICC_PMR_EL1: self._write_pmr,
             icc.ICC_EOIR0_EL1: lambda value: self._end(value, group0=True),
             icc.ICC_EOIR1_EL1: lambda value: self._end(value, group0=False),
@@ -100,11 +112,12 @@ class CPUInterface:
 
     def reset(self) -> None:
         """Reset: nothing enabled, nothing active, every priority masked."""
+        self.virtual.reset()
         self._pmr = 0
         self._bpr = {
-            Group.GROUP0: _MIN_BPR,
-            Group.GROUP1_S: _MIN_BPR,
-            Group.GROUP1_NS: _MIN_BPR_NS,
+            Group.GROUP0: LEAST_POINT,
+            Group.GROUP1_S: LEAST_POINT,
+            Group.GROUP1_NS: _LEAST_POINT_NS,
         }
         self._active = dict.fromkeys(Group, 0)
         self._enabled = dict.fromkeys(Group, False)
@@ -136,14 +149,14 @@ class CPUInterface:
     def read(self, register: type[SysReg]) -> int:
         """What an MRS that the access rules allow returns; acknowledging is a side effect.
 
-        Raises KeyError for a register that is not an ICC register with an MRS.
+        Raises KeyError for what is not an ICC, ICV or ICH register with an MRS.
         """
         return self._readers[register]()
 
     def write(self, register: type[SysReg], value: int) -> None:
         """What an MSR that the access rules allow does.
 
-        Raises KeyError for a register that is not an ICC register with an MSR.
+        Raises KeyError for what is not an ICC, ICV or ICH register with an MSR.
         """
         self._writers[register](value)
 
@@ -153,9 +166,8 @@ class CPUInterface:
         """Whether an interrupt gets past the mask and past what is active."""
         if pending.priority >= self._pmr:
             return False
-        running = self._running()
         mask = self._group_priority_mask(pending.group)
-        return running == IDLE or pending.priority & mask < running & mask
+        return preempts(pending.priority, self._all_active(), mask)
 
     def _is_fiq(self, group: Group) -> bool:
         if group is Group.GROUP0 or self._routing.one_state:
@@ -164,12 +176,11 @@ class CPUInterface:
             return True
         return (group is Group.GROUP1_S) is not self._secure()
 
-    def _running(self) -> int:
-        """The running priority: that of the most urgent active group priority."""
+    def _all_active(self) -> int:
         active = 0
         for bits in self._active.values():
             active |= bits
-        return (active & -active).bit_length() - 1 << _LEVEL if active else IDLE
+        return active
 
     def _group_priority_mask(self, group: Group) -> int:
         """The bits of a priority that decide on preemption, by the binary point of the group.
@@ -178,8 +189,7 @@ class CPUInterface:
         """
         if self._common_bpr.get(group):
             group = Group.GROUP0
-        point = self._bpr[group] - (group is Group.GROUP1_NS)
-        return 0xFF & ~((2 << point) - 1)
+        return group_mask(self._bpr[group] - (group is Group.GROUP1_NS))
 
     # The PE's state
 
@@ -239,7 +249,7 @@ class CPUInterface:
         intid = highest()
         if intid == pending.intid:
             priority = pending.priority & self._group_priority_mask(pending.group)
-            self._active[pending.group] |= 1 << (priority >> _LEVEL)
+            self._active[pending.group] |= active_bit(priority)
             self._routing.activate(self.number, intid)
             self.update()
         return intid
@@ -319,14 +329,14 @@ class CPUInterface:
             if not self._pmr & 0x80:
                 return  # Secure software has masked all that Non-secure software could see
             value = 0x80 | value >> 1
-        self._pmr = value & _PRIORITY_MASK
+        self._pmr = value & IMPLEMENTED
         self.update()
 
     def _read_rpr(self) -> int:
-        running = self._running()
-        if running == IDLE or not self._shifted_view():
-            return running
-        return running << 1 & 0xFF if running & 0x80 else 0
+        priority = running(self._all_active())
+        if priority == IDLE or not self._shifted_view():
+            return priority
+        return priority << 1 & 0xFF if priority & 0x80 else 0
 
     def _read_bpr1(self) -> int:
         bank = self._bank()
@@ -343,7 +353,7 @@ class CPUInterface:
             self._set_bpr(Group.GROUP0, value)
 
     def _set_bpr(self, group: Group, value: int) -> None:
-        least = _MIN_BPR_NS if group is Group.GROUP1_NS else _MIN_BPR
+        least = _LEAST_POINT_NS if group is Group.GROUP1_NS else LEAST_POINT
         self._bpr[group] = max(value & 7, least)
         self.update()
 
