@@ -5,8 +5,9 @@
 
 #define BUFFER_SIZE (4ull << 20)
 
-u64 bench_iterations = 2;
-u64 bench_spe = 0;
+/* In .data even if 0: the start-up code would clear what the harness puts into .bss. */
+u64 bench_iterations __attribute__((section(".data"))) = 2;
+u64 bench_spe __attribute__((section(".data"))) = 0;
 
 u64 bench_random(void) {
     static u64 state = 0x9e3779b97f4a7c15ull;
