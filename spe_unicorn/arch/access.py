@@ -169,21 +169,16 @@ def debug_state_sdd_first(pe: PE) -> bool:
 def nspb_trap(pe: PE) -> bool:
     """CheckMDCR_EL3_NSPBTrap(): EL3 keeps SPE registers from the current Security state.
 
-    For reserved values of MDCR_EL3.{NSPBE,NSPB} our choice is to trap.
+    A reserved value of MDCR_EL3.{NSPBE,NSPB} stands for no state that there is, so it traps: one
+    of the architecture's choices.
     """
     if Feature.FEAT_EL3 not in pe.features:
         return False
     mdcr = pe.registers.read(MDCR_EL3)
     scr = pe.registers.read(SCR_EL3)
-    nspb = mdcr.NSPB
-    if nspb & 1 == 0 or nspb >> 1 != scr.NS:
+    if mdcr.NSPB & 1 == 0 or mdcr.NSPB >> 1 != scr.NS:
         return True
-    if Feature.FEAT_RME not in pe.features:
-        return False
-    reserved = (mdcr.NSPBE, nspb >> 1) == (1, 0) or (
-        not pe.impdef.secure_state and (mdcr.NSPBE, nspb >> 1) == (0, 0)
-    )
-    return reserved or mdcr.NSPBE != scr.NSE
+    return Feature.FEAT_RME in pe.features and mdcr.NSPBE != scr.NSE
 
 
 def _el3_bit(register: type[SysReg], name: str, value: int) -> Test:

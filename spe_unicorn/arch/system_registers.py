@@ -133,28 +133,53 @@ class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
     AMVOFFEN = Field(51, reset=_zero_if_el2_is_highest)
     TICAB = Field(50, reset=_zero_if_el2_is_highest)
     TID4 = Field(49, reset=_zero_if_el2_is_highest)
-    GPF = Field(48, when=Feature.FEAT_RME, reset=_zero_if_el2_is_highest)
+    GPF = Field(
+        48,
+        when=Feature.FEAT_RME,
+        reset=_zero_if_el2_is_highest,
+        doc="Granule protection faults go to EL2.",
+    )
     FIEN = Field(47, reset=_zero_if_el2_is_highest)
     FWB = Field(46, reset=_zero_if_el2_is_highest)
-    NV2 = Field(45, when=Feature.FEAT_NV2, reset=_zero_if_el2_is_highest)
+    NV2 = Field(
+        45,
+        when=Feature.FEAT_NV2,
+        reset=_zero_if_el2_is_highest,
+        doc="Nested hypervisor: accesses go to memory at VNCR_EL2.",
+    )
     AT = Field(44, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
-    NV1 = Field(43, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
-    NV = Field(42, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
+    NV1 = Field(
+        43,
+        when=Feature.FEAT_NV,
+        reset=_zero_if_el2_is_highest,
+        doc="Nested hypervisor with HCR_EL2.E2H clear.",
+    )
+    NV = Field(
+        42,
+        when=Feature.FEAT_NV,
+        reset=_zero_if_el2_is_highest,
+        doc="Nested hypervisor: registers of EL2 trap from EL1.",
+    )
     API = Field(41, reset=_zero_if_el2_is_highest)
     APK = Field(40, reset=_zero_if_el2_is_highest)
     TME = Field(39, reset=_zero_if_el2_is_highest)
     MIOCNCE = Field(38, reset=_zero_if_el2_is_highest)
-    TEA = Field(37, reset=_zero_if_el2_is_highest)
+    TEA = Field(37, reset=_zero_if_el2_is_highest, doc="External aborts go to EL2.")
     TERR = Field(36, reset=_zero_if_el2_is_highest)
     TLOR = Field(35, reset=_zero_if_el2_is_highest)
-    E2H = Field(34, when=Feature.FEAT_VHE, reset=_zero_if_el2_is_highest)
+    E2H = Field(
+        34,
+        when=Feature.FEAT_VHE,
+        reset=_zero_if_el2_is_highest,
+        doc="Host at EL2: EL1 names reach registers of EL2.",
+    )
     ID = Field(33, reset=_zero_if_el2_is_highest)
     CD = Field(32, reset=_zero_if_el2_is_highest)
     RW = Field(31, reset=_zero_if_el2_is_highest)
     TRVM = Field(30, reset=_zero_if_el2_is_highest)
     HCD = Field(29, reset=_zero_if_el2_is_highest)
     TDZ = Field(28, reset=_zero_if_el2_is_highest)
-    TGE = Field(27, reset=_zero_if_el2_is_highest)
+    TGE = Field(27, reset=_zero_if_el2_is_highest, doc="EL0 belongs to EL2.")
     TVM = Field(26, reset=_zero_if_el2_is_highest)
     TTLB = Field(25, reset=_zero_if_el2_is_highest)
     TPU = Field(24, reset=_zero_if_el2_is_highest)
@@ -163,13 +188,15 @@ class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
     TACR = Field(21, reset=_zero_if_el2_is_highest)
     TIDCP = Field(20, reset=_zero_if_el2_is_highest)
     TSC = Field(19, reset=_zero_if_el2_is_highest)
-    TID3 = Field(18, reset=_zero_if_el2_is_highest)
+    TID3 = Field(18, reset=_zero_if_el2_is_highest, doc="Trap ID registers from EL1.")
     TID2 = Field(17, reset=_zero_if_el2_is_highest)
     TID1 = Field(16, reset=_zero_if_el2_is_highest)
     TID0 = Field(15, reset=_zero_if_el2_is_highest)
     TWE = Field(14, reset=_zero_if_el2_is_highest)
     TWI = Field(13, reset=_zero_if_el2_is_highest)
-    DC = Field(12, reset=_zero_if_el2_is_highest)
+    DC = Field(
+        12, reset=_zero_if_el2_is_highest, doc="Default cacheability: stage 1 off, Normal memory."
+    )
     BSU = Field(11, 10, reset=_zero_if_el2_is_highest)
     FB = Field(9, reset=_zero_if_el2_is_highest)
     VSE = Field(8, reset=_zero_if_el2_is_highest)
@@ -180,7 +207,7 @@ class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
     FMO = Field(3, reset=_zero_if_el2_is_highest)
     PTW = Field(2, reset=_zero_if_el2_is_highest)
     SWIO = Field(1, reset=_zero_if_el2_is_highest)
-    VM = Field(0, reset=_zero_if_el2_is_highest)
+    VM = Field(0, reset=_zero_if_el2_is_highest, doc="Stage 2 translation.")
 
 
 class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
@@ -193,7 +220,11 @@ class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
     RES0_42 = Res0(42)
     PMEE = Field(41, 40, when=Feature.FEAT_EBEP)
     RES0_39_37 = Res0(39, 37)
-    HPMFZS = Field(36, when=every(Feature.FEAT_SPEv1p2, Feature.FEAT_PMUv3p7))
+    HPMFZS = Field(
+        36,
+        when=every(Feature.FEAT_SPEv1p2, Feature.FEAT_PMUv3p7),
+        doc="Stop counters from HPMN on when SPE stops.",
+    )
     RES0_35_32 = Res0(35, 32)
     PMSSE = Field(31, 30)
     HPMFZO = Field(29, when=Feature.FEAT_PMUv3p7)
@@ -208,16 +239,21 @@ class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
     HPMD = Field(17, when=Feature.FEAT_PMUv3p1)
     RES0_16 = Res0(16)
     EnSPM = Field(15)
-    TPMS = Field(14, when=Feature.FEAT_SPE)
-    E2PB = Field(13, 12, when=Feature.FEAT_SPE)
+    TPMS = Field(14, when=Feature.FEAT_SPE, doc="Trap sampling controls from EL1.")
+    E2PB = Field(
+        13,
+        12,
+        when=Feature.FEAT_SPE,
+        doc="Profiling Buffer: 0 is EL2's; 2 EL1's, trapped; 3 EL1's.",
+    )
     TDRA = Field(11)
     TDOSA = Field(10)
     TDA = Field(9)
     TDE = Field(8)
     HPME = Field(7, when=Feature.FEAT_PMUv3)
-    TPM = Field(6, when=Feature.FEAT_PMUv3)
-    TPMCR = Field(5, when=Feature.FEAT_PMUv3)
-    HPMN = Field(4, 0, when=Feature.FEAT_PMUv3)
+    TPM = Field(6, when=Feature.FEAT_PMUv3, doc="Trap PMU registers from EL1 and EL0.")
+    TPMCR = Field(5, when=Feature.FEAT_PMUv3, doc="Trap PMCR_EL0 from EL1 and EL0.")
+    HPMN = Field(4, 0, when=Feature.FEAT_PMUv3, doc="Number of event counters that EL1 may use.")
 
 
 class CPTR_EL2(SysReg, op=(3, 4, 1, 1, 2), when=_EL2):
@@ -236,21 +272,25 @@ class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
     """Secure Configuration Register."""
 
     RES0_63 = Res0(63)
-    NSE = Field(62, when=Feature.FEAT_RME)
+    NSE = Field(62, when=Feature.FEAT_RME, doc="With NS: 1 is Realm state.")
     HACDBSEn = Field(61)
     HDBSSEn = Field(60)
-    FGTEn2 = Field(59, when=Feature.FEAT_FGT2)
+    FGTEn2 = Field(
+        59,
+        when=Feature.FEAT_FGT2,
+        doc="HDFGRTR2_EL2 and its like have effect; at 0 what they guard traps.",
+    )
     EnDSE = Field(58)
     DSE = Field(57)
     RES0_56 = Res0(56)
     EnIDCP128 = Field(55)
-    RES0_54 = Res0(54)
+    SRMASKEn = Field(54)
     PFAREn = Field(53)
     TWERR = Field(52)
     TMEA = Field(51)
     EnFPM = Field(50)
     MECEn = Field(49)
-    GPF = Field(48, when=Feature.FEAT_RME)
+    GPF = Field(48, when=Feature.FEAT_RME, doc="Granule protection faults go to EL3.")
     D128En = Field(47)
     AIEn = Field(46)
     PIEn = Field(45)
@@ -267,15 +307,15 @@ class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
     TME = Field(34)
     TWEDEL = Field(33, 30)
     TWEDEn = Field(29)
-    ECVEn = Field(28, when=Feature.FEAT_ECV)
-    FGTEn = Field(27, when=Feature.FEAT_FGT)
+    ECVEn = Field(28, when=Feature.FEAT_ECV, doc="CNTPOFF_EL2 has effect.")
+    FGTEn = Field(27, when=Feature.FEAT_FGT, doc="HDFGRTR_EL2 and its like have effect.")
     ATA = Field(26)
     EnSCXT = Field(25)
     RES0_24_22 = Res0(24, 22)
     FIEN = Field(21)
     NMEA = Field(20)
     EASE = Field(19)
-    EEL2 = Field(18, when=Feature.FEAT_SEL2)
+    EEL2 = Field(18, when=Feature.FEAT_SEL2, doc="Secure EL2 is enabled.")
     API = Field(17)
     APK = Field(16)
     TERR = Field(15)
@@ -289,10 +329,10 @@ class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
     SMD = Field(7)
     RES0_6 = Res0(6)
     RES1_5_4 = Res1(5, 4)
-    EA = Field(3)
+    EA = Field(3, doc="External aborts go to EL3.")
     FIQ = Field(2)
     IRQ = Field(1)
-    NS = Field(0)
+    NS = Field(0, doc="Security state below EL3: 0 Secure, 1 Non-secure.")
 
 
 class CPTR_EL3(SysReg, op=(3, 6, 1, 1, 2), when=_EL3):
@@ -316,21 +356,27 @@ class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3):
     """Monitor Debug Configuration Register (EL3)."""
 
     RES0_63_56 = Res0(63, 56)
-    EnPMS4 = Field(55, when=Feature.FEAT_SPE_nVM)
+    EnPMS4 = Field(55, when=Feature.FEAT_SPE_nVM, doc="0: trap PMBMAR_EL1.")
     TRBEE = Field(54, 53)
-    PMSEE = Field(52, 51, when=Feature.FEAT_SPE_EXC, reset=0)
+    PMSEE = Field(
+        52,
+        51,
+        when=Feature.FEAT_SPE_EXC,
+        reset=0,
+        doc="SPE Profiling exceptions of EL3, and whether EL2 may have its own.",
+    )
     EnSTEPOP = Field(50)
     ETBAD = Field(49, 48)
     EnITE = Field(47)
     EPMSSAD = Field(46, 45)
     EnPMSS = Field(44)
     EBWE = Field(43)
-    EnPMS3 = Field(42, when=Feature.FEAT_SPE_FDS)
+    EnPMS3 = Field(42, when=Feature.FEAT_SPE_FDS, doc="0: trap PMSDSFR_EL1.")
     PMEE = Field(41, 40, when=Feature.FEAT_EBEP, reset=0)
     EnTB2 = Field(39)
     E3BREC = Field(38)
     E3BREW = Field(37)
-    EnPMSN = Field(36, when=Feature.FEAT_SPE_FnE)
+    EnPMSN = Field(36, when=Feature.FEAT_SPE_FnE, doc="0: trap PMSNEVFR_EL1.")
     MPMX = Field(35, when=Feature.FEAT_PMUv3p7)
     MCCD = Field(34, when=Feature.FEAT_PMUv3p7)
     SBRBE = Field(33, 32)
@@ -349,8 +395,17 @@ class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3):
     SPME = Field(17, when=Feature.FEAT_PMUv3, reset=0)
     SDD = Field(16)
     SPD32 = Field(15, 14)
-    NSPB = Field(13, 12, when=Feature.FEAT_SPE)
-    NSPBE = Field(11, when=every(Feature.FEAT_SPE, Feature.FEAT_RME))
+    NSPB = Field(
+        13,
+        12,
+        when=Feature.FEAT_SPE,
+        doc="With NSPBE, whose the Profiling Buffer is: 1 Secure, 3 Non-secure; 0 and 2 trap all.",
+    )
+    NSPBE = Field(
+        11,
+        when=every(Feature.FEAT_SPE, Feature.FEAT_RME),
+        doc="With NSPB: 1 gives the Profiling Buffer to Realm state.",
+    )
     TDOSA = Field(10)
     TDA = Field(9)
     RES0_8 = Res0(8)
@@ -498,7 +553,7 @@ class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2):
 
 
 class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2)):
-    """Virtual Nested Control Register."""
+    """Virtual Nested Control Register; BADDR takes the sign bits above it, too."""
 
     BADDR = Field(63, 12)
     RES0_11_0 = Res0(11, 0)
