@@ -20,17 +20,26 @@ from spe_unicorn.arch.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
-    MemoryAttributes,
     PASpace,
-    Regime,
-    Shareability,
+)
+from spe_unicorn.arch.memory_attributes import (
+    s1_decode_memattrs,
+    s1_output_memattrs,
+    s2_combine_s1_memattrs,
+    s2_decode_memattrs,
+)
+from spe_unicorn.arch.permissions import (
+    refused,
+    s1_output_space,
+    s1_permissions,
+    s2_permissions,
 )
 from spe_unicorn.arch.ports import PhysicalMemory
-from spe_unicorn.arch.regimes import S1TTWParams, S2TTWParams, TranslationContext, TTWParams
+from spe_unicorn.arch.regimes import TranslationContext
+from spe_unicorn.arch.walk_parameters import S1TTWParams, TTWParams
 
 _AF = 1 << 10
 _AP2 = 1 << 7
-_S2AP0 = 1 << 6
 _S2AP1 = 1 << 7
 _DBM = 1 << 51
 _BITS_47_0 = (1 << 48) - 1
@@ -38,14 +47,6 @@ _BITS_49_0 = (1 << 50) - 1
 
 _TABLE_WALK = AccessDescriptor(AccessType.TTW, 1)
 _TABLE_UPDATE = AccessDescriptor(AccessType.TTW, 1, read=True, write=True)
-
-
-class Permissions(NamedTuple):
-    """Permissions. What an access may do at one privilege."""
-
-    r: bool
-    w: bool
-    x: bool
 
 
 class TTWState(NamedTuple):
@@ -102,7 +103,8 @@ def s1_translate(
         or params.epd
     ):
         return FaultRecord(Fault.Translation, 0, write=access.write)
-    walk = _walk(params, va, access, memory, context if context.stage2 is not None else None)
+    nested = context if context.stage2 is not None else None
+    walk = _walk(params, va, access, memory, nested)
     if isinstance(walk, FaultRecord):
         return walk
     descriptor, level = walk.descriptor, walk.level
@@ -110,31 +112,27 @@ def s1_translate(
     ha = params.ha and updates
     if not (descriptor & _AF or ha):
         return FaultRecord(Fault.AccessFlag, level, write=access.write)
-    memattrs = _s1_memattrs(params, descriptor)
-    if not aligned and memattrs.attr < 0x10 and access.acctype is not AccessType.IFETCH:
+    memattrs = s1_decode_memattrs(params, descriptor)
+    if not aligned and memattrs.is_device and access.acctype is not AccessType.IFETCH:
         return FaultRecord(Fault.Alignment, level, write=access.write)
-    paspace = _s1_output_space(context, descriptor, walk.table_bits)
+    paspace = s1_output_space(context, descriptor, walk.table_bits)
     dirty = params.hd and updates and descriptor & _DBM and descriptor & _AP2
     effective = descriptor & ~_AP2 if dirty else descriptor
-    permissions = _s1_permissions(context, params, effective, walk.table_bits, paspace, access)
-    if (refused := _refused(permissions, access)) is not None:
-        return FaultRecord(Fault.Permission, level, write=refused)
-    if access.acctype is not AccessType.AT:
-        new = descriptor | _AF if ha else descriptor
-        if dirty and access.write:
-            new &= ~_AP2
-        if new != descriptor:
-            stage2 = context if context.stage2 is not None else None
-            fault = _update_descriptor(params, walk, new, access, memory, stage2)
-            if fault is not None:
-                return fault
-    if access.acctype is AccessType.IFETCH:
-        if memattrs.attr < 0x10 or not context.icache:
-            memattrs = NORMAL_NC
-    elif not context.dcache and memattrs.attr >= 0x10:
-        memattrs = NORMAL_NC
-    lsb = walk.lsb
-    return AddressDescriptor(walk.output | va & (1 << lsb) - 1, paspace, memattrs, lsb, level)
+    permissions = s1_permissions(context, params, effective, walk.table_bits, paspace, access)
+    if (wrong := refused(permissions, access)) is not None:
+        return FaultRecord(Fault.Permission, level, write=wrong)
+    if ha:
+        new = (effective if access.write else descriptor) | _AF
+        fault = _update_descriptor(params, walk, new, access, memory, nested)
+        if fault is not None:
+            return fault
+    return AddressDescriptor(
+        walk.output | va & (1 << walk.lsb) - 1,
+        paspace,
+        s1_output_memattrs(context, access, memattrs),
+        walk.lsb,
+        level,
+    )
 
 
 def s2_translate(
@@ -169,28 +167,27 @@ def s2_translate(
     ha = params.ha and updates
     if not (descriptor & _AF or ha):
         return fault(Fault.AccessFlag, level)
-    s2attrs = _s2_memattrs(params, descriptor)
-    memattrs = _combine(ipa.memattrs, s2attrs)
-    if not aligned and memattrs.attr < 0x10 and access.acctype is not AccessType.IFETCH:
+    s2attrs = s2_decode_memattrs(params, descriptor)
+    memattrs = s2_combine_s1_memattrs(ipa.memattrs, s2attrs)
+    if not aligned and memattrs.is_device and access.acctype is not AccessType.IFETCH:
         return fault(Fault.Alignment, level)
-    if s1ptw and params.ptw and s2attrs.attr < 0x10:
-        return fault(Fault.Permission, level)
-    dirty = params.hd and updates and descriptor & _DBM and not descriptor & _S2AP1
-    effective = descriptor | _S2AP1 if dirty else descriptor
     paspace = params.paspace
     if context.paspace is PASpace.Realm and descriptor >> 55 & 1:
         paspace = PASpace.NonSecure
-    permissions = _s2_permissions(context, params, effective, paspace, access)
-    if (refused := _refused(permissions, access)) is not None:
-        return fault(Fault.Permission, level, refused)
-    if access.acctype is not AccessType.AT:
-        new = descriptor | _AF if ha else descriptor
-        if dirty and access.write:
-            new |= _S2AP1
-        if new != descriptor:
-            failed = _update_descriptor(params, walk, new, access, memory, None)
-            if failed is not None:
-                return fault(failed.kind, failed.level)
+    # Tables in Device memory (if HCR_EL2.PTW says so) or outside the Realm are out of reach.
+    leaves_realm = context.paspace is PASpace.Realm and paspace is not PASpace.Realm
+    if s1ptw and ((params.ptw and s2attrs.is_device) or leaves_realm):
+        return fault(Fault.Permission, level)
+    dirty = params.hd and updates and descriptor & _DBM and not descriptor & _S2AP1
+    effective = descriptor | _S2AP1 if dirty else descriptor
+    permissions = s2_permissions(context, params, effective, paspace, access)
+    if (wrong := refused(permissions, access)) is not None:
+        return fault(Fault.Permission, level, wrong)
+    if ha:
+        new = (effective if access.write else descriptor) | _AF
+        failed = _update_descriptor(params, walk, new, access, memory, None)
+        if failed is not None:
+            return fault(failed.kind, failed.level)
     return AddressDescriptor(
         walk.output | address & (1 << walk.lsb) - 1,
         paspace,
@@ -281,10 +278,13 @@ def _update_descriptor(
     memory: PhysicalMemory,
     nested: TranslationContext | None,
 ) -> FaultRecord | None:
-    """AArch64.MemSwapTableDesc(). Write the leaf back; a fault if that fails.
+    """AArch64.MemSwapTableDesc(). Write the leaf back if it changed; a fault if that fails.
 
-    Nothing runs between the walk and this write, so there is no compare and no second walk.
+    Nothing runs between the walk and this write, so there is no compare and no second walk. An AT
+    instruction changes nothing.
     """
+    if new == walk.descriptor or access.acctype is AccessType.AT:
+        return None
     address = walk.address
     if nested is not None:
         where = _walk_address(nested, address, _TABLE_UPDATE, memory)
@@ -321,138 +321,3 @@ def _s1_disabled_output(
         return FaultRecord(Fault.Alignment, 0, write=access.write)
     address = va & (1 << pa_bits) - 1
     return AddressDescriptor(address, context.paspace, memattrs, pa_bits, 0)
-
-
-def _s1_permissions(
-    context: TranslationContext,
-    params: S1TTWParams,
-    descriptor: int,
-    table_bits: int,
-    paspace: PASpace,
-    access: AccessDescriptor,
-) -> Permissions:
-    """AArch64.S1DirectBasePermissions(). AP, APTable, XN and the controls over them."""
-    ap1, read_only = descriptor >> 6 & 1, descriptor >> 7 & 1
-    pxn, uxn = descriptor >> 53 & 1, descriptor >> 54 & 1
-    if params.nv1:
-        ap1, pxn, uxn = 0, uxn, 0
-    if not params.hpd:
-        table_uxn, table_pxn = table_bits >> 60 & 1, table_bits >> 59 & 1
-        if params.nv1:
-            table_uxn, table_pxn = 0, table_uxn
-        if table_bits >> 61 & 1:
-            ap1 = 0
-        read_only |= table_bits >> 62 & 1
-        uxn |= table_uxn
-        pxn |= table_pxn
-    if not context.regime.has_unprivileged:
-        r, w, x = True, not read_only, not uxn
-    elif access.el == 0:
-        r, w, x = bool(ap1), bool(ap1 and not read_only), not uxn
-    else:
-        # What EL0 can write, no higher level executes.
-        r, w, x = True, not read_only, not (pxn or (ap1 and not read_only))
-        if access.pan and not params.nv1 and (ap1 or (params.epan and not uxn)):
-            r = w = False
-    if (params.wxn and w) or _fetch_leaves_space(context, paspace):
-        x = False
-    return Permissions(r, w, x)
-
-
-def _fetch_leaves_space(context: TranslationContext, paspace: PASpace) -> bool:
-    """Whether a page's PA space alone forbids to execute it."""
-    if context.paspace is PASpace.Secure:
-        return context.sif and paspace is not PASpace.Secure
-    if context.paspace is PASpace.NonSecure:
-        return False
-    return paspace is not context.paspace
-
-
-def _s1_output_space(context: TranslationContext, descriptor: int, table_bits: int) -> PASpace:
-    """AArch64.S1NextWalkStateLast(). The address space that the leaf's NS and NSE bits select."""
-    ns, space = descriptor >> 5 & 1, context.paspace
-    if space is PASpace.NonSecure:
-        return space
-    if space is PASpace.Root:
-        return PASpace((descriptor >> 11 & 1) << 1 | ns)
-    if space is PASpace.Secure:
-        return PASpace.NonSecure if ns or table_bits >> 63 & 1 else space
-    return PASpace.NonSecure if ns and context.regime is not Regime.EL10 else space
-
-
-def _s2_permissions(
-    context: TranslationContext,
-    params: S2TTWParams,
-    descriptor: int,
-    paspace: PASpace,
-    access: AccessDescriptor,
-) -> Permissions:
-    """AArch64.S2DirectBasePermissions(). S2AP and XN; an executable page need not be readable."""
-    xn = descriptor >> 53 & 3
-    if not params.xnx:
-        never = xn & 2 != 0
-    elif access.el == 0:
-        never = xn in (2, 3)
-    else:
-        never = xn in (1, 2)
-    if context.paspace is PASpace.Realm and paspace is PASpace.NonSecure:
-        never = True
-    return Permissions(bool(descriptor & _S2AP0), bool(descriptor & _S2AP1), not never)
-
-
-def _refused(permissions: Permissions, access: AccessDescriptor) -> bool | None:
-    """Whether a permission is missing: None if not, else whether it is the one to write."""
-    if access.acctype is AccessType.IFETCH:
-        return None if permissions.x else False
-    if access.read and not permissions.r:
-        return False
-    if access.write and not permissions.w:
-        return True
-    return None
-
-
-def _s1_memattrs(params: S1TTWParams, descriptor: int) -> MemoryAttributes:
-    """S1DecodeMemAttrs(). The MAIR_ELx byte that AttrIndx selects."""
-    attr = params.mair >> (descriptor >> 2 & 7) * 8 & 0xFF
-    return _effective(attr, params.sh if params.ds else descriptor >> 8 & 3)
-
-
-def _s2_memattrs(params: S2TTWParams, descriptor: int) -> MemoryAttributes:
-    """S2DecodeMemAttrs(). MemAttr as the MAIR_ELx byte that means the same."""
-    outer, inner = descriptor >> 4 & 3, descriptor >> 2 & 3
-    attr = _S2_CACHEABILITY[outer] << 4 | _S2_CACHEABILITY[inner] if outer else inner << 2
-    return _effective(attr, params.sh if params.ds else descriptor >> 8 & 3)
-
-
-_S2_CACHEABILITY = (0x4, 0x4, 0xB, 0xF)
-"""MemAttr's two bits as in MAIR_ELx: (reserved), Non-cacheable, Write-Through, Write-Back."""
-
-
-def _effective(attr: int, sh: int) -> MemoryAttributes:
-    """EffectiveShareability(). What no cache holds is Outer Shareable, whatever SH says."""
-    if attr < 0x10 or attr == 0x44:
-        sh = Shareability.OSH
-    return MemoryAttributes(attr, sh)
-
-
-def _combine(s1: MemoryAttributes, s2: MemoryAttributes) -> MemoryAttributes:
-    """S2CombineS1MemAttrs(). The stricter of two stages, in every respect."""
-    if s1.is_device or s2.is_device:
-        # The encodings of Device types grow with their freedom.
-        attr = min(a.attr & 0xC for a in (s1, s2) if a.is_device)
-    else:
-        outer = _combine_cacheability(s1.attr >> 4, s2.attr >> 4)
-        attr = outer << 4 | _combine_cacheability(s1.attr & 0xF, s2.attr & 0xF)
-    both = (s1.sh, s2.sh)
-    for sh in (Shareability.OSH, Shareability.ISH, Shareability.NSH):
-        if sh in both:
-            break
-    return _effective(attr, sh)
-
-
-def _combine_cacheability(s1: int, s2: int) -> int:
-    """S2CombineS1AttrHints(). Allocation hints come from stage 1."""
-    if s1 == 0x4 or s2 == 0x4:
-        return 0x4
-    # Write-Through for a Write-Back nibble is bit 2 cleared, transient or not.
-    return s1 & ~0x4 if s2 == 0xB else s1

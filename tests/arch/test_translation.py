@@ -15,9 +15,10 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_ifetch,
     acc_desc_spe,
 )
-from spe_unicorn.arch.regimes import Stage1Registers, translation_context
+from spe_unicorn.arch.regimes import translation_context
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.arch.vmsa import VMSA
+from spe_unicorn.arch.walk_parameters import Stage1Registers
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

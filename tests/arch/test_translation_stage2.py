@@ -16,10 +16,11 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_ifetch,
     acc_desc_spe,
 )
-from spe_unicorn.arch.regimes import Stage2Registers, TranslationContext
+from spe_unicorn.arch.regimes import TranslationContext
 from spe_unicorn.arch.system_registers import HCR_EL2, VSTCR_EL2, VTCR_EL2
 from spe_unicorn.arch.translation import full_translate, s1_translate
 from spe_unicorn.arch.vmsa import VMSA
+from spe_unicorn.arch.walk_parameters import Stage2Registers
 from tests.arch.translation_tables import (
     AF,
     BLOCK,
@@ -417,3 +418,12 @@ def test_realm_page_marked_ns_leaves_the_realm_and_is_not_executed() -> None:
     assert found.paspace is PASpace.NonSecure
     fetch = acc_desc_ifetch(1)
     assert isinstance(full_translate(context, 0x4000_0000, fetch, memory), FaultRecord)
+
+
+def test_realm_keeps_its_tables_in_the_realm() -> None:
+    _, memory = both_stages()
+    context = el10(stage2=stage2(), paspace=PASpace.Realm)
+    assert address_of(translate(context, memory)).paspace is PASpace.Realm
+    memory.cells[0xB018] |= 1 << 55
+    fault = fault_of(translate(context, memory))
+    assert (fault.fsc, fault.s1ptw, fault.ipa) == (0x0F, True, 0x3008)

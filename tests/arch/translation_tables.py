@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.descriptors import PASpace, Regime
-from spe_unicorn.arch.regimes import (
-    Stage1Registers,
-    Stage2Registers,
-    TranslationContext,
-    translation_context,
-)
+from spe_unicorn.arch.regimes import TranslationContext, translation_context
 from spe_unicorn.arch.vmsa import VMSA
+from spe_unicorn.arch.walk_parameters import Stage1Registers, Stage2Registers
 
 VALID = 1
 TABLE = 3

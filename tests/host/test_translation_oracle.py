@@ -32,13 +32,7 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_gpr,
     acc_desc_ifetch,
 )
-from spe_unicorn.arch.regimes import (
-    S1TTWParams,
-    Stage1Registers,
-    Stage2Registers,
-    TranslationContext,
-    translation_context,
-)
+from spe_unicorn.arch.regimes import TranslationContext, translation_context
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import (
     HCR_EL2,
@@ -62,6 +56,7 @@ from spe_unicorn.arch.system_registers import (
 )
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.arch.vmsa import VMSA
+from spe_unicorn.arch.walk_parameters import S1TTWParams, Stage1Registers, Stage2Registers
 from tests.host.engine_walker import (
     FETCH,
     HAS_INTERNAL,
