@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -178,7 +178,7 @@ class RegisterFile:
     def __contains__(self, register: type[SysReg]) -> bool:
         return register in self._cells
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[type[SysReg]]:
         return iter(self._cells)
 
     def read(self, register: type[S]) -> S:

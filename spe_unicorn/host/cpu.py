@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -19,7 +20,7 @@ from spe_unicorn.arch.exceptions import (
     ExceptionType,
     take_exception,
 )
-from spe_unicorn.arch.features import Features, ImpDef
+from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.identification import identify
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.ports import PhysicalMemory
@@ -32,7 +33,7 @@ from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
-from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native import READ, Action, NativeHooks
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
@@ -106,8 +107,9 @@ def _exception_offset() -> int:
 class UnicornCPU:
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
-    The engine must be of the MAX model and must not have run. ``features`` and ``impdef`` describe
-    the core that is shown to the guest.
+    ``features`` and ``impdef`` describe the core that is shown to the guest. ``answer`` and
+    ``ours`` are as in ``sysregs.install``. Nothing happens to the engine before :meth:`own`, or
+    before the caller installs :attr:`hooks`.
     """
 
     pm = False
@@ -120,8 +122,10 @@ class UnicornCPU:
         memory: PhysicalMemory,
         features: Features,
         impdef: ImpDef,
-        midr: int,
         random: RandomSource,
+        *,
+        answer: Action = Action.STOP,
+        ours: Collection[type[SysReg]] = (),
     ) -> None:
         self.engine = engine
         self.memory = memory
@@ -133,12 +137,13 @@ class UnicornCPU:
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
-        self.registers = RegisterFile(features, (r for r in known if r.implemented(features)))
-        sysregs.install(self.registers, engine, self.hooks)
-        identify(self)
-        sysregs.identify(self.registers, engine, self.hooks, impdef, midr)
+        mine = (r for r in known if r.implemented(features))
+        self.registers = RegisterFile(features, mine, impdef)
+        sysregs.install(self.registers, engine, self.hooks, answer, ours)
+        sysregs.identify(self.registers, engine, self.hooks, impdef)
+        if Feature.FEAT_SPE in features:
+            identify(self)
         self._unknown = random.stream("reset")
-        self.hooks.install()
         self._word = ctypes.c_uint64()
         self._word_at = ctypes.byref(self._word)
         self._syndrome_at = (self.state.context or 0) + _exception_offset()
@@ -187,6 +192,12 @@ class UnicornCPU:
     def physical_count(self) -> int:
         """CNTPCT_EL0 in ticks of ``sysregs.COUNTER_FREQUENCY``: an ``arch.ports.Clock``."""
         return self.cycles >> 4
+
+    def own(self, midr: int) -> None:
+        """Make the engine wholly ours: identity, time, memory. Before its first run."""
+        self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
+        sysregs.keep_time(self.hooks)
+        self.hooks.install()
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""

@@ -21,17 +21,17 @@ from spe_unicorn.arch.sysreg import Encoding
 NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
 """An ``until`` that no guest reaches: it is not a multiple of 4."""
 
-X: Final = (
+X: Final[tuple[int, ...]] = (
     *(regs.UC_ARM64_REG_X0 + n for n in range(29)),
     regs.UC_ARM64_REG_X29,
     regs.UC_ARM64_REG_X30,
 )
 """Engine numbers of X0 to X30."""
-PC: Final = regs.UC_ARM64_REG_PC
-SP: Final = regs.UC_ARM64_REG_SP
-PSTATE: Final = regs.UC_ARM64_REG_PSTATE
-NZCV: Final = regs.UC_ARM64_REG_NZCV
-SP_EL: Final = (
+PC: Final[int] = regs.UC_ARM64_REG_PC
+SP: Final[int] = regs.UC_ARM64_REG_SP
+PSTATE: Final[int] = regs.UC_ARM64_REG_PSTATE
+NZCV: Final[int] = regs.UC_ARM64_REG_NZCV
+SP_EL: Final[tuple[int, ...]] = (
     regs.UC_ARM64_REG_SP_EL0,
     regs.UC_ARM64_REG_SP_EL1,
     regs.UC_ARM64_REG_SP_EL2,

@@ -45,7 +45,7 @@ from spe_unicorn.host.latch import Latch, register
 from spe_unicorn.host.native import READ, Stop
 
 _MASK: Final = (1 << 64) - 1
-_TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
+TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _SEMIHOSTING: Final = 0xD45E_0000
 """HLT #0xF000."""
 PREFETCH_ABORT: Final = 3
@@ -198,7 +198,7 @@ class StopHandler:
     def _system(self) -> bool:
         """An MRS or MSR that the rules answer. Without an exception, the PC moves on."""
         cpu = self.cpu
-        accessor = _TABLE.get(self._state.key)
+        accessor = TABLE.get(self._state.key)
         if accessor is None:
             raise LookupError(f"the hooks stop at {self._state.key:#x}, which no rule knows")
         read = self._state.kind == READ
@@ -258,7 +258,7 @@ class StopHandler:
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
             return True
-        operation = self._latch.begin()
+        operation = self._latch.begin(cpu.pc)
         if self.platform.claims(address):
             moved = transfer(operation.instruction.word)
             if moved is None:

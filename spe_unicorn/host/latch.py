@@ -29,13 +29,13 @@ class Latch:
         self._engine = cpu.engine
         self._state = cpu.hooks.state
 
-    def begin(self) -> Operation:
-        """The operation at the PC, which has not been executed."""
+    def begin(self, pc: int) -> Operation:
+        """The operation at ``pc``, where the PE stands: it has not been executed."""
         cpu = self._cpu
         engine = self._engine
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.read_code(pc, 1)
         instruction = decode(words[0] if words else 0)
-        operation = Operation(instruction, cpu.pc, cpu.el, cpu.cycles >> _TICK)
+        operation = Operation(instruction, pc, cpu.el, cpu.cycles >> _TICK)
         access = instruction.access
         if access is not None:
             base = operation.pc if access.base is None else engine.get(register(access.base))

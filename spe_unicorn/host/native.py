@@ -68,6 +68,9 @@ class Action(IntEnum):
     """The engine executes the access; translations that we keep are no longer true."""
     NOTICE = 5
     """As TRANSLATION, and the engine stops behind the access."""
+    ASK = 6
+    """A Python function answers: 0, and the engine executes the access; 1, and it is done; 2, and
+    it is as with STOP."""
 
 
 _FIELDS: Final = (
@@ -76,6 +79,7 @@ _FIELDS: Final = (
     ("reg_read", ctypes.c_int64),
     ("reg_write", ctypes.c_int64),
     ("context_save", ctypes.c_int64),
+    ("ask", ctypes.c_int64),
     ("context", ctypes.c_int64),
     ("actions", ctypes.c_int64),
     ("cells", ctypes.c_int64),
@@ -104,6 +108,7 @@ _FIELDS: Final = (
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
+    ("pc", ctypes.c_int64),
     ("access_type", ctypes.c_int64),
     ("access_address", ctypes.c_int64),
     ("access_size", ctypes.c_int64),
@@ -111,7 +116,6 @@ _FIELDS: Final = (
     ("key", ctypes.c_int64),
     ("kind", ctypes.c_int64),
     ("rt", ctypes.c_int64),
-    ("system_value", ctypes.c_int64),
     ("scratch", ctypes.c_int64),
 )
 
@@ -152,6 +156,17 @@ PLAN_FLAGS: Final = 2
 """Note the condition flags."""
 PLANS: Final = 1 << 18
 """Words in the pool of plans."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call0(_: Any, function: Any) -> Any:
+    """Call a C function at an address, ``int f(void)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
+
+    return types.int32(types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -211,6 +226,7 @@ def _pointer(_: Any, address: Any) -> Any:
 
 
 _SCRATCH: Final = State.scratch.offset
+_STOP_PC: Final = State.pc.offset
 _BASE: Final = State.base.offset
 _INDEX: Final = State.index.offset
 _FLAGS: Final = State.flags.offset
@@ -230,7 +246,8 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.NOTICED),
 )
 _STOP_UNSEEN: Final = int(Stop.UNSEEN)
-_COUNT, _TRANSLATION, _NOTICE, _STOP = (
+_ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+    int(Action.ASK),
     int(Action.COUNT),
     int(Action.TRANSLATION),
     int(Action.NOTICE),
@@ -314,6 +331,7 @@ def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
     s = carray(user, (1,), _RECORD)[0]
     s.stop = _STOP_EXCEPTION
     s.interrupt = np.int64(number)
+    _call_register(s.reg_read, _address(engine), _PC, _address(user) + _STOP_PC)
     _call2(s.context_save, _address(engine), s.context)
     _call1(s.emu_stop, _address(engine))
 
@@ -377,12 +395,15 @@ def _system_hook(kind: int) -> Any:
             return 0
         here = _address(user)
         _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
-        if action == _STOP:
-            s.stop = _STOP_SYSTEM
+        if action in (_ASK, _STOP):
             s.kind = kind
             s.key = key
             s.rt = np.int64(register)
-            s.system_value = r.value
+            if action == _ASK:
+                answer: int = _call0(s.ask)
+                if answer != 2:
+                    return answer
+            s.stop = _STOP_SYSTEM
             # writing the PC makes the engine leave the block without executing the access
             _call_register(s.reg_write, _address(engine), _PC, here + _SCRATCH)
             _call1(s.emu_stop, _address(engine))
@@ -436,12 +457,16 @@ class NativeHooks:
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []
 
-    def install(self) -> None:
-        """Add the hooks to the engine. Before its first run: hooks do not reach translated code."""
+    def install(self, *, memory: bool = True) -> None:
+        """Add the hooks to the engine, whose translated code must be none or be flushed.
+
+        ``memory`` is False where accesses to memory that is not there are not ours to answer.
+        """
         instruction = uc_const.UC_HOOK_INSN
         self._add(uc_const.UC_HOOK_BLOCK, _on_block)
         self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
-        self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped)
+        if memory:
+            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped)
         self._add(instruction, _on_mrs, regs.UC_ARM64_INS_MRS)
         self._add(instruction, _on_msr, regs.UC_ARM64_INS_MSR)
         self._add(instruction, _on_sys, regs.UC_ARM64_INS_SYS)

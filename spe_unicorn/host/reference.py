@@ -28,7 +28,7 @@ class ReferenceRunner(Runner):
         before = cpu.executed
         begun = cpu.pc
         chosen = unit.enabled and unit.until_hit() == 1
-        operation = self._latch.begin() if chosen else None
+        operation = self._latch.begin(cpu.pc) if chosen else None
         sleeps = cpu.read_code(cpu.pc, 1) == (_WFI,)
         stop = self._run_one()
         at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)

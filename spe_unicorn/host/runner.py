@@ -29,6 +29,8 @@ _SLICES: Final = (1 << 12, 1 << 28)
 """Least and most operations between two looks at the clock, the user and the limits."""
 _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
+_STOPS: Final = 1 << 10
+"""Stops of the engine after which a slice is over all the same: each costs microseconds."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
 
@@ -65,7 +67,9 @@ class Runner:
             self._engine.forget_code(until, until + 4)
         cpu.forget_el()
         self._refresh()
-        slice_ends = cpu.executed + self._slice
+        slice_began = cpu.executed
+        slice_ends = slice_began + self._slice
+        stops = 0
         began = time.monotonic()
         while handler.ending is None:
             executed = cpu.executed
@@ -73,10 +77,13 @@ class Runner:
                 return Ending.LIMIT
             if cpu.pc == until:
                 return Ending.UNTIL
-            if executed >= slice_ends or self._slice_over:
+            stops += 1
+            if executed >= slice_ends or self._slice_over or stops > _STOPS or self.stopping:
                 self._slice_over = False
+                stops = 0
                 now = time.monotonic()
-                self._adapt(now - began)
+                self._adapt(executed - slice_began, now - began)
+                slice_began = executed
                 slice_ends = executed + self._slice
                 began = now
                 if self.on_slice is not None:
@@ -87,9 +94,9 @@ class Runner:
             self._go(slice_ends - executed, None if goal is None else goal - executed, until)
         return handler.ending
 
-    def _adapt(self, seconds: float) -> None:
-        """Size slices by the guest's speed."""
-        fitting = int(self._slice * _SLICE_SECONDS / max(seconds, 1e-6))
+    def _adapt(self, operations: int, seconds: float) -> None:
+        """Size slices by the guest's speed, which was that many operations in ``seconds``."""
+        fitting = int(operations * _SLICE_SECONDS / max(seconds, 1e-6))
         self._slice = max(_SLICES[0], min(_SLICES[1], fitting, self._slice * 4))
 
     def _go(self, slice_left: int, left: int | None, until: int) -> None:
@@ -154,7 +161,7 @@ class Runner:
     def _step(self) -> None:
         """Execute the chosen operation, which is the next one."""
         cpu = self.cpu
-        operation = self._latch.begin()
+        operation = self._latch.begin(cpu.pc)
         self._engine.forget_code(operation.pc, operation.pc + 4)
         stop = self._run(1, operation.pc + 4 & _MASK, watch=False)
         if operation.instruction.mark is Mark.ERET:
@@ -189,13 +196,11 @@ class Runner:
     def _settle(self, stop: Stop) -> None:
         """Count what has been executed, complete a sample that is due, carry the stop out."""
         state = self._state
-        begun = done = int(state.block_operations)
         at_operation = stop in _AT_AN_OPERATION
-        if at_operation:
-            index = (self.cpu.pc - state.block & _MASK) >> 2
-            call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-            if call or not self._finished(stop):
-                done = index
+        begun = int(state.block_operations)
+        done = begun
+        if at_operation or stop is Stop.NONE:
+            done = self._executed_of_block(stop)
             state.budget += begun - done
         if state.pending:
             self._complete_pending(stop, done)
@@ -214,6 +219,21 @@ class Runner:
                 self._carry_out(stop)
             else:
                 self._at_operation(stop)
+
+    def _executed_of_block(self, stop: Stop) -> int:
+        """How many operations of the block that began last were executed before the stop."""
+        state = self._state
+        begun = int(state.block_operations)
+        pc = state.pc if stop is Stop.EXCEPTION else self.cpu.pc
+        if stop is Stop.EXCEPTION:
+            whole = state.interrupt == PREFETCH_ABORT
+        elif stop is Stop.UNMAPPED:
+            whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
+        else:
+            whole = stop is Stop.NONE and pc == self._target
+        if whole:
+            return begun
+        return min(begun, int(pc - state.block & _MASK) >> 2)
 
     def _complete_pending(self, stop: Stop, done: int) -> None:
         """The sampled operation's block ran, ``done`` operations of it at least."""
@@ -244,7 +264,9 @@ class Runner:
         cpu.ahead = -1
         sampled = self._count(1)
         cpu.ahead = 0
-        operation = self._latch.begin() if sampled else None
+        # at an exception the PC may no longer be the operation's: hooks of others saw it, too
+        pc = self._state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
+        operation = self._latch.begin(pc) if sampled else None
         self._state.budget -= 1
         raised = self.handler.handle(stop)
         if operation is not None:

@@ -13,6 +13,7 @@ Four kinds of register:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from spe_unicorn.arch import system_registers as s
@@ -21,7 +22,7 @@ from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.id_registers import ID_REGISTERS
 from spe_unicorn.arch.identification import id_register
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile
+from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
 from spe_unicorn.host.engine import Engine
 from spe_unicorn.host.native import READ, SYSTEM, WRITE, Action, NativeHooks
 
@@ -90,12 +91,24 @@ class SteeringCell(EngineCell):
         self._state.epoch += 1
 
 
-def install(registers: RegisterFile, engine: Engine, hooks: NativeHooks) -> None:
-    """Give each register its cell, and each of its accesses its action."""
+def install(
+    registers: RegisterFile,
+    engine: Engine,
+    hooks: NativeHooks,
+    answer: Action,
+    ours: Collection[type[SysReg]],
+) -> None:
+    """Give each register its cell, and each of its accesses its action.
+
+    ``answer`` is the action for registers that the engine lacks. The cells of ``ours`` are ours
+    though the engine has the registers: what the guest does to those changes nothing here.
+    """
     for register in list(registers):
         encoding = register.encoding
         if register in _ENGINE_LACKS:
-            hooks.act(Action.STOP, encoding, READ, WRITE)
+            hooks.act(answer, encoding, READ, WRITE)
+        elif register in ours:
+            continue
         elif register in _STEER_SPE:
             registers.add(register, SteeringCell(engine, encoding, hooks))
             hooks.act(Action.NOTICE, encoding, WRITE)
@@ -105,24 +118,25 @@ def install(registers: RegisterFile, engine: Engine, hooks: NativeHooks) -> None
         elif not register.read_only:
             registers.add(register, EngineCell(engine, encoding))
     for accessor in _SECOND_ACCESSORS:
-        hooks.act(Action.STOP, accessor, READ, WRITE)
+        hooks.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
         hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+
+
+def keep_time(hooks: NativeHooks) -> None:
+    """Answer the counters with guest time, derived from executed operations."""
     hooks.act(Action.CELL, CNTFRQ_EL0, READ, cell=COUNTER_FREQUENCY)
     hooks.act(Action.COUNT, CNTPCT_EL0, READ)
     hooks.act(Action.COUNT, CNTVCT_EL0, READ)
 
 
-def identify(
-    registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef: ImpDef, midr: int
-) -> None:
+def identify(registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef: ImpDef) -> None:
     """Fill in the identification registers, and let guests read them as they are then."""
     for register in ID_REGISTERS:
         theirs = engine.system(register.encoding)
         value = id_register(register, theirs, registers.features, impdef)
         registers.add(register, _constant(value))
         hooks.act(Action.CELL, register.encoding, READ, cell=value)
-    hooks.act(Action.CELL, MIDR_EL1, READ, cell=midr)
 
 
 def _constant(value: int) -> ReadOnlyCell:

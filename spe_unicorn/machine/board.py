@@ -110,7 +110,8 @@ class Board:
         features = core.features
         if options.external is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
-        self.cpu = UnicornCPU(engine, self.memory, features, core.impdef, core.midr, random)
+        self.cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
+        self.cpu.own(core.midr)
         self.pmbirq = PMBIRQ()
         self.unit = self._sampler(random)
         self.uart = PL011(options.write)

@@ -1,0 +1,383 @@
+"""The plugin: SPE on a ``Uc`` that somebody else made, mapped and hooked.
+
+Nothing of the user's is changed: no memory is mapped, no register written, no vector entered that
+the guest has not set up. Accesses to SPE registers are answered in any run of the engine; sampling
+happens in :meth:`Attachment.emu_start`, which means what the engine's own does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from unicorn import UC_ARCH_ARM64, Uc, UcError
+from unicorn import unicorn_const as uc_const
+from unicorn.arm64_const import UC_CPU_ARM64_MAX
+from unicorn.unicorn_py3.arch.arm64 import HOOK_INSN_SYS_CFUNC
+from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.access import Accessor, SystemAccessTrap, Undefined, Verdict, access
+from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import EL1, EL3
+from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.spe_registers import SPE_REGISTERS
+from spe_unicorn.arch.start_state import firmware_state
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.host.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.engine import Engine
+from spe_unicorn.host.handling import TABLE, Ending, StopHandler
+from spe_unicorn.host.memory import EngineMemory
+from spe_unicorn.host.native import READ, Action, Stop
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.filter import Flag, chosen_filter
+from spe_unicorn.spe.record import PlacedRecord, Record, read_record
+from spe_unicorn.spe.sampler import Sampler, Statistics
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+RecordCallback = Callable[[Record, bytes], None]
+"""Called with each record, decoded and as its bytes."""
+
+_STEERING: Final = (
+    *(s.SCR_EL3, s.MDCR_EL3, s.HCR_EL2, s.MDCR_EL2),
+    *(s.CNTHCTL_EL2, s.CNTVOFF_EL2, s.CPTR_EL2, s.CPTR_EL3),
+)
+"""What firmware sets before it hands over: our own where no firmware has run on the engine."""
+_NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
+"""Registers that the engine's models other than MAX lack."""
+_DONE, _ENGINE, _STOP = 1, 0, 2
+"""Answers to :attr:`Action.ASK`."""
+
+
+class AttachError(ValueError):
+    """An engine that SPE cannot be attached to; the message says why."""
+
+
+class TrappedAccessError(Exception):
+    """An access to an SPE register was trapped to an Exception level that has no vectors.
+
+    ``verdict`` is the rules' answer, with the rule that decided it.
+    """
+
+    def __init__(self, name: str, pc: int, verdict: SystemAccessTrap) -> None:
+        super().__init__(
+            f"the access to {name} at {pc:#x} traps to EL{verdict.target_el}, whose VBAR is not"
+            f" set: {verdict.rule.text}"
+        )
+        self.verdict = verdict
+
+
+class Fields:
+    """A register whose fields are read and written by name; made by :class:`Registers`."""
+
+    __slots__ = ("_file", "_register")
+
+    _file: Registers
+    _register: type[SysReg]
+
+    def __init__(self, file: Registers, register: type[SysReg]) -> None:
+        object.__setattr__(self, "_file", file)
+        object.__setattr__(self, "_register", register)
+
+    @property
+    def value(self) -> int:
+        """All 64 bits."""
+        return self._file.raw(self._register)
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __getattr__(self, name: str) -> int:
+        field = self._register.field(name)
+        return self.value >> field.lsb & field.max
+
+    def __setattr__(self, name: str, value: int) -> None:
+        self._file.write(self._register, self._register(self.value).replace(**{name: value}).value)
+
+    def __repr__(self) -> str:
+        return repr(self._register(self.value))
+
+
+class Registers:
+    """The SPE registers by name: ``registers.PMSCR_EL1.E1SPE = 1``, ``registers.PMBPTR_EL1 = p``.
+
+    Writes are direct writes without access checks: only writable bits change.
+    """
+
+    __slots__ = ("_attachment",)
+
+    _attachment: Attachment
+
+    def __init__(self, attachment: Attachment) -> None:
+        object.__setattr__(self, "_attachment", attachment)
+
+    def raw(self, register: type[SysReg]) -> int:
+        """The 64 bits of a register."""
+        return self._attachment.cpu.registers.raw(register)
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """A direct write."""
+        self._attachment.cpu.registers.write(register, value)
+
+    def _named(self, name: str) -> type[SysReg]:
+        for register in self._attachment.cpu.registers:
+            if register.__name__ == name:
+                return register
+        raise AttributeError(f"this core has no register {name}")
+
+    def __getattr__(self, name: str) -> Fields:
+        return Fields(self, self._named(name))
+
+    def __setattr__(self, name: str, value: int | SysReg) -> None:
+        self.write(self._named(name), int(value))
+
+    def __dir__(self) -> Iterator[str]:
+        return iter(r.__name__ for r in SPE_REGISTERS if r in self._attachment.cpu.registers)
+
+
+class _Handler(StopHandler):
+    """What a stop asks for when everything around the PE is the user's."""
+
+    error: Exception | None = None
+
+    def __init__(self, cpu: UnicornCPU, attachment: Attachment) -> None:
+        super().__init__(cpu, _NoPlatform())
+        self._attachment = attachment
+
+    def handle(self, stop: Stop) -> bool:
+        """System accesses are ours; exceptions have already been with the user's hooks."""
+        if stop is Stop.SYSTEM:
+            return super().handle(stop)
+        if not self._attachment.handles_exceptions():
+            self._end(UcError(uc_const.UC_ERR_EXCEPTION))
+        return True
+
+    def idle(self) -> None:
+        """WFI, the user's stop, or an error of the engine, which is the user's to see."""
+        if self.status:
+            self._end(UcError(self.status))
+        self.ending = Ending.INTERRUPTED
+
+    def _redirected(
+        self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
+    ) -> bool:
+        """A trap enters the guest's vectors if it has any, else it is the caller's to see."""
+        if isinstance(verdict, SystemAccessTrap):
+            vbar = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}[verdict.target_el]
+            if not self.cpu.registers.raw(vbar):
+                self._end(TrappedAccessError(accessor.name, self.cpu.pc, verdict))
+                return True
+        return super()._redirected(verdict, accessor, rt, read, value)
+
+    def _take(self, record: ExceptionRecord, target_el: int) -> None:
+        super()._take(record, target_el)
+        if self.failure is not None:
+            self._end(RuntimeError(self.failure.reason))
+
+    def _end(self, error: Exception) -> None:
+        self.error = error
+        self.ending = Ending.FAILED
+
+
+class _NoPlatform:
+    """No device, no firmware, no host behind the PE."""
+
+    def claims(self, address: int) -> bool:
+        """No device is ours."""
+        return False
+
+    def read(self, address: int, size: int) -> int:
+        """Nobody asks."""
+        raise LookupError(f"no device at {address:#x}")
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """Nobody asks."""
+        raise LookupError(f"no device at {address:#x}")
+
+    def call(self, exception: EngineException) -> bool:
+        """HVC and SMC are the user's."""
+        return False
+
+    def semihosting(self) -> bool:
+        """So is HLT."""
+        return False
+
+
+class Attachment:
+    """SPE on an engine of the user's; made by :func:`attach`."""
+
+    def __init__(self, uc: Uc, core: Core, seed: int) -> None:
+        self.uc = uc
+        self.core = core
+        engine = Engine(uc)
+        random = RandomSource(seed)
+        lacking = () if uc.ctl_get_cpu_model() == UC_CPU_ARM64_MAX else _NOT_BEFORE_VHE
+        firmware = engine.system(s.SCR_EL3.encoding) != 0
+        ours = (*lacking, *(() if firmware else _STEERING))
+        self.memory = EngineMemory(uc)
+        self.cpu = UnicornCPU(
+            engine, self.memory, core.features, core.impdef, random, answer=Action.ASK, ours=ours
+        )
+        self._ask = ctypes.CFUNCTYPE(ctypes.c_int32)(self._answer)
+        self.cpu.hooks.state.ask = ctypes.cast(self._ask, ctypes.c_void_p).value or 0
+        file = self.cpu.registers
+        if not firmware:
+            # no firmware has run: the documented state, in cells of ours alone
+            firmware_state(file, min(max(self.cpu.el, EL1), EL3))
+        unknown = random.stream("reset").bits64
+        for register in SPE_REGISTERS:
+            if register in file:
+                file.set_raw(register, register.reset_value(core.features, unknown))
+        self._interval = random.stream("interval")
+        self.unit: Sampler = StatisticalProfilingUnit(
+            self.cpu, self.memory, ConstantModel(), self._interval, self.cpu.counted
+        )
+        self.registers = Registers(self)
+        self._callbacks: list[RecordCallback] = []
+        self._handler = _Handler(self.cpu, self)
+        self._runner = Runner(self.cpu, self.unit, self._handler)
+        self._running = False
+        self._observe(self.unit)
+        self.cpu.hooks.install(memory=False)
+        uc.ctl_flush_tb()
+        self._emu_stop = uc.emu_stop
+        uc.emu_stop = self._stop_asked_for
+
+    @property
+    def statistics(self) -> Statistics:
+        """What sampling came to so far."""
+        return self.unit.statistics
+
+    def on_record(self, callback: RecordCallback) -> None:
+        """Have ``callback(record, raw)`` called for each record: decoded, and as its bytes."""
+        self._callbacks.append(callback)
+
+    def program(self, interval: int, *, types: Collection[Flag] = (), min_latency: int = 0) -> None:
+        """Sample from outside: exactly every ``interval``-th operation, whatever the guest does.
+
+        ``types`` keeps loads, stores or branches only (:class:`~spe_unicorn.spe.filter.Flag`),
+        ``min_latency`` operations of that many cycles. Records go to the callbacks and nowhere
+        else. Raises ValueError for an interval below 1 or a negative latency.
+        """
+        self.unit = ExternalSampler(
+            self.cpu,
+            interval,
+            ConstantModel(),
+            chosen_filter(types, min_latency),
+            self.core.features,
+        )
+        self._observe(self.unit)
+        self._runner = Runner(self.cpu, self.unit, self._handler)
+
+    def emu_start(self, begin: int, until: int, timeout: int = 0, count: int = 0) -> None:
+        """As ``Uc.emu_start``, with sampling: from ``begin`` up to ``until``, which is not run.
+
+        ``timeout`` is in microseconds, ``count`` in operations, both 0 for none; ``count`` and
+        ``until`` are exact. Raises what the engine would raise: UcError, or what a hook of the
+        user's raised; and :class:`TrappedAccessError`.
+        """
+        if self._running:
+            raise RuntimeError("emu_start is already running; call it from no hook")
+        self.cpu.hooks.state.epoch += 1  # the user may have written registers or tables
+        self.cpu.forget_el()
+        self.unit.reload()
+        self.uc._hook_exception = None  # where the binding keeps what a hook raised
+        self._handler.error = None
+        self.cpu.pc = begin
+        deadline = time.monotonic() + timeout / 1e6 if timeout else None
+        self._runner.on_slice = lambda: self._look_at_clock(deadline)
+        self._running = True
+        try:
+            self._runner.run(count or None, until)
+        finally:
+            self._running = False
+        error = self.uc._hook_exception or self._handler.error
+        if error is not None:
+            raise error
+
+    def detach(self) -> None:
+        """Leave the engine as it was: no hook of ours, no register of SPE."""
+        self.cpu.hooks.remove()
+        del self.uc.emu_stop
+
+    def handles_exceptions(self) -> bool:
+        """Whether the user has a hook that takes exceptions; without, the engine ends the run."""
+        return any(isinstance(hook, HOOK_INTR_CFUNC) for hook in self.uc._callbacks.values())
+
+    def _observe(self, unit: Sampler) -> None:
+        unit.record_observers.append(self._on_record)
+
+    def _on_record(self, raw: bytes, operation: Operation) -> None:
+        if self._callbacks:
+            placed = read_record(raw, 0)
+            if not isinstance(placed, PlacedRecord):
+                raise RuntimeError(f"a record of ours cannot be read: {placed}")
+            for callback in self._callbacks:
+                callback(placed.record, raw)
+
+    def _look_at_clock(self, deadline: float | None) -> None:
+        if deadline is not None and time.monotonic() >= deadline:
+            self._runner.stopping = True
+
+    def _stop_asked_for(self) -> None:
+        """Stands in for ``uc.emu_stop``: tells the user's stops from ours."""
+        self._handler.ending = Ending.INTERRUPTED
+        self._emu_stop()
+
+    def _answer(self) -> int:
+        """An MRS or MSR of a register that the engine lacks; called in the middle of a run."""
+        try:
+            return self._decide()
+        except BaseException as error:
+            self._raise(error)
+            return _DONE
+
+    def _decide(self) -> int:
+        cpu = self.cpu
+        state = cpu.hooks.state
+        accessor = TABLE.get(state.key)
+        if not self._running:
+            state.epoch += 1  # the user may have written registers
+        cpu.forget_el()
+        verdict = None if accessor is None else access(cpu, accessor, state.kind == READ)
+        if verdict is None or isinstance(verdict, Undefined):
+            return _ENGINE
+        if self._running:
+            return _STOP
+        self._handler.error = None
+        self._handler.handle(Stop.SYSTEM)
+        if self._handler.error is not None:
+            self._raise(self._handler.error)
+        return _DONE
+
+    def _raise(self, error: BaseException) -> None:
+        """Stop the engine and have the binding raise ``error``, as for one in a user's hook."""
+        self.uc._hook_exception = error
+        self._emu_stop()
+
+
+def attach(uc: Uc, core: str | Core = "generic", seed: int = 0) -> Attachment:
+    """Give an engine of the user's the Statistical Profiling Extension.
+
+    ``core`` is a built-in profile's name, the path of a TOML file, or a profile; ``seed`` starts
+    all randomness. Raises :class:`AttachError` for an engine that cannot have it, and
+    ``cores.profile.CoreError`` for a core that is not there.
+
+    Where no firmware has run (SCR_EL3 is 0), SPE behaves as after the documented start state; the
+    engine's own registers stay as they are. Only one MRS and one MSR hook of an engine is ever
+    called, so none may be there before, and one that is added later is not called.
+    """
+    if not isinstance(uc, Uc) or uc.query(uc_const.UC_QUERY_ARCH) != UC_ARCH_ARM64:
+        raise AttachError("SPE needs an engine of the AArch64 architecture (UC_ARCH_ARM64)")
+    if any(isinstance(hook, HOOK_INSN_SYS_CFUNC) for hook in uc._callbacks.values()):
+        raise AttachError(
+            "the engine calls only the first hook for MRS, MSR or SYS, and this one has such a hook"
+            " already: attach first"
+        )
+    return Attachment(uc, load_core(core) if isinstance(core, str) else core, seed)
