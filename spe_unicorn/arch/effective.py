@@ -17,7 +17,6 @@ from spe_unicorn.arch.spe_registers import (
 )
 from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
-
 _NS = SCR_EL3.NS.mask
 
 
