@@ -27,7 +27,7 @@ _NEEDED = struct.pack("<qQqQ", 1, 1, 0, 0)
 
 
 def make_broken_files(folder: Path) -> dict[str, str]:
-    """Write every file of the corpus into ``folder``; returns their paths by name."""
+    """Write every file of the corpus into ``folder``; returns what the corpus's names stand for."""
     hello = shipped_firmware("hello").read_bytes()
     files = {
         "empty": b"",
@@ -101,6 +101,7 @@ def make_broken_files(folder: Path) -> dict[str, str]:
     paths["fifo"] = str(folder / "fifo")
     paths["hello"] = str(shipped_firmware("hello"))
     paths["new"] = str(folder / "new")
+    paths["many_digits"] = "9" * 5000  # more than int() takes
     return paths
 
 
