@@ -34,7 +34,6 @@ asm(".macro trigger_at name, leave, instruction:vararg\n"
     "    trigger store, str x1, [x0]\n"
     "    trigger store_vector, str q0, [x0]\n"
     "    trigger call, blr x0\n"
-    "    trigger floating_point, fadd d0, d1, d2\n"
     "    trigger cache_type, mrs x1, ctr_el0\n"
     "    trigger zero_block, dc zva, x0\n"
     "    trigger wait, wfi\n"
@@ -55,7 +54,6 @@ TRIGGER(load_byte);
 TRIGGER(store);
 TRIGGER(store_vector);
 TRIGGER(call);
-TRIGGER(floating_point);
 TRIGGER(cache_type);
 TRIGGER(zero_block);
 TRIGGER(wait);
@@ -123,10 +121,7 @@ static const struct test el0_tests[] = {
 };
 
 /* Trapped by a control bit that the program sets in front of these. */
-static const struct test trapped_el1_test =
-    TEST("FP with CPACR_EL1.FPEN = 0", floating_point_el1, 0, 0x1fe00000, NO_FAR);
 static const struct test trapped_tests[] = {
-    TEST("EL0: FP with CPACR_EL1.FPEN = 1", floating_point_el0, 0, 0x1fe00000, NO_FAR),
     TEST("EL0: CTR_EL0 with UCT = 0", cache_type_el0, 0, 0x6232c021, NO_FAR),
     TEST("EL0: DC ZVA with DZE = 0", zero_block_el0, 0, 0x6212dc08, NO_FAR),
     TEST("EL0: WFI with nTWI = 0", wait_el0, 0, 0x07e00000, NO_FAR),
@@ -262,10 +257,6 @@ int main(void) {
     for (unsigned i = 0; i < ARRAY_SIZE(el0_tests); i++)
         run_el0(&el0_tests[i]);
 
-    write_sysreg(cpacr_el1, 0);
-    isb();
-    run_el1(&trapped_el1_test);
-    write_sysreg(cpacr_el1, 1 << 20);
     write_sysreg(cntkctl_el1, 0);
     write_sysreg(sctlr_el1, read_sysreg(sctlr_el1) & ~(BIT(14) | BIT(15) | BIT(16)));
     isb();
