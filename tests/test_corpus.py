@@ -1,0 +1,70 @@
+"""No wrong command line and no broken file gets more than one clear message out of us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from spe_unicorn.cli import main
+from tests.corpus.broken_files import make_broken_files
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CORPUS = Path(__file__).parent / "corpus" / "command_lines.toml"
+CASES = tomllib.loads(CORPUS.read_text())["case"]
+OUTSIDE = CASES[::10]
+"""Cases that are also run as a process of their own: slower, and without a test runner's net."""
+
+
+def name_of(case: dict[str, Any]) -> str:
+    return " ".join(case["argv"]).replace("/", "|") or "(nothing)"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, str]:
+    return make_broken_files(tmp_path_factory.mktemp("corpus"))
+
+
+def check(case: dict[str, Any], files: dict[str, str], status: int, stdout: str, stderr: str):
+    said = " ".join(stderr.split())
+    assert status == case.get("status", 2), said
+    assert fill(case["says"], files).lower() in said.lower()
+    assert "Traceback" not in stdout + stderr
+    assert not list(Path(files["folder"]).glob("new*")), "an output was left behind"
+
+
+def fill(text: str, files: dict[str, str]) -> str:
+    for name, path in files.items():
+        text = text.replace("{" + name + "}", path)
+    return text
+
+
+def test_the_corpus_is_large_enough():
+    assert len(CASES) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_wrong_command_line_gets_a_clear_message(case, files):
+    result = CliRunner().invoke(main, [fill(argument, files) for argument in case["argv"]])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    check(case, files, result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.mark.parametrize("case", OUTSIDE, ids=name_of)
+def test_a_wrong_command_line_gets_a_clear_message_from_the_command(case, files):
+    result = subprocess.run(
+        [Path(sys.executable).parent / "spe-unicorn", *(fill(a, files) for a in case["argv"])],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    check(case, files, result.returncode, result.stdout, result.stderr)
