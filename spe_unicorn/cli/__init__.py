@@ -1,1 +1,66 @@
-"""The command line, one file a sub-command."""
+"""The command line, one file a sub-command.
+
+What a sub-command needs of the engine it imports when it runs, so that help, ``decode`` and
+``regs`` answer at once.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import click
+
+from spe_unicorn.cli.cores import cores
+from spe_unicorn.cli.decode import decode
+from spe_unicorn.cli.demo import demo
+from spe_unicorn.cli.record import record
+from spe_unicorn.cli.regs import regs
+from spe_unicorn.cli.run import run
+
+INTERNAL_ERROR = 70
+"""Exit status where the program itself is wrong: EX_SOFTWARE of sysexits.h."""
+
+_OWN = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
+"""Exceptions by which click itself ends a command."""
+
+
+class _InternalError(click.ClickException):
+    exit_code = INTERNAL_ERROR
+
+    def show(self, file: Any = None) -> None:
+        """Print the one line."""
+        click.echo(f"spe-unicorn: {self.format_message()}", file=file, err=file is None)
+
+
+class _Guarded(click.Group):
+    """A group whose commands never end in a traceback, unless one is asked for."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except _OWN:
+            raise
+        except Exception as error:
+            if ctx.params["debug"]:
+                raise
+            said = traceback.format_exception_only(error)[-1].strip()
+            raise _InternalError(
+                f"internal error: {said} (please report; --debug shows the traceback)"
+            ) from error
+
+
+@click.group(cls=_Guarded, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="spe-unicorn", prog_name="spe-unicorn")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+def main(debug: bool) -> None:
+    """Run AArch64 firmware with Arm's Statistical Profiling Extension (SPE), and read its records.
+
+    Start with "spe-unicorn demo".
+    """
+    del debug  # looked at where a command fails
+
+
+for command in (run, record, decode, regs, cores, demo):
+    main.add_command(command)

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from spe_unicorn.arch.access import (
     Accessor,
-    Allowed,
-    NVMem,
     Rule,
     Step,
     SystemAccessTrap,
@@ -17,6 +15,7 @@ from spe_unicorn.arch.access import (
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.bits import UNKNOWN, Field, Res0, Res1
+from spe_unicorn.debug.verdicts import outcome
 
 
 def summary(accessor: Accessor) -> str:
@@ -42,17 +41,6 @@ def needs(accessor: Accessor) -> str:
     rule = levels[3][0].verdict.rule if levels else None
     prefix = "the core does not have "
     return rule.text.removeprefix(prefix) if rule is not None and rule.name == "feature" else ""
-
-
-def outcome(verdict: Verdict) -> str:
-    """What a verdict does, without why."""
-    if isinstance(verdict, Allowed):
-        return f"accesses {verdict.register.__name__}"
-    if isinstance(verdict, SystemAccessTrap):
-        return f"traps to EL{verdict.target_el} with EC {verdict.ec:#04x}"
-    if isinstance(verdict, NVMem):
-        return f"accesses memory at VNCR_EL2.BADDR + {verdict.offset:#x}"
-    return "is UNDEFINED"
 
 
 def explained(verdict: Verdict, accessor: Accessor, read: bool, rt: int = 0) -> str:

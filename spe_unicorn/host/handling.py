@@ -208,19 +208,17 @@ class StopHandler:
         target = verdict.register if isinstance(verdict, Allowed) else None
         old = 0 if target is None else cpu.registers.raw(target)
         pc, el = cpu.pc, cpu.el
-        if target is None:
-            raised = self._redirected(verdict, accessor, rt, read, value)
-        else:
-            raised = False
+        if target is not None:
             if read:
                 value = old
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
-        if not raised:
-            cpu.pc = pc + 4 & _MASK
         if self.on_access is not None:
             self.on_access(SystemAccess(pc, el, accessor.name, target, read, value, old, verdict))
+        raised = target is None and self._redirected(verdict, accessor, rt, read, value)
+        if not raised:
+            cpu.pc = pc + 4 & _MASK
         return raised
 
     def _redirected(

@@ -1,0 +1,87 @@
+"""The guest's console: our standard input and output, byte by byte, never waiting for ever.
+
+What waits for a terminal or a pipe looks every few hundredths of a second whether the run is to
+end, so that Ctrl-C works there as well.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+_PATIENCE = 0.05
+"""Seconds between two looks at whether to go on."""
+
+
+class Console:
+    """``read`` and ``write`` of the machine's console.
+
+    ``before_write`` is called in front of each output (it takes the progress line away),
+    ``stopping`` says whether to give up waiting, ``on_error`` is told why output cannot go on.
+    """
+
+    def __init__(
+        self,
+        out: IO[Any] | None,
+        *,
+        stopping: Callable[[], bool],
+        on_error: Callable[[OSError], None],
+        before_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.at_line_start = True
+        self._out: IO[bytes] | None = getattr(out, "buffer", None)
+        self._out_fd = _descriptor(out)
+        self._in = sys.stdin
+        self._in_fd = _descriptor(sys.stdin)
+        self._stopping = stopping
+        self._on_error = on_error
+        self._before_write = before_write
+
+    def write(self, data: bytes) -> None:
+        """Print bytes at once."""
+        if not data or self._out is None:
+            return
+        self._before_write()
+        self.at_line_start = data.endswith(b"\n")
+        try:
+            if self._out_fd is None:
+                self._out.write(data)
+            else:
+                self._write_descriptor(self._out_fd, data)
+        except OSError as error:
+            self._out = None
+            self._on_error(error)
+
+    def _write_descriptor(self, descriptor: int, data: bytes) -> None:
+        while data:
+            # What select lets through is sure not to wait for a reader.
+            if select.select((), (descriptor,), (), _PATIENCE)[1]:
+                data = data[os.write(descriptor, data[: select.PIPE_BUF]) :]
+            elif self._stopping():
+                return
+
+    def read(self, size: int) -> bytes:
+        """Wait for input: 1 to ``size`` bytes, none at its end."""
+        if self._in_fd is None:
+            return b"" if self._in is None else self._in.buffer.read(size)
+        try:
+            while not select.select((self._in_fd,), (), (), _PATIENCE)[0]:
+                if self._stopping():
+                    return b""
+            return os.read(self._in_fd, size)
+        except OSError:  # closed, or the terminal belongs to somebody else
+            return b""
+
+
+def _descriptor(stream: IO[Any] | None) -> int | None:
+    """The file descriptor of a stream, None for one inside Python."""
+    if stream is None:
+        return None
+    try:
+        return stream.fileno()
+    except (io.UnsupportedOperation, ValueError):
+        return None

@@ -1,0 +1,8 @@
+"""Demo."""
+
+import click
+
+
+@click.command()
+def demo() -> None:
+    """Demo."""

@@ -1,0 +1,134 @@
+"""The files that a run writes: all are open before the guest starts, or none is left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TextIO, TypeVar
+
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.output.formats import OutputError, open_output
+from spe_unicorn.output.image import ImageInfo
+
+T = TypeVar("T", str, bytes)
+
+STANDARD_OUTPUT = "-"
+
+OnError = Callable[[str, OSError], None]
+"""Told of the name of a file that could not be written any more, and why."""
+
+
+class OutputFile(Generic[T]):
+    """A file that takes text or records until it fails; a failure is reported, never raised."""
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[T], object],
+        close: Callable[[], object],
+        on_error: OnError,
+    ) -> None:
+        self._name = name
+        self._write: Callable[[T], object] = write
+        self._close = close
+        self._on_error = on_error
+        self._failed = False
+
+    def write(self, data: T) -> None:
+        """Add a line of text or a record."""
+        if not self._failed:
+            try:
+                self._write(data)
+            except OSError as error:
+                self._fail(error)
+
+    def close(self) -> None:
+        """Complete the file; harmless when done before."""
+        try:
+            self._close()
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        if not self._failed:
+            self._failed = True
+            self._on_error(self._name, error)
+
+
+class Files:
+    """Opens files for one run. ``inputs`` are files that must not be written over."""
+
+    def __init__(self, inputs: tuple[str, ...], on_error: OnError) -> None:
+        self._on_error = on_error
+        self._open: list[OutputFile[str] | OutputFile[bytes]] = []
+        self._made: list[str] = []
+        self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
+
+    @property
+    def uses_standard_output(self) -> bool:
+        """Whether one of the files is standard output."""
+        return STANDARD_OUTPUT in self._taken
+
+    def records(
+        self, path: str, form: str | None, image: ImageInfo, frequency: int, midr: int
+    ) -> OutputFile[bytes]:
+        """A file for records. ``frequency`` is that of timestamps, in Hz."""
+        self._claim(path)
+        try:
+            writer = open_output(path, form, image, frequency=frequency, midr=midr)
+        except OutputError as error:
+            raise UsageProblem(str(error)) from error
+        except OSError as error:
+            raise UsageProblem(complaint(path, error)) from error
+        file = OutputFile[bytes](path, writer.write, writer.close, self._on_error)
+        self._open.append(file)
+        return file
+
+    def text(self, path: str) -> OutputFile[str]:
+        """A file for lines of text."""
+        self._claim(path)
+        try:
+            stream = _open_text(path)
+        except OSError as error:
+            raise UsageProblem(complaint(path, error)) from error
+        file = OutputFile[str](path, stream.write, stream.close, self._on_error)
+        self._open.append(file)
+        return file
+
+    def close(self, but: OutputFile[str] | None = None) -> None:
+        """Complete all files, or all but one."""
+        for file in self._open:
+            if file is not but:
+                file.close()
+
+    def discard(self) -> None:
+        """Close all files and remove those that were not there before."""
+        self.close()
+        for path in self._made:
+            Path(path).unlink(missing_ok=True)
+
+    def _claim(self, path: str) -> None:
+        """Make sure that nothing else in this run uses a file."""
+        if path == STANDARD_OUTPUT:
+            real = path
+        else:
+            real = os.path.realpath(path)
+            if os.path.exists(path) and not os.path.isfile(path):
+                return  # a terminal or a pipe takes what several write
+            if not os.path.exists(path):
+                self._made.append(path)
+        if real in self._taken:
+            raise UsageProblem(f"{path}: {self._taken[real]}")
+        self._taken[real] = "is named for two outputs"
+
+
+def _open_text(path: str) -> TextIO:
+    if path == STANDARD_OUTPUT:
+        return os.fdopen(os.dup(1), "w", encoding="utf-8")
+    return Path(path).open("w", encoding="utf-8")
+
+
+def complaint(path: str, error: OSError) -> str:
+    """What is wrong with a file, in a line."""
+    return f"{path}: {error.strerror or error}"

@@ -1,0 +1,82 @@
+"""What options hold, as click reads it from text. Each refuses a wrong text in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+RAM_LIMIT = 255 << 30
+"""Bytes of RAM that the memory map has room for."""
+_PAGE = 4096
+_SUFFIXES = {"": 0, "K": 10, "M": 20, "G": 30}
+
+TRACES = ("sysreg", "exception", "spe")
+"""What can be traced."""
+OPERATIONS = ("load", "store", "branch")
+"""Kinds of operation that a recording can be restricted to."""
+
+
+@dataclass(frozen=True)
+class TraceChoice:
+    """What one ``--trace`` asks for, and the file that gets it, None for standard error."""
+
+    kinds: tuple[str, ...]
+    file: str | None
+
+
+def size(text: str) -> int:
+    """Bytes of memory, such as ``128M`` or ``0x8000000``."""
+    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no size; write 128M, 1G or a number of bytes")
+    digits, suffix = match.groups()
+    result = int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SUFFIXES[suffix.upper()]
+    if not 0 < result <= RAM_LIMIT or result % _PAGE:
+        raise click.BadParameter(f"{text!r}: allowed are multiples of 4K up to 255G")
+    return result
+
+
+def number(text: str) -> int:
+    """A whole number, in decimal or with 0x."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a whole number") from None
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, more than none."""
+    try:
+        result = float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number of seconds") from None
+    if not 0 < result < float("inf"):
+        raise click.BadParameter(f"{text!r}: a time is more than 0 seconds")
+    return result
+
+
+def words(*allowed: str) -> Callable[[str], tuple[str, ...]]:
+    """Some of a few words, separated by commas: each once, in the order of ``allowed``."""
+
+    def convert(text: str) -> tuple[str, ...]:
+        given = text.split(",")
+        for word in given:
+            if word not in allowed:
+                raise click.BadParameter(f"{word!r}: allowed are {', '.join(allowed)}")
+        return tuple(word for word in allowed if word in given)
+
+    return convert
+
+
+_traces = words(*TRACES)
+
+
+def trace(text: str) -> TraceChoice:
+    """``KIND[,KIND...][:FILE]``."""
+    kinds, colon, file = text.partition(":")
+    if colon and not file:
+        raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
+    return TraceChoice(_traces(kinds), file or None)

@@ -1,0 +1,48 @@
+"""``spe-unicorn record``: sampling from outside, for firmware that knows nothing of SPE."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from spe_unicorn.cli.parameters import OPERATIONS, words
+from spe_unicorn.cli.settings import Sampling, Settings, common_options, execute
+
+_MAX_LATENCY = 0xFFFF
+"""What PMSLATFR_EL1.MINLAT holds."""
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--count",
+    "period",
+    type=click.IntRange(min=1),
+    metavar="PERIOD",
+    required=True,
+    help="Sample every PERIOD-th operation.",
+)
+@click.option(
+    "--filter",
+    "kinds",
+    type=words(*OPERATIONS),
+    metavar="KIND[,KIND]",
+    help="Keep samples of these operations only: load, store, branch.",
+)
+@click.option(
+    "--min-latency",
+    type=click.IntRange(0, _MAX_LATENCY),
+    metavar="CYCLES",
+    default=0,
+    help="Keep samples that took at least so long.",
+)
+@common_options(output_required=True)
+def record(period: int, kinds: tuple[str, ...] | None, min_latency: int, **options: Any) -> None:
+    """Sample every PERIOD-th operation of FIRMWARE, and write the records to -o.
+
+    The firmware needs no SPE driver and sees no SPE: nothing of the sampling shows in its
+    registers or memory. All options but these mean what they mean for "run", exit status included.
+    """
+    sys.exit(execute(Settings(sampling=Sampling(period, kinds or (), min_latency), **options)))

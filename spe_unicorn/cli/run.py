@@ -1,0 +1,25 @@
+"""``spe-unicorn run``: firmware that programs SPE itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from spe_unicorn.cli.settings import Settings, common_options, execute
+
+
+@click.command()
+@common_options(output_required=False)
+def run(**options: Any) -> None:
+    """Run FIRMWARE, an AArch64 ELF file; its records go to -o as the guest writes them.
+
+    ARGUMENTS are handed to the guest, by semihosting; put -- in front of those that look like
+    options. The guest's console is standard input and output; with "-" as the file of -o, --json
+    or --trace it is standard error instead.
+
+    Exit status: the guest's own; 2 wrong usage or a bad file; 124 a limit was reached; 125 the
+    guest sleeps for ever; 126 the guest did what it cannot go on from; 130 Ctrl-C.
+    """
+    sys.exit(execute(Settings(**options)))

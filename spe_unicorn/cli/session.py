@@ -1,0 +1,221 @@
+"""One run of a board from the command line: everything around ``Board.run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from spe_unicorn.cli.console import Console
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
+from spe_unicorn.cli.progress import Progress
+from spe_unicorn.cli.settings import Sampling, Settings
+from spe_unicorn.cli.stopping import (
+    ASLEEP_STATUS,
+    BAD_FILE_STATUS,
+    CLOSED_STATUS,
+    FAILED_STATUS,
+    INTERRUPTED_STATUS,
+    LIMIT_STATUS,
+    OUTPUT,
+    Reason,
+    Stopper,
+)
+from spe_unicorn.cli.summary import Outcome, json_object, summary
+from spe_unicorn.cores.profile import CoreError, load_core
+from spe_unicorn.debug.report import failure_report
+from spe_unicorn.debug.trace import TRACERS
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
+from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
+from spe_unicorn.machine.image import Image, LoadError
+from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.spe.filter import Flag, chosen_filter
+
+_FLAGS = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
+
+
+def run_session(settings: Settings) -> int:
+    """Run firmware as ``settings`` say; the exit status.
+
+    Raises UsageProblem, before anything has run, for what cannot be run or written.
+    """
+    with Stopper(settings.timeout) as stopper:
+        return _Session(settings, stopper).run()
+
+
+class _Session:
+    """The board, and what is attached to it."""
+
+    def __init__(self, settings: Settings, stopper: Stopper) -> None:
+        self.settings = settings
+        self.stopper = stopper
+        try:
+            core = load_core(settings.core)
+            self.image = load_elf(settings.firmware, RAM_BASE, settings.ram)
+        except (CoreError, LoadError) as error:
+            raise UsageProblem(str(error)) from error
+        traced = any(trace.file is None for trace in settings.trace)
+        self.progress = Progress(enabled=not settings.quiet and not traced)
+        inputs = (settings.firmware, settings.core)
+        self.files = Files(tuple(filter(os.path.isfile, inputs)), self._on_file_error)
+        console = Console(
+            sys.stderr if _takes_standard_output(settings) else sys.stdout,
+            stopping=stopper.asked,
+            on_error=lambda error: self._on_file_error("standard output", error),
+            before_write=self.progress.hide,
+        )
+        folder = settings.semihosting_dir
+        words = (self.image.path.name, *settings.arguments)
+        try:
+            self.board = Board(
+                Options(
+                    core=core,
+                    write=console.write,
+                    read=console.read,
+                    ram=settings.ram,
+                    seed=settings.seed,
+                    external=_external(settings.sampling),
+                    semihosting_folder=None if folder is None else Path(folder),
+                    command_line=os.fsencode(" ".join(words)),
+                )
+            )
+        except MemoryError as error:
+            raise UsageProblem(f"--ram: {error}") from error
+        try:
+            self._attach_records()
+            self._attach_traces()
+            self.json = None if settings.json is None else self.files.text(settings.json)
+        except UsageProblem:
+            self.files.discard()
+            raise
+
+    def _attach_records(self) -> None:
+        settings = self.settings
+        if settings.output is None:
+            if settings.format is not None:
+                raise UsageProblem("--format is the format of -o, and there is no -o")
+            return
+        file = self.files.records(
+            settings.output,
+            settings.format,
+            image_info(self.image),
+            frequency=COUNTER_FREQUENCY,
+            midr=self.board.options.core.midr,
+        )
+        self.board.unit.record_observers.append(lambda record, _: file.write(record))
+
+    def _attach_traces(self) -> None:
+        writers: dict[str | None, Callable[[str], None]] = {None: _print}
+        for trace in self.settings.trace:
+            if trace.file is not None and trace.file not in writers:
+                writers[trace.file] = self.files.text(trace.file).write
+            for kind in trace.kinds:
+                TRACERS[kind](self.board, writers[trace.file])
+
+    def run(self) -> int:
+        """Run to the end, report, and return the exit status."""
+        board, stopper = self.board, self.stopper
+        board.load(self.image)
+        board.runner.on_slice = self._on_slice
+        stopper.on_stop = self._stop
+        stopper.start_clock()
+        if stopper.reason is not None:
+            self._stop()
+        began = time.monotonic()
+        try:
+            ending = board.run(self.settings.max_insns)
+        except BaseException:
+            self.files.close()
+            raise
+        finally:
+            self.progress.hide()
+        seconds = time.monotonic() - began
+        self.files.close(but=self.json)
+        if board.handler.failure is not None:
+            _print(failure_report(board))
+        outcome = Outcome(
+            self._reason(ending),
+            board.cpu.pc,
+            self.image.symbolize(board.cpu.pc),
+            board.cpu.executed,
+            seconds,
+            board.unit.statistics,
+        )
+        if not self.settings.quiet:
+            _print(summary(outcome))
+        if self.json is not None:
+            self.json.write(json.dumps(json_object(outcome), indent=2) + "\n")
+            self.json.close()
+        return self._reason(ending).status
+
+    def _reason(self, ending: Ending) -> Reason:
+        """Why the run ended."""
+        board = self.board
+        asked = self.stopper.reason
+        if asked is not None and (asked.ending == OUTPUT or ending is Ending.INTERRUPTED):
+            return asked
+        if ending is Ending.LIMIT:
+            cause = f"the limit of {self.settings.max_insns} operations was reached"
+            return Reason("limit", cause, LIMIT_STATUS)
+        if ending is Ending.ASLEEP:
+            cause = "the guest waits for an interrupt, and nothing can ever raise one"
+            return Reason("asleep", cause, ASLEEP_STATUS)
+        if board.handler.failure is not None:
+            return Reason("failed", board.handler.failure.reason, FAILED_STATUS)
+        if board.exit_status is not None:
+            return Reason("exit", None, board.exit_status)
+        return Reason("interrupted", "the engine stopped", INTERRUPTED_STATUS)
+
+    # While it runs
+
+    def _stop(self) -> None:
+        self.board.runner.stopping = True
+
+    def _on_slice(self) -> None:
+        self.stopper.asked()
+        self.progress.update(self.board.cpu.executed, self.board.unit.statistics.written)
+
+    def _on_file_error(self, path: str, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            reason = Reason("closed", f"nobody reads {path} any more", CLOSED_STATUS)
+        else:
+            reason = Reason(OUTPUT, complaint(path, error), BAD_FILE_STATUS)
+        self.stopper.ask(reason)
+
+
+def image_info(image: Image) -> ImageInfo:
+    """What outputs say of an image: all of it, where it runs and, before the MMU is on, lies."""
+    places = dict.fromkeys(
+        LoadedSegment(address, segment.offset, segment.size)
+        for segment in image.segments
+        for address in (segment.vaddr, segment.address)
+    )
+    return ImageInfo(image.path, image.path.name, tuple(places))
+
+
+def _external(sampling: Sampling | None) -> External | None:
+    if sampling is None:
+        return None
+    kinds = [_FLAGS[kind] for kind in sampling.kinds]
+    return External(sampling.period, chosen_filter(kinds, sampling.min_latency))
+
+
+def _takes_standard_output(settings: Settings) -> bool:
+    """Whether an output goes to standard output, so that the console cannot."""
+    names = (settings.output, settings.json, *(trace.file for trace in settings.trace))
+    return STANDARD_OUTPUT in names
+
+
+def _print(text: str) -> None:
+    """Write to standard error; nobody has to listen."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()

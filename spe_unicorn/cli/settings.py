@@ -1,0 +1,125 @@
+"""What ``run`` and ``record`` have in common: their options, and what these come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from spe_unicorn.cli.parameters import TraceChoice, number, seconds, size, trace
+from spe_unicorn.output.formats import FORMATS
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling from outside: every ``period``-th operation, of kinds (all if none is named)."""
+
+    period: int
+    kinds: tuple[str, ...] = ()
+    min_latency: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run as it was asked for. ``ram`` is in bytes, ``timeout`` in seconds."""
+
+    firmware: str
+    arguments: tuple[str, ...] = ()
+    core: str = "generic"
+    ram: int = 128 << 20
+    seed: int = 0
+    max_insns: int | None = None
+    timeout: float | None = None
+    trace: tuple[TraceChoice, ...] = ()
+    output: str | None = None
+    format: str | None = None
+    json: str | None = None
+    semihosting_dir: str | None = None
+    quiet: bool = False
+    sampling: Sampling | None = None
+
+
+def common_options(*, output_required: bool) -> Callable[[Any], Any]:
+    """The options and arguments of every command that runs firmware; named as in Settings."""
+    decorators = [
+        click.argument("firmware"),
+        click.argument("arguments", nargs=-1),
+        click.option(
+            "--core",
+            default=Settings.core,
+            metavar="NAME|FILE.toml",
+            show_default=True,
+            help='Core profile; "spe-unicorn cores" lists them.',
+        ),
+        click.option(
+            "--ram",
+            type=size,
+            default="128M",
+            metavar="SIZE",
+            show_default=True,
+            help="RAM at 0x40000000.",
+        ),
+        click.option(
+            "--seed",
+            type=number,
+            default=str(Settings.seed),
+            metavar="N",
+            show_default=True,
+            help="Source of all chance in the machine.",
+        ),
+        click.option(
+            "--max-insns",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Stop after exactly N operations, with exit status 124.",
+        ),
+        click.option(
+            "--timeout",
+            type=seconds,
+            metavar="SECONDS",
+            help="Stop after that much time of the host, with exit status 124.",
+        ),
+        click.option(
+            "--trace",
+            type=trace,
+            multiple=True,
+            metavar="KIND[,KIND][:FILE]",
+            help="Print what happens: sysreg, exception, spe. To a file, or to standard error.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            required=output_required,
+            help='Write the records: FILE.spe, FILE.data, FILE.jsonl, or "-" with --format.',
+        ),
+        click.option(
+            "--format",
+            type=click.Choice(FORMATS),
+            help="Format of -o, where its suffix does not say.",
+        ),
+        click.option("--json", metavar="FILE", help="Write what the run came to as JSON."),
+        click.option(
+            "--semihosting-dir",
+            metavar="DIR",
+            type=click.Path(exists=True, file_okay=False),
+            help="Let the guest open, change and remove files in this folder.",
+        ),
+        click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary."),
+    ]
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def execute(settings: Settings) -> int:
+    """Run it and return the exit status. Raises UsageProblem for what cannot be run."""
+    from spe_unicorn.cli.session import run_session
+
+    return run_session(settings)

@@ -1,0 +1,83 @@
+"""Why a run ends, with which exit status, and what ends it from outside: signals, a time limit."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+BAD_FILE_STATUS = 2
+LIMIT_STATUS = 124
+ASLEEP_STATUS = 125
+FAILED_STATUS = 126
+INTERRUPTED_STATUS = 128 + 2
+CLOSED_STATUS = 128 + 13
+"""Exit statuses beside the guest's own; the last two are as of processes that a signal ended."""
+
+OUTPUT = "output"
+"""The ending of a run whose output could not be written."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run ended: a word for programs, a sentence for people, and the exit status.
+
+    The words are exit, limit, timeout, interrupted, closed, output, asleep and failed. There is no
+    sentence if the guest ended the run itself.
+    """
+
+    ending: str
+    cause: str | None
+    status: int
+
+
+class Stopper:
+    """Collects reasons to end; the first one counts. While entered, it takes the signals.
+
+    ``on_stop`` is called as soon as there is a reason, also from a signal handler.
+    """
+
+    def __init__(self, timeout: float | None = None) -> None:
+        self.reason: Reason | None = None
+        self.on_stop: Callable[[], None] | None = None
+        self._timeout = timeout
+        self._deadline: float | None = None
+        self._handlers: list[object] = []
+
+    def __enter__(self) -> Stopper:
+        self._handlers = [signal.signal(number, self._on_signal) for number in _SIGNALS]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def start_clock(self) -> None:
+        """The time limit counts from now on."""
+        if self._timeout is not None:
+            self._deadline = time.monotonic() + self._timeout
+
+    def ask(self, reason: Reason) -> None:
+        """End the run."""
+        if self.reason is None:
+            self.reason = reason
+        if self.on_stop is not None:
+            self.on_stop()
+
+    def asked(self) -> bool:
+        """Whether to end; looks at the clock."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._deadline = None
+            cause = f"the time limit of {self._timeout:g} s was reached"
+            self.ask(Reason("timeout", cause, LIMIT_STATUS))
+        return self.reason is not None
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        name = _NAMES[signal.Signals(number)]
+        self.ask(Reason("interrupted", f"stopped by {name}", 128 + number))

@@ -1,0 +1,80 @@
+"""Syndromes in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from spe_unicorn.arch.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.syndromes import EC, Syndrome
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.host.handling import TABLE
+
+_FAULTS: Final = {
+    Fault.AddressSize: "address size fault",
+    Fault.Translation: "translation fault",
+    Fault.AccessFlag: "access flag fault",
+    Fault.Permission: "permission fault",
+    Fault.SyncExternal: "external abort",
+    Fault.SyncExternalOnWalk: "external abort on a table walk",
+    Fault.Alignment: "alignment fault",
+}
+_ONE_CODE: Final = (Fault.SyncExternal, Fault.Alignment)
+_BELOW_LEVEL_0: Final = (Fault.AddressSize, Fault.Translation, Fault.SyncExternalOnWalk)
+_CALLS: Final = {
+    EC.SupervisorCall: "SVC",
+    EC.HypervisorCall: "HVC",
+    EC.MonitorCall: "SMC",
+    EC.SoftwareBreakpoint: "BRK",
+}
+_ABORTS: Final = (EC.InstructionAbort, EC.DataAbort)
+
+
+def _fault_codes() -> Iterator[tuple[int, str]]:
+    for fault, text in _FAULTS.items():
+        if fault in _ONE_CODE:
+            yield FaultRecord(fault, 0).fsc, text
+        else:
+            for level in range(-2 if fault in _BELOW_LEVEL_0 else 0, 4):
+                yield FaultRecord(fault, level).fsc, f"{text}, level {level}"
+
+
+_FAULT_CODES: Final = dict(_fault_codes())
+
+
+def syndrome_text(syndrome: Syndrome) -> str:
+    """What ESR_ELx says, such as ``DataAbort (write, translation fault, level 1)``."""
+    ec, iss = syndrome.ec, syndrome.iss
+    if ec in _CALLS:
+        return f"{_CALLS[EC(ec)]} #{iss & 0xFFFF:#x}"
+    if ec - 1 in _ABORTS:  # taken without a change of Exception level
+        ec -= 1
+    name = EC(ec).name if ec in set(EC) else f"exception class {ec:#x}"
+    if ec in _ABORTS:
+        code = iss & 0x3F
+        words = [_FAULT_CODES.get(code, f"fault status {code:#x}")]
+        if ec == EC.DataAbort:
+            words.insert(0, "write" if iss >> 6 & 1 else "read")
+        return f"{name} ({', '.join(words)})"
+    if ec == EC.SystemRegisterTrap:
+        return f"{name} ({_access(iss)})"
+    return name
+
+
+def exception_text(record: ExceptionRecord) -> str:
+    """An exception with its syndrome and its address, as far as it has them."""
+    if record.syndrome is None:
+        return record.kind.name
+    text = f"{syndrome_text(record.syndrome)} ESR {record.syndrome.esr():#x}"
+    return text if record.vaddress is None else f"{text} FAR {record.vaddress:#x}"
+
+
+def _access(iss: int) -> str:
+    """The MRS or MSR that an ISS describes, see ``Encoding.iss``."""
+    encoding = Encoding(iss >> 20 & 3, iss >> 14 & 7, iss >> 10 & 15, iss >> 1 & 15, iss >> 17 & 7)
+    accessor = TABLE.get(encoding.key)
+    name = str(encoding) if accessor is None else accessor.name
+    rt = iss >> 5 & 31
+    register = "XZR" if rt == 31 else f"X{rt}"
+    return f"MRS {register}, {name}" if iss & 1 else f"MSR {name}, {register}"

@@ -1,0 +1,122 @@
+"""Traces: a line for each thing of a kind that happens on a board.
+
+A line begins with the number of the operation (the first one of the run is 1), so that traces of
+different kinds can be laid side by side. The same run gives the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.debug.report import place
+from spe_unicorn.debug.syndromes import exception_text
+from spe_unicorn.debug.verdicts import outcome
+from spe_unicorn.host.handling import SystemAccess
+from spe_unicorn.machine.board import Board
+from spe_unicorn.output.line import record_line
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.record import PlacedRecord, read_record
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+Write = Callable[[str], None]
+"""Takes a line, newline included."""
+Tracer = Callable[[Board, Write], None]
+
+
+def trace_sysreg(board: Board, write: Write) -> None:
+    """Each access to a System register that the rules answer: SPE and what steers it."""
+    registers = board.cpu.registers
+
+    def on_access(access: SystemAccess) -> None:
+        change = ""
+        if access.read:
+            what = f"MRS {access.name}"
+            if access.register is not None:
+                change = f" = {access.value:#x}"
+        else:
+            what = f"MSR {access.name}, {access.value:#x}"
+            if access.register is not None:
+                new = registers.raw(access.register)
+                change = f": {changes(access.register, access.old, new, registers.features)}"
+                if ignored := access.value & ~new:
+                    change += f", bits {ignored:#x} ignored"
+        verdict = f"{outcome(access.verdict)} [{access.verdict.rule.name}]"
+        where = f"{place(board, access.pc)} EL{access.el}"
+        write(f"{board.cpu.counted()} sysreg {where} {what} {verdict}{change}\n")
+
+    board.handler.on_access = on_access
+
+
+def changes(register: type[SysReg], old: int, new: int, features: object) -> str:
+    """The fields that differ between two values of a register, by name."""
+    differing = [
+        f"{field.name} {field.text(before)} -> {field.text(after)}"
+        for field in register.active(features)
+        if (before := old >> field.lsb & field.max) != (after := new >> field.lsb & field.max)
+    ]
+    return ", ".join(differing) or "no change"
+
+
+def trace_exception(board: Board, write: Write) -> None:
+    """Each exception that is taken."""
+
+    def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
+        write(
+            f"{board.cpu.counted()} exception {exception_text(record)}"
+            f" from {place(board, entry.elr)} EL{entry.spsr >> 2 & 3} to EL{entry.target_el}"
+            f" vector {place(board, entry.vector)}\n"
+        )
+
+    board.cpu.on_exception = on_exception
+
+
+def trace_spe(board: Board, write: Write) -> None:
+    """Each record, what was dropped since the one before, and each management event."""
+    counts = board.unit.statistics
+    seen = {"collisions": 0, "filtered": 0, "discarded": 0, "lost": 0}
+
+    def dropped() -> str:
+        """What was selected and did not become a record since this was last asked."""
+        words = []
+        for name, before in seen.items():
+            now = getattr(counts, name)
+            seen[name] = now
+            if now != before:
+                words.append(f"{now - before} {name}")
+        return f" after {', '.join(words)}" if words else ""
+
+    def on_record(record: bytes, operation: Operation) -> None:
+        placed = read_record(record, 0)
+        assert isinstance(placed, PlacedRecord)
+        pc = operation.pc
+        write(
+            f"{board.cpu.counted()} spe record {counts.written} of {place(board, pc)}:"
+            f" {record_line(placed.record)}{dropped()}\n"
+        )
+
+    def on_management(event: ManagementEvent, el: int) -> None:
+        lost = ", data lost" if event.data_lost else ""
+        write(
+            f"{board.cpu.counted()} spe management event {event.kind} at {event.address:#x}"
+            f"{lost}, in PMBSR_EL{el}{dropped()}\n"
+        )
+
+    def on_pmbirq(level: bool) -> None:
+        write(f"{board.cpu.counted()} spe PMBIRQ {int(level)}\n")
+
+    board.unit.record_observers.append(on_record)
+    if isinstance(board.unit, StatisticalProfilingUnit):
+        board.unit.management_observers.append(on_management)
+    board.pmbirq.on_change = on_pmbirq
+
+
+TRACERS: Final[Mapping[str, Tracer]] = {
+    "sysreg": trace_sysreg,
+    "exception": trace_exception,
+    "spe": trace_spe,
+}
+"""What can be traced."""
