@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +42,39 @@ def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def tutorial() -> list[tuple[str, list[str]]]:
+    """The commands of the README's tutorial, each with the lines that it is said to print."""
+    result: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.S):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                result.append((line[2:], []))
+            elif line != "...":
+                result[-1][1].append(line)
+    return result
+
+
+def test_the_tutorial_of_the_readme_does_what_it_says(tmp_path):
+    (tmp_path / "firmware").symlink_to(ROOT / "firmware")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    commands = tutorial()
+    assert len(commands) >= 6
+    for command, lines in commands:
+        words = shlex.split(command)
+        if shutil.which(words[0], path=path) is None:
+            assert words[0] == "perf"  # the one that a machine may lack
+            continue
+        result = subprocess.run(
+            words,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert result.returncode == 0, command
+        printed = (result.stdout + result.stderr).splitlines()
+        assert [line for line in lines if line not in printed] == [], command
