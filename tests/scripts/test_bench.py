@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARK = ROOT / "scripts" / "benchmark"
+COLUMNS = {"off", "1024", "4096", "65536", "record", "Python"}
+RETURN_FALSE = bytes.fromhex("00008052 c0035fd6")  # mov w0, #0; ret
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(BENCHMARK), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    file = tmp_path_factory.mktemp("bench") / "figures.json"
+    small = ("--seconds", "0.001", "--rounds", "1")
+    result = bench("--programs", "alu8,crc", *small, "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    return result.stdout, json.loads(file.read_text())
+
+
+def test_the_table_has_a_row_for_each_program_and_says_what_to_aim_for(tiny):
+    text, _ = tiny
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
+    assert {"program", "alu8", "crc", "mean", "aim"} <= set(rows)
+    assert "aim 0.65 0.08 0.25 0.55" in " ".join(text.split())
+
+
+def test_every_column_has_a_speed(tiny):
+    _, figures = tiny
+    for program in figures["programs"].values():
+        assert set(program["ratios"]) == COLUMNS
+        assert all(ratio > 0 for ratio in program["ratios"].values())
+        assert set(program["us_a_sample"]) == {"1024", "4096", "65536", "record"}
+
+
+def test_counts_are_those_of_the_program(tiny):
+    # alu8 is 262144 rounds of one block of 8 operations, and a little around them
+    _, figures = tiny
+    alu8 = figures["programs"]["alu8"]
+    assert 0 < alu8["operations"] - 8 * 262144 < 1000
+    assert 0 < alu8["blocks"] - 262144 < 100
+
+
+def test_tight_loops_are_not_judged(tiny):
+    _, figures = tiny
+    programs = figures["programs"]
+    assert (programs["alu8"]["kind"], programs["crc"]["kind"]) == ("loop", "work")
+    assert figures["geometric_means"] == pytest.approx(programs["crc"]["ratios"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--programs", "quake"), "no program is called 'quake'; there is: alu8, "),
+        (("--rounds", "0"), "0 is not between 1 and 1000"),
+        (("--seconds", "-1"), "-1 is not between 0 and 3600"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_a_sentence(arguments, complaint):
+    result = bench(*arguments)
+    assert result.returncode == 2
+    assert complaint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("column", ["bare", "off", "sampled"])
+def test_a_wrong_result_is_noticed_on_every_machine(column, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARK))
+    machines = importlib.import_module("machines")
+    program = machines.Program("alu8")
+    configure = program.configure
+
+    def break_it(memory, iterations, interval):
+        configure(memory, iterations, interval)
+        memory.write(program.at("bench_work"), RETURN_FALSE)
+
+    program.configure = break_it
+    machine = {"bare": machines.bare, "off": machines.board(), "sampled": machines.board(1024)}
+    with pytest.raises(machines.ProgramError, match=r"^alu8: "):
+        machine[column](program, 1)
