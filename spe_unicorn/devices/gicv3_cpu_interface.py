@@ -406,17 +406,15 @@ class CPUInterface:
 
     def _own_group1(self) -> Group:
         """The Group 1 of the PE's Security state."""
-        if self._routing.one_state:
-            return Group.GROUP1_NS
         return Group.GROUP1_S if self._secure() else Group.GROUP1_NS
 
     def _other_group1(self) -> Group:
-        if self._routing.one_state:
-            return Group.GROUP1_NS
         return Group.GROUP1_NS if self._secure() else Group.GROUP1_S
 
     def _send(self, group: Group, value: int) -> None:
         """ICC_SGI*R_EL1: to the PEs of a list within one cluster, or to all others."""
+        if group is Group.GROUP1_S and self._routing.one_state:
+            group = Group.GROUP0  # what is Secure where there are two states
         request = icc.GenerateSGI(value)
         nonsecure = not self._secure()
         cluster = request.Aff3 << 24 | request.Aff2 << 16 | request.Aff1 << 8

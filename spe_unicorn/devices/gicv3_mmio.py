@@ -80,11 +80,16 @@ class WordRegisters:
 
 
 class BankRegisters:
-    """The registers from offset 0x80 to 0xEFF, which GICD and SGI_base share, over one bank."""
+    """The registers from offset 0x80 to 0xEFF, which GICD and SGI_base share, over one bank.
 
-    def __init__(self, routing: InterruptRouting, bank: Bank) -> None:
+    ``nsacr_opens`` says whether the bank's NSACR opens registers, as GICD_NSACR does; GICR_NSACR is
+    about sending SGIs alone.
+    """
+
+    def __init__(self, routing: InterruptRouting, bank: Bank, *, nsacr_opens: bool) -> None:
         self._routing = routing
         self._bank = bank
+        self._nsacr_opens = nsacr_opens
 
     def read_word(self, offset: int, secure: bool) -> int:
         """The word at ``offset``."""
@@ -203,12 +208,12 @@ class BankRegisters:
         return secure and not self._routing.one_state
 
     def _visible(self, secure: bool, needed: int) -> int:
-        """The interrupts that an access may touch, those with GICx_NSACR from ``needed`` up too."""
+        """The interrupts that an access may touch, those with GICD_NSACR from ``needed`` up too."""
         bank = self._bank
         if self._full(secure):
             return bank.all
         granted = 0
-        if needed != _NEVER:
+        if self._nsacr_opens and needed != _NEVER:
             granted = sum(1 << bit for bit, nsacr in enumerate(bank.nsacr) if nsacr >= needed)
         return bank.group | granted
 
@@ -233,7 +238,7 @@ class Distributor(WordRegisters):
 
     def __init__(self, routing: InterruptRouting) -> None:
         self._routing = routing
-        self._bank = BankRegisters(routing, routing.shared)
+        self._bank = BankRegisters(routing, routing.shared, nsacr_opens=True)
 
     def read_word(self, offset: int, secure: bool) -> int:
         """The word at ``offset``."""
@@ -323,7 +328,7 @@ class Redistributors(WordRegisters):
 
     def __init__(self, routing: InterruptRouting) -> None:
         self._routing = routing
-        self._banks = [BankRegisters(routing, bank) for bank in routing.private]
+        self._banks = [BankRegisters(routing, bank, nsacr_opens=False) for bank in routing.private]
         self.size = len(self._banks) * REDISTRIBUTOR_SIZE
 
     def read_word(self, offset: int, secure: bool) -> int:

@@ -153,8 +153,6 @@ class VirtualInterface:
 
         Only groups that the guest has enabled count; of equals the first List register is taken.
         """
-        if not self.hcr.En:
-            return None
         enabled = (self._vmcr.VENG0, self._vmcr.VENG1)
         ready = [
             (entry.Priority, number)
@@ -164,7 +162,7 @@ class VirtualInterface:
         return min(ready)[1] if ready else None
 
     def _preempts(self, entry: ListRegister) -> bool:
-        if entry.Priority >= self._vmcr.VPMR:
+        if not self.hcr.En or entry.Priority >= self._vmcr.VPMR:
             return False
         mask = self._group_priority_mask(entry.Group)
         return preempts(entry.Priority, self._active[0] | self._active[1], mask)

@@ -467,6 +467,16 @@ def test_sgi_of_the_other_group_does_not_arrive():
     assert board.lines() == "FIQ"
 
 
+def test_sgi_for_the_other_state_is_group_0_where_there_is_one_state():
+    board = kernel_board()
+    board.configure(3, group1=False)
+    board.configure(4, group1=True)
+    board.msr(icc.ICC_ASGI1R_EL1, sgi(4, 1))
+    assert board.lines() == ""
+    board.msr(icc.ICC_ASGI1R_EL1, sgi(3, 1))
+    assert board.lines() == "FIQ"
+
+
 # Two Security states
 
 S_EL1 = (EL1, 0)

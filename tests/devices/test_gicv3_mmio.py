@@ -272,3 +272,12 @@ def test_nsacr_opens_a_secure_interrupt_step_by_step(
     assert board.read_gicd(ISACTIVER + 4) == SECURE_BIT
     board.gicd(IROUTER + 8 * 32, 1, secure=False, size=8)
     assert (board.read_gicd(IROUTER + 8 * 32, size=8) == 1) is routes
+
+
+def test_nsacr_of_sgis_opens_no_registers():
+    board = Board(two_states=True)
+    board.gicr(SGI_BASE + NSACR, 0xFFFF_FFFF)
+    board.gicr(SGI_BASE + ISPENDR, 0b1, secure=False)
+    assert board.read_gicr(SGI_BASE + ISPENDR) == 0
+    board.gicr(SGI_BASE + ISPENDR, 0b1)
+    assert board.read_gicr(SGI_BASE + ISPENDR, secure=False) == 0

@@ -97,6 +97,14 @@ def test_guest_is_signalled_only_when_nothing_hides_the_interrupt(register, hide
     assert guest.lines() == "vIRQ"
 
 
+def test_interface_that_is_off_still_shows_what_is_pending():
+    guest = Guest()
+    guest.msr(v.ICH_LR0_EL2, listed(50))
+    guest.msr(v.ICH_HCR_EL2, 0)
+    assert guest.mrs(v.ICV_HPPIR1_EL1) == 50
+    assert guest.mrs(v.ICV_IAR1_EL1) == SPURIOUS
+
+
 def test_more_urgent_virtual_interrupt_comes_first_and_preempts():
     guest = Guest()
     guest.msr(v.ICH_LR0_EL2, listed(50, priority=0xA0))
