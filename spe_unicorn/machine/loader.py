@@ -194,7 +194,8 @@ def _check_table(data: bytes, elf: ELFFile, what: str, prefix: str, expected: in
 
 
 def _slice(data: bytes, what: str, offset: int, size: int) -> bytes:
-    if offset + size > len(data):
+    # A segment of zeros alone may name any offset.
+    if size and offset + size > len(data):
         raise LoadError(f"is truncated: its {what} ends at {_beyond(data, offset + size)}")
     return data[offset : offset + size]
 

@@ -91,6 +91,13 @@ def test_empty_load_segments_are_left_out(load):
     assert len(image.segments) == 1
 
 
+def test_a_segment_of_zeros_may_have_an_offset_behind_the_end_of_the_file(load):
+    elf = bytearray(Elf([Load(), Load(RAM + 0x1000, b"", memsz=0x1000)]).build())
+    elf[64 + 56 + 8 : 64 + 56 + 16] = struct.pack("<Q", 0x9000)  # p_offset of the second segment
+    zeros = load(bytes(elf)).segments[1]
+    assert (zeros.address, zeros.data, zeros.size) == (RAM + 0x1000, b"", 0x1000)
+
+
 def test_addresses_are_symbolized_within_their_function_only(load):
     image = load(
         Elf(
