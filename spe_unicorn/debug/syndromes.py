@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.syndromes import EC, Syndrome
 from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.host.handling import TABLE
@@ -62,12 +62,12 @@ def syndrome_text(syndrome: Syndrome) -> str:
     return name
 
 
-def exception_text(record: ExceptionRecord) -> str:
-    """An exception with its syndrome and its address, as far as it has them."""
-    if record.syndrome is None:
+def entry_text(record: ExceptionRecord, entry: ExceptionEntry) -> str:
+    """An exception with the syndrome and the address that its entry leaves, if it leaves any."""
+    if entry.esr is None:
         return record.kind.name
-    text = f"{syndrome_text(record.syndrome)} ESR {record.syndrome.esr():#x}"
-    return text if record.vaddress is None else f"{text} FAR {record.vaddress:#x}"
+    text = f"{syndrome_text(Syndrome.of_esr(entry.esr))} ESR {entry.esr:#x}"
+    return text if entry.far is None else f"{text} FAR {entry.far:#x}"
 
 
 def _access(iss: int) -> str:

@@ -13,7 +13,7 @@ from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.debug.report import place
-from spe_unicorn.debug.syndromes import exception_text
+from spe_unicorn.debug.syndromes import entry_text
 from spe_unicorn.debug.verdicts import outcome
 from spe_unicorn.host.handling import SystemAccess
 from spe_unicorn.machine.board import Board
@@ -32,21 +32,21 @@ def trace_sysreg(board: Board, write: Write) -> None:
     registers = board.cpu.registers
 
     def on_access(access: SystemAccess) -> None:
-        change = ""
-        if access.read:
-            what = f"MRS {access.name}"
-            if access.register is not None:
-                change = f" = {access.value:#x}"
-        else:
-            what = f"MSR {access.name}, {access.value:#x}"
-            if access.register is not None:
-                new = registers.raw(access.register)
-                change = f": {changes(access.register, access.old, new, registers.features)}"
-                if ignored := access.value & ~new:
-                    change += f", bits {ignored:#x} ignored"
-        verdict = f"{outcome(access.verdict)} [{access.verdict.rule.name}]"
+        register = access.register
+        what = f"MRS {access.name}" if access.read else f"MSR {access.name}, {access.value:#x}"
+        did = ""
+        if register is not None and access.read:
+            did = f": {access.value:#x}"
+        elif register is not None:
+            new = registers.raw(register)
+            did = f": {changes(register, access.old, new, registers.features)}"
+            if ignored := access.value & ~new:
+                did += f", bits {ignored:#x} ignored"
+        rule = access.verdict.rule.name
+        renamed = register is None or register.__name__ != access.name
+        verdict = outcome(access.verdict) if renamed else "allowed"
         where = f"{place(board, access.pc)} EL{access.el}"
-        write(f"{board.cpu.counted()} sysreg {where} {what} {verdict}{change}\n")
+        write(f"{board.cpu.counted()} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
     board.handler.on_access = on_access
 
@@ -66,7 +66,7 @@ def trace_exception(board: Board, write: Write) -> None:
 
     def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
         write(
-            f"{board.cpu.counted()} exception {exception_text(record)}"
+            f"{board.cpu.counted()} exception {entry_text(record, entry)}"
             f" from {place(board, entry.elr)} EL{entry.spsr >> 2 & 3} to EL{entry.target_el}"
             f" vector {place(board, entry.vector)}\n"
         )
