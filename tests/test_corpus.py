@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+COMMAND = str(Path(sys.executable).parent / "spe-unicorn")
 CORPUS = Path(__file__).parent / "corpus" / "command_lines.toml"
 CASES = tomllib.loads(CORPUS.read_text())["case"]
 OUTSIDE = CASES[::10]
@@ -61,10 +63,42 @@ def test_a_wrong_command_line_gets_a_clear_message(case, files):
 @pytest.mark.parametrize("case", OUTSIDE, ids=name_of)
 def test_a_wrong_command_line_gets_a_clear_message_from_the_command(case, files):
     result = subprocess.run(
-        [Path(sys.executable).parent / "spe-unicorn", *(fill(a, files) for a in case["argv"])],
+        [COMMAND, *(fill(argument, files) for argument in case["argv"])],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
     )
     check(case, files, result.returncode, result.stdout, result.stderr)
+
+
+STREAMS = (
+    ["--help"],
+    ["regs"],
+    ["regs", "PMSCR_EL1"],
+    ["cores"],
+    ["decode", "{spoiled.spe}"],
+    ["run", "{hello}"],
+    ["run", "-o", "{new}.spe", "{hello}"],
+)
+
+
+@pytest.mark.parametrize("argv", STREAMS, ids=" ".join)
+@pytest.mark.parametrize("stdout", ["full", "closed", "unread"])
+def test_standard_output_may_be_full_closed_or_unread(argv, stdout, files):
+    redirection = {"full": ">/dev/full", "closed": ">&-", "unread": "| true"}[stdout]
+    command = shlex.join([COMMAND, *(fill(argument, files) for argument in argv)])
+    result = subprocess.run(
+        ["/bin/sh", "-c", f"{command} {redirection}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    Path(files["new"] + ".spe").unlink(missing_ok=True)
+    said = result.stdout + result.stderr
+    for unwanted in ("Traceback", "internal error", "Exception ignored"):
+        assert unwanted not in said
+    if stdout == "full":
+        assert result.returncode != 0
+        assert "No space left on device" in said

@@ -6,6 +6,8 @@ What a sub-command needs of the engine it imports when it runs, so that help, ``
 
 from __future__ import annotations
 
+import io
+import sys
 import traceback
 from typing import Any
 
@@ -21,8 +23,11 @@ from spe_unicorn.cli.run import run
 INTERNAL_ERROR = 70
 """Exit status where the program itself is wrong: EX_SOFTWARE of sysexits.h."""
 
-_OWN = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
-"""Exceptions by which click itself ends a command."""
+BAD_STREAM = 74
+"""Exit status where standard output takes no more: EX_IOERR of sysexits.h."""
+
+_OWN = (click.ClickException, click.exceptions.Exit, click.Abort, OSError)
+"""Exceptions by which click itself ends a command, and those that ``main`` tells of."""
 
 
 class _InternalError(click.ClickException):
@@ -35,6 +40,24 @@ class _InternalError(click.ClickException):
 
 class _Guarded(click.Group):
     """A group whose commands never end in a traceback, unless one is asked for."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as a program. A disk that is full is one line; a pipe that nobody reads is none."""
+        # Python has None for a stream that was closed before the start.
+        sys.stdout = sys.stdout or io.StringIO()
+        sys.stderr = sys.stderr or io.StringIO()
+        try:
+            try:
+                return super().main(*args, **kwargs)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            # What is left in the buffer would fail once more when the interpreter ends.
+            sys.stdout = io.StringIO()
+            if isinstance(error, BrokenPipeError):
+                sys.exit(1)
+            click.echo(f"spe-unicorn: {error.strerror or error}", err=True)
+            sys.exit(BAD_STREAM)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
