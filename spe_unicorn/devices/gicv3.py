@@ -98,8 +98,8 @@ class GICv3:
     def reset(self, nonsecure: bool = False) -> None:
         """Reset all of it. The levels of the input lines stay: they are the devices'.
 
-        With ``nonsecure`` every interrupt is in Group 1, as firmware leaves it to a kernel that is
-        started in Non-secure state.
+        With ``nonsecure`` every interrupt is in Group 1 and every PE awake, as firmware leaves it
+        to a kernel that is started in Non-secure state.
         """
         for interface in self.cpu_interfaces:
             interface.reset()

@@ -160,6 +160,11 @@ class CPUInterface:
         """
         self._writers[register](value)
 
+    @property
+    def registers(self) -> frozenset[type[SysReg]]:
+        """Every ICC, ICV and ICH register."""
+        return frozenset(self._readers) | frozenset(self._writers)
+
     # Signalling
 
     def _preempts(self, pending: Pending) -> bool:

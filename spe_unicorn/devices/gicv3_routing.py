@@ -133,10 +133,10 @@ class InterruptRouting:
         self.reset()
 
     def reset(self, nonsecure: bool = False) -> None:
-        """Reset; with ``nonsecure`` all interrupts start in Group 1, where firmware puts them."""
+        """Reset; with ``nonsecure`` as Secure firmware leaves it: PEs awake, all in Group 1."""
         self.one_state = not self.two_security_states
         self.group_enables = dict.fromkeys(Group, False)
-        self.asleep = [True] * len(self.affinities)
+        self.asleep = [not nonsecure] * len(self.affinities)
         for bank in (*self.private, self.shared):
             bank.reset(group=bank.all if nonsecure else 0)
         self.affinity_of_spi = [0] * self.shared.count

@@ -176,6 +176,10 @@ class GenericTimer:
         for comparator in self._all:
             comparator.update(now)
 
+    def virtual_offset(self) -> int:
+        """What the virtual counter is behind the system counter, in ticks."""
+        return self._cntvoff()
+
     def next_deadline(self, now: int) -> int | None:
         """The next count after ``now`` at which an output changes by itself, None for never."""
         deadlines = (comparator.deadline(now) for comparator in self._all)

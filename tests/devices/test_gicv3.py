@@ -756,11 +756,12 @@ def test_reset_forgets_everything_but_the_lines():
     assert board.mrs(icc.ICC_RPR_EL1) == 0xFF
 
 
-def test_reset_for_a_non_secure_start_puts_every_interrupt_into_group_1():
+def test_reset_for_a_non_secure_start_wakes_the_pes_and_puts_every_interrupt_into_group_1():
     board = Board(two_states=True)
     board.gic.reset(nonsecure=True)
     assert board.read_gicr(SGI_BASE + 0x80) == 0xFFFF_FFFF
     assert board.read_gicd(0x84) == 0xFFFF_FFFF
+    assert board.read_gicr(WAKER) == 0
 
 
 def test_without_el3_the_kernel_has_a_copy_of_its_own():
