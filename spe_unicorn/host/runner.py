@@ -114,7 +114,10 @@ class Runner:
             chosen = hit <= budget
             if chosen:
                 budget = hit - 1
-        stop = self._run(budget, until, unit.gap_floor() if chosen and unit.quiet() else 0)
+        room = unit.gap_floor() if chosen and unit.quiet() else 0
+        if left is not None:
+            room = min(room, left - budget)  # what is behind the chosen operation counts as well
+        stop = self._run(budget, until, room)
         self._settle(stop)
         if stop is not Stop.BUDGET:
             return
