@@ -7,7 +7,6 @@ happens in :meth:`Attachment.emu_start`, which means what the engine's own does.
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
@@ -31,7 +30,7 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine
-from spe_unicorn.host.handling import TABLE, Ending, StopHandler
+from spe_unicorn.host.handling import NEVER_HAPPENS, TABLE, Ending, StopHandler
 from spe_unicorn.host.memory import EngineMemory
 from spe_unicorn.host.native import READ, Action, Stop
 from spe_unicorn.host.runner import Runner
@@ -186,7 +185,12 @@ class _Handler(StopHandler):
 
 
 class _NoPlatform:
-    """No device, no firmware, no host behind the PE."""
+    """No device, no firmware, no host behind the PE, and nothing that happens by itself."""
+
+    deadline = NEVER_HAPPENS
+
+    def happen(self) -> None:
+        """Nothing does."""
 
     def claims(self, address: int) -> bool:
         """No device is ours."""
@@ -224,8 +228,7 @@ class Attachment:
         self.cpu = UnicornCPU(
             engine, self.memory, core.features, core.impdef, random, answer=Action.ASK, ours=ours
         )
-        self._ask = ctypes.CFUNCTYPE(ctypes.c_int32)(self._answer)
-        self.cpu.hooks.state.ask = ctypes.cast(self._ask, ctypes.c_void_p).value or 0
+        self.cpu.hooks.ask_by(self._answer)
         file = self.cpu.registers
         if not firmware:
             # no firmware has run: the documented state, in cells of ours alone
@@ -244,7 +247,7 @@ class Attachment:
         self._runner = Runner(self.cpu, self.unit, self._handler)
         self._running = False
         self._observe(self.unit)
-        self.cpu.hooks.install(memory=False)
+        self.cpu.hooks.install()
         uc.ctl_flush_tb()
         self._emu_stop = uc.emu_stop
         uc.emu_stop = self._stop_asked_for

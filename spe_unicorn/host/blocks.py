@@ -23,6 +23,7 @@ from spe_unicorn.host import engine as e
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.native import (
     BLOCKS,
+    MARK_FP,
     MARK_RETURN,
     PLAN_BASE,
     PLAN_EXACT,
@@ -138,6 +139,19 @@ def _when(register: int, before: int, after: int, kept: bool) -> When | None:
     return None
 
 
+def uses_fp(word: int) -> bool:
+    """Whether an instruction is subject to the traps of FP and SIMD: CheckFPAdvSIMDEnabled64().
+
+    SVE has traps of its own, which the engine knows.
+    """
+    group = word >> 25 & 15
+    if group & 0b0111 == 0b0111:
+        return True  # data processing
+    if group & 0b0101 == 0b0100:
+        return bool(word >> 26 & 1)  # loads and stores
+    return word & 0xFFDF_FFC0 == 0xD51B_4400  # MRS and MSR of FPCR and FPSR
+
+
 def _number(register: int) -> int:
     """The engine's number of X0 to X30, or of SP as 31."""
     return e.SP if register == SP else e.X[register]
@@ -151,6 +165,8 @@ class Block:
     plans: tuple[Plan, ...]
     returns: bool
     """It ends with an ERET."""
+    first_fp: int | None
+    """The place of its first FP or SIMD operation."""
 
 
 class Blocks:
@@ -168,7 +184,8 @@ class Blocks:
         if block is None:
             code = tuple(decode(word) for word in words)
             plans = tuple(plan_block(code))
-            block = Block(code, plans, returns=code[-1].mark is Mark.ERET)
+            first_fp = next((k for k, word in enumerate(words) if uses_fp(word)), None)
+            block = Block(code, plans, code[-1].mark is Mark.ERET, first_fp)
             self._known[words] = block
         hooks = self._hooks
         if self._free + len(words) > PLANS:
@@ -178,7 +195,10 @@ class Blocks:
         slot = address >> 2 & BLOCKS - 1
         hooks.block_keys[slot] = signed(address)
         hooks.block_epochs[slot] = hooks.state.epoch
-        hooks.block_marks[slot] = MARK_RETURN if block.returns else 0
+        marks = MARK_RETURN if block.returns else 0
+        if block.first_fp is not None:
+            marks |= MARK_FP
+        hooks.block_marks[slot] = marks
         hooks.block_plans[slot] = self._free
         self._free += len(words)
         self._slots[slot] = block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -104,6 +104,18 @@ def _exception_offset() -> int:
     return found[0]
 
 
+class PEAt:
+    """A PE as it would be at another Exception level."""
+
+    def __init__(self, cpu: UnicornCPU, el: int) -> None:
+        self.features = cpu.features
+        self.impdef = cpu.impdef
+        self.registers = cpu.registers
+        self.el = el
+        self.pm = cpu.pm
+        self.halted = self.sdd = False
+
+
 class UnicornCPU:
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
@@ -134,8 +146,12 @@ class UnicornCPU:
         self.hooks = NativeHooks(engine)
         self.state = self.hooks.state
         self._el: int | None = None
+        self.inside = 0
+        """Operations that the block which runs has before it, while Python is asked from within."""
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
+        self.on_exception: Callable[[ExceptionRecord, ExceptionEntry], None] | None = None
+        """Told of each exception in front of its entry."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
         mine = (r for r in known if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
@@ -178,7 +194,7 @@ class UnicornCPU:
     @property
     def executed(self) -> int:
         """Operations attempted since the machine began; exact while the engine is stopped."""
-        return int(self.state.granted - self.state.budget)
+        return int(self.state.granted - self.state.budget) - self.inside
 
     def counted(self) -> int:
         """Operations attempted up to the one that is being counted, that one included."""
@@ -193,11 +209,11 @@ class UnicornCPU:
         """CNTPCT_EL0 in ticks of ``sysregs.COUNTER_FREQUENCY``: an ``arch.ports.Clock``."""
         return self.cycles >> 4
 
-    def own(self, midr: int) -> None:
-        """Make the engine wholly ours: identity, time, memory. Before its first run."""
+    def own(self, midr: int, gaps: Iterable[tuple[int, int]]) -> None:
+        """Make the engine wholly ours: identity, time, and where ``gaps`` in memory are."""
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
         sysregs.keep_time(self.hooks)
-        self.hooks.install()
+        self.hooks.install(gaps)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
@@ -224,6 +240,8 @@ class UnicornCPU:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
         pstate = s.SPSR_EL1(self.pstate)
         entry = take_exception(self, pstate, record, target_el, self.pc)
+        if self.on_exception is not None:
+            self.on_exception(record, entry)
         self.enter(entry)
         return entry
 

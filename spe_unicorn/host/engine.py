@@ -11,6 +11,7 @@ from typing import Final
 
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError
 from unicorn import arm64_const as regs
+from unicorn import unicorn_const as uc_const
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
 from unicorn.unicorn_const import UC_ERR_OK
 from unicorn.unicorn_py3.arch.arm64 import UcRegCP64
@@ -141,6 +142,10 @@ class Engine:
     def rebuild(self) -> None:
         """Make the engine take notice of a PSTATE that was written from outside."""
         self.set_system(_HCR_EL2, self.system(_HCR_EL2))
+
+    def flush_tlb(self) -> None:
+        """Forget cached translations, after a raw write to a register that steers them."""
+        self.uc.ctl(uc_const.UC_CTL_TLB_FLUSH, uc_const.UC_CTL_IO_WRITE)
 
     def run(self, begin: int, until: int = NEVER) -> int:
         """Execute from ``begin`` until a stop; the engine's error number, 0 for none."""

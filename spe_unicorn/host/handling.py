@@ -6,7 +6,7 @@ lies around the PE (devices, firmware calls, semihosting) is behind :class:`Plat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
@@ -25,9 +25,11 @@ from spe_unicorn.arch.access import (
     access,
 )
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.exception_routing import fp_access_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.syndromes import (
     EC,
     UNDEFINED,
@@ -36,14 +38,19 @@ from spe_unicorn.arch.syndromes import (
     instruction_abort,
     system_register_trap,
 )
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import VNCR_EL2
+from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
+from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, register
-from spe_unicorn.host.native import READ, Stop
+from spe_unicorn.host.native import READ, WRITE, Action, Answer, Stop
+from spe_unicorn.host.sysregs import normal_action
 
+NEVER_HAPPENS: Final = 1 << 62
+"""A count of operations that no machine reaches."""
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _SEMIHOSTING: Final = 0xD45E_0000
@@ -118,13 +125,47 @@ class Platform(Protocol):
         """The host answers ``HLT #0xF000``; False where it does not."""
         ...
 
+    deadline: int
+    """``cpu.executed`` at which something happens by itself; :data:`NEVER_HAPPENS` for nothing."""
+
+    def happen(self) -> None:
+        """The deadline has been reached: let it happen, and set the next one."""
+        ...
+
+
+class DeviceRegister(Protocol):
+    """A System register that is a device's: reads and writes have effects of their own."""
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        ...
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        ...
+
 
 class StopHandler:
-    """Carries out what a stop asks for, on one PE."""
+    """Carries out what a stop asks for, on one PE.
 
-    def __init__(self, cpu: UnicornCPU, platform: Platform) -> None:
+    ``table`` knows the accessors of registers that the hooks do not leave to the engine,
+    ``devices`` those registers among them that are devices'.
+    """
+
+    def __init__(
+        self,
+        cpu: UnicornCPU,
+        platform: Platform,
+        table: SysRegTable = TABLE,
+        devices: Mapping[type[SysReg], DeviceRegister] | None = None,
+        interrupts: Interrupts | None = None,
+    ) -> None:
         self.cpu = cpu
         self.platform = platform
+        self.interrupts = interrupts or Interrupts(cpu)
+        self.controls = Controls(cpu)
+        self._table = table
+        self._devices = devices or {}
         self.ending: Ending | None = None
         self.failure: Failure | None = None
         self.status = 0
@@ -140,7 +181,25 @@ class StopHandler:
             return self._exception(self.cpu.engine_exception())
         if stop is Stop.UNMAPPED:
             return self._unmapped()
+        if stop is Stop.FP:
+            trap = fp_access_trap(self.cpu)
+            assert trap is not None
+            self._raise(trap.syndrome, trap.target_el)
+            return True
         return self._system()
+
+    def steered(self) -> None:
+        """A register was written that steers what the engine does not know of."""
+        self.controls.changed()
+        self.interrupts.update()
+
+    def returned(self) -> None:
+        """The guest may have returned from an exception."""
+        if self.cpu.pstate >> 4 & 1:
+            self.fail(
+                "the guest switched to AArch32 state",
+                "this machine executes AArch64 only: build everything for AArch64",
+            )
 
     def idle(self) -> None:
         """The engine stopped by itself: WFI, or an error of its own."""
@@ -151,9 +210,19 @@ class StopHandler:
             return
         words = cpu.read_code(cpu.pc - 4 & _MASK, 1)
         if words and decode(words[0]).mark is Mark.WFI:
-            self.ending = Ending.ASLEEP
+            self._sleep()
         else:
             self.ending = Ending.INTERRUPTED
+
+    def _sleep(self) -> None:
+        """WFI: time goes on to the next thing that happens, until an interrupt is pending."""
+        platform = self.platform
+        while not self.interrupts.pending:
+            if platform.deadline == NEVER_HAPPENS:
+                self.ending = Ending.ASLEEP
+                return
+            self._state.skipped += max(0, platform.deadline - self.cpu.executed)
+            platform.happen()
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""
@@ -165,6 +234,10 @@ class StopHandler:
     def _exception(self, exception: EngineException) -> bool:
         cpu = self.cpu
         if exception.number in (HVC, SMC) and self.platform.call(exception):
+            return True
+        if exception.number == HVC and cpu.el == EL3:
+            # the engine has it go to EL2
+            self._take(exception.record, EL3)
             return True
         if exception.record.syndrome == UNDEFINED:
             words = cpu.read_code(cpu.pc, 1)
@@ -198,17 +271,24 @@ class StopHandler:
     def _system(self) -> bool:
         """An MRS or MSR that the rules answer. Without an exception, the PC moves on."""
         cpu = self.cpu
-        accessor = TABLE.get(self._state.key)
-        if accessor is None:
-            raise LookupError(f"the hooks stop at {self._state.key:#x}, which no rule knows")
         read = self._state.kind == READ
         rt = _general(self._state.rt)
+        encoding = Encoding.from_key(self._state.key)
+        if encoding in EL12_NAMES:
+            return self._el1_register(encoding, rt, read)
+        accessor = self._table.get(encoding.key)
+        if accessor is None:
+            raise LookupError(f"the hooks stop at {encoding}, which no rule knows")
         value = 0 if read else self._engine.x(rt)
         verdict = access(cpu, accessor, read)
         target = verdict.register if isinstance(verdict, Allowed) else None
-        old = 0 if target is None else cpu.registers.raw(target)
+        device = None if target is None else self._devices.get(target)
+        old = 0
         pc, el = cpu.pc, cpu.el
-        if target is not None:
+        if device is not None:
+            value = self._device_register(device, rt, read)
+        elif target is not None:
+            old = cpu.registers.raw(target)
             if read:
                 value = old
                 self._engine.set_x(rt, value)
@@ -220,6 +300,69 @@ class StopHandler:
         if not raised:
             cpu.pc = pc + 4 & _MASK
         return raised
+
+    def answer(self) -> Answer:
+        """An MRS or MSR of a register that the engine has, in the middle of a run.
+
+        What traps is left to the engine, which knows the traps of its own registers.
+        """
+        cpu = self.cpu
+        state = self._state
+        cpu.inside = int(state.block_operations - ((state.scratch - state.block) >> 2))
+        cpu.forget_el()
+        try:
+            read = state.kind == READ
+            rt = _general(state.rt)
+            encoding = Encoding.from_key(state.key)
+            redirected = REDIRECTED.get(encoding)
+            if redirected is not None:
+                if cpu.el != EL2:
+                    return self._leave(encoding, read)
+                self._el2_register(redirected, rt, read)
+            else:
+                accessor = self._table.get(state.key)
+                verdict = None if accessor is None else access(cpu, accessor, read)
+                if not isinstance(verdict, Allowed):
+                    return Answer.ENGINE
+                self._device_register(self._devices[verdict.register], rt, read)
+            return Answer.DONE if read else Answer.NOTICE
+        finally:
+            cpu.inside = 0
+
+    def _leave(self, encoding: Encoding, read: bool) -> Answer:
+        """Let the engine have an access, with what its normal action would have done besides."""
+        if not read and normal_action(encoding, WRITE) is not Action.ENGINE:
+            self._state.epoch += 1
+        return Answer.ENGINE
+
+    def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
+        if read:
+            value = device.read()
+            self._engine.set_x(rt, value)
+        else:
+            value = self._engine.x(rt)
+            device.write(value)
+        return value
+
+    def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> None:
+        """An EL1 name that means a register of EL2."""
+        if read:
+            self._engine.set_x(rt, self._engine.system(encoding))
+        else:
+            self._engine.set_system(encoding, self._engine.x(rt))
+            self._state.epoch += 1
+            self._engine.flush_tlb()
+
+    def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+        """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""
+        cpu = self.cpu
+        if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
+            self._raise(UNDEFINED, cpu.undefined_target())
+            return True
+        self._el2_register(EL12_NAMES[encoding], rt, read)
+        cpu.pc = cpu.pc + 4 & _MASK
+        self.steered()
+        return False
 
     def _redirected(
         self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int

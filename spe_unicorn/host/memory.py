@@ -40,6 +40,17 @@ class RamMemory:
         self._regions = sorted(regions, key=lambda r: r.base)
         self._bases = [r.base for r in self._regions]
 
+    def gaps(self) -> list[tuple[int, int]]:
+        """The ranges of physical addresses, first to last, where there is no memory."""
+        gaps = []
+        free = 0
+        for region in self._regions:
+            if region.base > free:
+                gaps.append((free, region.base - 1))
+            free = region.base + region.size
+        gaps.append((free, (1 << 64) - 1))
+        return gaps
+
     def _find(self, address: int, size: int) -> tuple[memoryview, int] | None:
         index = bisect_right(self._bases, address) - 1
         if index < 0:

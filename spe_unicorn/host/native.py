@@ -16,6 +16,7 @@ block run, so that a sample costs one exit of the engine instead of three.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.host.engine import PC, Engine, address_of, lib
+from spe_unicorn.host.engine import PC, PSTATE, Engine, address_of, lib
 
 
 class Stop(IntEnum):
@@ -50,6 +51,10 @@ class Stop(IntEnum):
     """After an ERET or a write to a steering register, in front of what follows it."""
     UNSEEN = 7
     """In front of a block that the block table does not hold."""
+    INTERRUPT = 8
+    """In front of a block, with an interrupt to be taken."""
+    FP = 9
+    """In front of a block that has FP or SIMD operations, which trap here."""
 
 
 class Action(IntEnum):
@@ -69,8 +74,20 @@ class Action(IntEnum):
     NOTICE = 5
     """As TRANSLATION, and the engine stops behind the access."""
     ASK = 6
-    """A Python function answers: 0, and the engine executes the access; 1, and it is done; 2, and
-    it is as with STOP."""
+    """A Python function answers, with an :class:`Answer`."""
+
+
+class Answer(IntEnum):
+    """What Python says to :attr:`Action.ASK`, in the middle of a run."""
+
+    ENGINE = 0
+    """The engine executes the access."""
+    DONE = 1
+    """It is done."""
+    STOP = 2
+    """As with :attr:`Action.STOP`, so only for registers that the engine lacks."""
+    NOTICE = 3
+    """It is done, and the engine stops behind the access, which ends its block."""
 
 
 _FIELDS: Final = (
@@ -95,7 +112,9 @@ _FIELDS: Final = (
     ("block_operations", ctypes.c_int64),
     ("skipped", ctypes.c_int64),
     # watching
-    ("watch_returns", ctypes.c_int64),
+    ("watch", ctypes.c_int64),
+    ("deliver", ctypes.c_int64),
+    ("counters", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
     ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
@@ -105,6 +124,7 @@ _FIELDS: Final = (
     ("index", ctypes.c_int64),
     ("flags", ctypes.c_int64),
     ("notice", ctypes.c_int64),
+    ("steered", ctypes.c_int64),
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
@@ -116,6 +136,7 @@ _FIELDS: Final = (
     ("key", ctypes.c_int64),
     ("kind", ctypes.c_int64),
     ("rt", ctypes.c_int64),
+    ("written", ctypes.c_int64),
     ("scratch", ctypes.c_int64),
 )
 
@@ -126,6 +147,10 @@ class State(ctypes.Structure):
     ``granted - budget`` operations have been executed, up to the end of the block that began
     last. ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the
     chosen one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch.
+    ``watch`` holds the marks of blocks to look out for. ``deliver`` has four bits for each
+    Exception level from EL0 up: IRQ, IRQ unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0
+    while no interrupt is pending. ``notice`` is set when the engine is to stop behind the block,
+    ``steered`` when that is for a write to a register that steers SPE or the hooks. ``counters`` has two: CNTPCT and CNTVCT may be read there.
     """
 
     _fields_ = list(_FIELDS)
@@ -142,6 +167,10 @@ BLOCKS: Final = 1 << 13
 """Entries of the block table, direct-mapped by address."""
 MARK_RETURN: Final = 1
 """The block ends with an ERET."""
+MARK_FP: Final = 2
+"""The block has FP or SIMD operations."""
+ALL_COUNTERS: Final = 0xFF
+"""``State.counters`` when no Exception level is trapped."""
 
 # A plan is one word an operation: how to resolve it when it is the sampled one.
 PLAN_EXACT: Final = 0
@@ -232,6 +261,7 @@ _INDEX: Final = State.index.offset
 _FLAGS: Final = State.flags.offset
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PC: Final = int(PC)
+_PSTATE: Final = int(PSTATE)
 
 _RUN, _WANT_FLAGS = PLAN_RUN, PLAN_FLAGS
 _MASK: Final = BLOCKS - 1
@@ -245,7 +275,8 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.UNMAPPED),
     int(Stop.NOTICED),
 )
-_STOP_UNSEEN: Final = int(Stop.UNSEEN)
+_STOP_UNSEEN, _STOP_INTERRUPT, _STOP_FP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.FP)
+_ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.ASK),
     int(Action.COUNT),
@@ -264,6 +295,19 @@ def _slot(s: Any, address: Any) -> Any:
     return slot if keys[slot] == address and epochs[slot] == s.epoch else -1
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _deliverable(s: Any, engine: Any, user: Any) -> Any:
+    """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
+    _call_register(s.reg_read, _address(engine), _PSTATE, _address(user) + _SCRATCH)
+    pstate = s.scratch
+    bits = s.deliver >> (pstate >> 2 & 3) * 4
+    return (
+        bits & 0b0101 != 0
+        or (bits & 0b0010 != 0 and pstate & 0x80 == 0)
+        or (bits & 0b1000 != 0 and pstate & 0x40 == 0)
+    )
+
+
 @cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
 def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
     """Count a block down, or stop in front of it."""
@@ -271,8 +315,14 @@ def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
     address = np.int64(start)
     operations = np.int64(size >> 2)
     budget = s.budget
+    if s.deliver != 0 and s.pending == 0 and s.notice == 0 and _deliverable(s, engine, user):
+        s.stop = _STOP_INTERRUPT
+        s.block = address
+        s.block_operations = 0
+        _call1(s.emu_stop, _address(engine))
+        return
     if operations <= budget:
-        if s.watch_returns != 0:
+        if s.watch != 0:
             slot = _slot(s, address)
             if slot < 0:
                 s.stop = _STOP_UNSEEN
@@ -280,8 +330,14 @@ def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
                 s.block_operations = operations
                 _call1(s.emu_stop, _address(engine))
                 return
-            marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)
-            if marks[slot] & MARK_RETURN:
+            marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot] & s.watch
+            if marks & MARK_FP:
+                s.stop = _STOP_FP
+                s.block = address
+                s.block_operations = operations
+                _call1(s.emu_stop, _address(engine))
+                return
+            if marks & MARK_RETURN:
                 # run it, and have the hook stop in front of what the ERET leads to
                 s.notice = 1
                 s.granted -= budget - operations
@@ -366,6 +422,13 @@ _CP_REG: Final = np.dtype(
 )
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
+    """Whether the PE may read CNTPCT or CNTVCT where it is; the engine traps it if not."""
+    _call_register(s.reg_read, _address(engine), _PSTATE, _address(user) + _SCRATCH)
+    return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
+
+
 def _system_hook(kind: int) -> Any:
     """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
     table_offset = kind * KEYS
@@ -390,8 +453,11 @@ def _system_hook(kind: int) -> Any:
             # the access is the last operation of its block
             s.epoch += 1
             s.notice = 1
+            s.steered = 1
             s.granted -= s.budget
             s.budget = 0
+            s.key = key
+            s.written = r.value
             return 0
         here = _address(user)
         _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
@@ -401,7 +467,12 @@ def _system_hook(kind: int) -> Any:
             s.rt = np.int64(register)
             if action == _ASK:
                 answer: int = _call0(s.ask)
-                if answer != 2:
+                if answer == _ANSWER_NOTICE:
+                    s.notice = 1
+                    s.granted -= s.budget
+                    s.budget = 0
+                    return 1
+                if answer != _ANSWER_STOP:
                     return answer
             s.stop = _STOP_SYSTEM
             # writing the PC makes the engine leave the block without executing the access
@@ -410,6 +481,9 @@ def _system_hook(kind: int) -> Any:
             return 1
         value = carray(_pointer(s.cells), (KEYS,), np.int64)[key]
         if action == _COUNT:
+            if s.counters != ALL_COUNTERS and not _counter_allowed(s, engine, user, key):
+                return 0
+            _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
             rest = s.block_operations - ((s.scratch - s.block) >> 2)
             value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
         # the engine has these registers, so the block goes on; a write of the PC here would spoil
@@ -457,21 +531,23 @@ class NativeHooks:
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []
 
-    def install(self, *, memory: bool = True) -> None:
+    def install(self, gaps: Iterable[tuple[int, int]] = ()) -> None:
         """Add the hooks to the engine, whose translated code must be none or be flushed.
 
-        ``memory`` is False where accesses to memory that is not there are not ours to answer.
+        ``gaps`` are the physical address ranges, first to last, where there is no memory and
+        accesses are ours to answer. They are needed exactly: a hook over memory that is there makes
+        every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
         self._add(uc_const.UC_HOOK_BLOCK, _on_block)
         self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
-        if memory:
-            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped)
+        for gap in gaps:
+            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped, bounds=gap)
         self._add(instruction, _on_mrs, regs.UC_ARM64_INS_MRS)
         self._add(instruction, _on_msr, regs.UC_ARM64_INS_MSR)
         self._add(instruction, _on_sys, regs.UC_ARM64_INS_SYS)
 
-    def _add(self, kind: int, hook: Any, *arguments: int) -> None:
+    def _add(self, kind: int, hook: Any, *arguments: int, bounds: tuple[int, int] = (1, 0)) -> None:
         handle = ctypes.c_size_t()
         status = lib.uc_hook_add(
             self.engine.handle,
@@ -479,8 +555,8 @@ class NativeHooks:
             kind,
             ctypes.c_void_p(hook.address),
             ctypes.c_void_p(ctypes.addressof(self.state)),
-            ctypes.c_uint64(1),
-            ctypes.c_uint64(0),
+            ctypes.c_uint64(bounds[0]),
+            ctypes.c_uint64(bounds[1]),
             *(ctypes.c_int32(a) for a in arguments),
         )
         if status != uc_const.UC_ERR_OK:
@@ -493,6 +569,11 @@ class NativeHooks:
             lib.uc_hook_del(self.engine.handle, handle)
         self._hooks.clear()
         self.engine.uc.ctl_flush_tb()
+
+    def ask_by(self, answer: Callable[[], int]) -> None:
+        """The function behind :attr:`Action.ASK`; it must not raise."""
+        self._ask = ctypes.CFUNCTYPE(ctypes.c_int32)(answer)
+        self.state.ask = ctypes.cast(self._ask, ctypes.c_void_p).value or 0
 
     def act(self, action: Action, encoding: Encoding, *kinds: int, cell: int = 0) -> None:
         """Choose what the hooks do with an encoding, for each of READ, WRITE and SYSTEM named."""

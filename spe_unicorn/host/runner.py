@@ -19,9 +19,9 @@ from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.host.blocks import Blocks
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.engine import NEVER
-from spe_unicorn.host.handling import CALLS, PREFETCH_ABORT, Ending, StopHandler
+from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native import Stop
+from spe_unicorn.host.native import MARK_RETURN, Stop
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -33,6 +33,8 @@ _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
+_IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.FP})
+"""Stops in front of a block that has not been counted."""
 
 
 class Runner:
@@ -62,6 +64,7 @@ class Runner:
         cpu = self.cpu
         handler = self.handler
         handler.ending = None
+        platform = handler.platform
         goal = None if operations is None else cpu.executed + operations
         if until != NEVER:
             self._engine.forget_code(until, until + 4)
@@ -73,6 +76,8 @@ class Runner:
         began = time.monotonic()
         while handler.ending is None:
             executed = cpu.executed
+            if executed >= platform.deadline:
+                platform.happen()
             if executed == goal:
                 return Ending.LIMIT
             if cpu.pc == until:
@@ -91,7 +96,9 @@ class Runner:
                 if self.stopping:
                     self.stopping = False
                     return Ending.INTERRUPTED
-            self._go(slice_ends - executed, None if goal is None else goal - executed, until)
+            ends = platform.deadline if goal is None else min(goal, platform.deadline)
+            left = None if ends == NEVER_HAPPENS else ends - executed
+            self._go(slice_ends - executed, left, until)
         return handler.ending
 
     def _adapt(self, operations: int, seconds: float) -> None:
@@ -136,8 +143,8 @@ class Runner:
         state.granted += budget - state.budget
         state.budget = budget
         state.gap_floor = gap_floor
-        state.watch_returns = watch and self.unit.armed
-        if not state.watch_returns:
+        state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
+        if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
         state.stop = 0
         state.gap_epoch = state.epoch
@@ -211,6 +218,11 @@ class Runner:
         self._notices()
         if stop is Stop.UNSEEN:
             self._enter_block()
+        elif stop is Stop.INTERRUPT:
+            self.handler.interrupts.take()
+            self._refresh()
+        elif stop is Stop.FP:
+            self._trap_fp()
         elif stop is Stop.BUDGET:
             if self.unit.armed and self._blocks.find(state.block & _MASK) is None:
                 self._enter_block()
@@ -294,9 +306,12 @@ class Runner:
             return
         state.notice = 0
         self.cpu.forget_el()
-        if state.epoch != self._epoch:
+        if state.steered:
+            state.steered = 0
+            self.handler.steered()
             self._epoch = int(state.epoch)
             self.unit.reload()
+        self.handler.returned()
         self._refresh()
 
     def _translations(self) -> None:
@@ -304,6 +319,14 @@ class Runner:
         if self._state.epoch != self._epoch:
             self._epoch = int(self._state.epoch)
             self.unit.forget_translations()
+
+    def _trap_fp(self) -> None:
+        """Run what is in front of a block's first FP operation, which traps."""
+        block = self._blocks.find(self._state.block & _MASK)
+        assert block is not None
+        assert block.first_fp is not None
+        if self._run_exactly(block.first_fp):
+            self._at_operation(Stop.FP)
 
     def _enter_block(self) -> None:
         state = self._state

@@ -40,6 +40,13 @@ _STEER_SPE: Final = frozenset(
     {s.HCR_EL2, s.SCR_EL3, s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2}
 )
 """What decides whether SPE is enabled, or is written into records."""
+_STEER_HOOKS: Final = frozenset(
+    {
+        *(s.CPACR_EL1, s.CPTR_EL2, s.CPTR_EL3),
+        *(s.CNTKCTL_EL1, s.CNTHCTL_EL2, s.CNTVOFF_EL2),
+    }
+)
+"""What decides which FP operations and counter reads trap, and what the counters show."""
 _STEER_TRANSLATION: Final = frozenset(
     {
         *(s.SCTLR_EL1, s.TCR_EL1, s.TTBR0_EL1, s.TTBR1_EL1, s.MAIR_EL1),
@@ -109,7 +116,7 @@ def install(
             hooks.act(answer, encoding, READ, WRITE)
         elif register in ours:
             continue
-        elif register in _STEER_SPE:
+        elif register in _STEER_SPE or register in _STEER_HOOKS:
             registers.add(register, SteeringCell(engine, encoding, hooks))
             hooks.act(Action.NOTICE, encoding, WRITE)
         elif register in _STEER_TRANSLATION:
@@ -121,6 +128,19 @@ def install(
         hooks.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
         hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+
+
+def normal_action(encoding: Encoding, kind: int) -> Action:
+    """The action for an encoding that the engine has, while no EL1 name is redirected."""
+    if kind == WRITE:
+        for registers, action in (
+            (_STEER_SPE, Action.NOTICE),
+            (_STEER_HOOKS, Action.NOTICE),
+            (_STEER_TRANSLATION, Action.TRANSLATION),
+        ):
+            if any(register.encoding == encoding for register in registers):
+                return action
+    return Action.ENGINE
 
 
 def keep_time(hooks: NativeHooks) -> None:

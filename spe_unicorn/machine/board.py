@@ -9,18 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
 from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import CNTVOFF_EL2
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core
+from spe_unicorn.devices import gicv3
+from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
+from spe_unicorn.devices.gicv3 import GICPort, GICv3
+from spe_unicorn.devices.gicv3_access import gic_accessors
+from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl011 import PL011
+from spe_unicorn.devices.pl031 import PL031
+from spe_unicorn.devices.timer import FREQUENCY, GenericTimer
+from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
+from spe_unicorn.host import device_registers
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine, new_engine
-from spe_unicorn.host.handling import Ending, StopHandler
+from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
+from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.psci import PowerState, SystemAction, is_psci, psci_call
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
@@ -28,11 +45,6 @@ from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
-
-RAM_BASE = 0x4000_0000
-UART_BASE = 0x0900_0000
-UART_SIZE = 0x1000
-"""As on QEMU's virt machine."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +72,30 @@ class Options:
     command_line: bytes = b""
 
 
-class PMBIRQ:
-    """The interrupt line of the Profiling Buffer, which nothing routes yet: a level to look at."""
+class Device(Protocol):
+    """What is behind a window of physical memory; ``offset`` and ``size`` are in bytes."""
 
-    def __init__(self) -> None:
+    def read(self, offset: int, size: int) -> int:
+        """A load."""
+        ...
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """A store."""
+        ...
+
+
+class PMBIRQ:
+    """The interrupt line of the Profiling Buffer, on its way to the GIC, for others to watch."""
+
+    def __init__(self, line: IRQLine) -> None:
         self.level = False
         self.on_change: Callable[[bool], None] | None = None
+        self._line = line
 
     def set_level(self, level: bool) -> None:
         """Drive the line."""
         self.level = level
+        self._line.set_level(level)
         if self.on_change is not None:
             self.on_change(level)
 
@@ -111,10 +137,41 @@ class Board:
         if options.external is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
         self.cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
-        self.cpu.own(core.midr)
-        self.pmbirq = PMBIRQ()
+        self.cpu.own(core.midr, self.memory.gaps())
+        self.deadline = NEVER_HAPPENS
+        interrupts = Interrupts(self.cpu)
+        self.gic = GICv3(
+            [
+                GICPort(
+                    self.cpu,
+                    0,
+                    interrupts.irq,
+                    interrupts.fiq,
+                    interrupts.virq,
+                    interrupts.vfiq,
+                )
+            ]
+        )
+        self.timer = GenericTimer(
+            physical=self.gic.ppi(0, gicv3.PHYSICAL_TIMER),
+            virtual=self.gic.ppi(0, gicv3.VIRTUAL_TIMER),
+            el2_physical=self.gic.ppi(0, gicv3.EL2_PHYSICAL_TIMER),
+            el2_virtual=self.gic.ppi(0, gicv3.EL2_VIRTUAL_TIMER),
+            secure_physical=self.gic.ppi(0, gicv3.SECURE_PHYSICAL_TIMER),
+            cntvoff=lambda: self.cpu.registers.raw(CNTVOFF_EL2),
+        )
+        self.pmbirq = PMBIRQ(self.gic.ppi(0, gicv3.PMBIRQ))
         self.unit = self._sampler(random)
-        self.uart = PL011(options.write)
+        self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
+        self.rtc = PL031(self.cpu, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
+        self._devices: tuple[tuple[Region, Device], ...] = (
+            (memory_map.GIC_DISTRIBUTOR, self.gic.distributor),
+            (memory_map.GIC_REDISTRIBUTORS, self.gic.redistributors),
+            (memory_map.UART, self.uart),
+            (memory_map.RTC, self.rtc),
+            (memory_map.VIRTIO, EmptyVirtioSlots()),
+            (memory_map.PCIE_ECAM, EmptyECAM()),
+        )
         folder = options.semihosting_folder
         self._semihosting = Semihosting(
             _GuestMemory(self.cpu),
@@ -125,7 +182,9 @@ class Board:
             heap=HeapInfo(),
             folder=SharedFolder(folder) if folder is not None else None,
         )
-        self.handler = StopHandler(self.cpu, self)
+        table, registers = self._device_registers()
+        self.handler = StopHandler(self.cpu, self, table, registers, interrupts)
+        self.cpu.hooks.ask_by(self.handler.answer)
         self.runner = runner(self.cpu, self.unit, self.handler)
         self.image: Image | None = None
         self.exit_status: int | None = None
@@ -151,7 +210,9 @@ class Board:
         for segment in image.segments:
             self.memory.write(segment.address, segment.data)
         self.image = image
+        self.gic.reset(nonsecure=True)
         self.cpu.start(EL1, image.entry)
+        self.handler.steered()
         self.unit.reload()
 
     def run(self, operations: int | None = None) -> Ending:
@@ -162,15 +223,44 @@ class Board:
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
-        return UART_BASE <= address < UART_BASE + UART_SIZE
+        return self._device_at(address) is not None
 
     def read(self, address: int, size: int) -> int:
         """A load from a device."""
-        return self.uart.read(address - UART_BASE, size)
+        found = self._device_at(address)
+        return found[1].read(address - found[0].base, size) if found else 0
 
     def write(self, address: int, size: int, value: int) -> None:
         """A store to a device."""
-        self.uart.write(address - UART_BASE, size, value)
+        found = self._device_at(address)
+        if found:
+            found[1].write(address - found[0].base, size, value)
+            self._set_deadline()
+
+    def _device_at(self, address: int) -> tuple[Region, Device] | None:
+        return next((found for found in self._devices if address in found[0]), None)
+
+    def happen(self) -> None:
+        """Time has come for a timer or the clock: drive their lines, and see what is next."""
+        self.timer.update(self.cpu.physical_count())
+        self.rtc.update()
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        """The number of executed operations at which a line changes by itself."""
+        now = self.cpu.physical_count()
+        counts = [self.timer.next_deadline(now), self.rtc.next_deadline()]
+        due = [count for count in counts if count is not None]
+        self.deadline = (min(due) << 4) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
+
+    def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
+        """The System registers that are devices', and how they are reached."""
+        interface = self.gic.cpu_interfaces[0]
+        gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
+        registers = device_registers.registers(self.cpu, self.timer, interface, self._set_deadline)
+        device_registers.install(self.cpu, gic)
+        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic))
+        return table, registers
 
     def call(self, exception: EngineException) -> bool:
         """PSCI, by HVC or SMC: the guest was started below EL2 and EL3, which are ours."""

@@ -1,0 +1,106 @@
+"""What register values mean for the compiled hooks, worked out when one of them changes.
+
+The engine executes most privileged software by itself, but it never traps FP and SIMD, answers the
+counters from the host's clock and does not redirect EL1 names at EL2 with HCR_EL2.E2H. The hooks
+fill these gaps; here they are told where.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.access import Allowed, access
+from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.exception_routing import fp_access_trap
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.system_registers import CNTVOFF_EL2
+from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
+from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
+from spe_unicorn.host import sysregs
+from spe_unicorn.host.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.native import MARK_FP, MARK_RETURN, READ, WRITE, Action
+
+_COUNTERS: Final = tuple(
+    next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
+)
+
+
+class Controls:
+    """Keeps one PE's hooks in step with its registers."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._state = cpu.hooks.state
+        self._fp_traps: tuple[bool, ...] = (False,) * 4
+        self._redirects = False
+        self.changed()
+
+    def changed(self) -> None:
+        """Look anew: a register that any of this depends on may have been written."""
+        cpu = self._cpu
+        levels = [PEAt(cpu, el) for el in range(4)]
+        self._fp_traps = tuple(fp_access_trap(pe) is not None for pe in levels)
+        counters = 0
+        for el, pe in enumerate(levels):
+            for n, accessor in enumerate(_COUNTERS):
+                if isinstance(access(pe, accessor, True), Allowed):
+                    counters |= 1 << 2 * el + n
+        self._state.counters = counters
+        offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
+        cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
+        self._redirect(el_is_in_host(levels[EL2], EL2))
+
+    def watch(self, armed: bool) -> int:
+        """The marks of blocks to look out for at the PE's Exception level.
+
+        ``armed``: a change of the Exception level matters to sampling.
+        """
+        traps = self._fp_traps
+        watch = MARK_FP if traps[self._cpu.el] else 0
+        if armed or True in traps:
+            watch |= MARK_RETURN
+        return watch
+
+    def _redirect(self, host: bool) -> None:
+        """Have EL1 names asked about while they mean EL2 registers to an OS at EL2."""
+        if host == self._redirects:
+            return
+        self._redirects = host
+        hooks = self._cpu.hooks
+        for encoding in REDIRECTED:
+            for kind in (READ, WRITE):
+                normal = sysregs.normal_action(encoding, kind)
+                hooks.actions[kind, encoding.key] = Action.ASK if host else normal
+
+
+def _same_place(crn: int, crm: int, op2: int) -> tuple[Encoding, Encoding]:
+    return Encoding(3, 0, crn, crm, op2), Encoding(3, 4, crn, crm, op2)
+
+
+REDIRECTED: Final[dict[Encoding, Encoding]] = dict(
+    (
+        _same_place(1, 0, 0),  # SCTLR
+        (Encoding(3, 0, 1, 0, 2), Encoding(3, 4, 1, 1, 2)),  # CPACR_EL1, CPTR_EL2
+        _same_place(1, 2, 0),  # ZCR
+        _same_place(2, 0, 0),  # TTBR0
+        _same_place(2, 0, 1),  # TTBR1
+        _same_place(2, 0, 2),  # TCR
+        _same_place(4, 0, 0),  # SPSR
+        _same_place(4, 0, 1),  # ELR
+        _same_place(5, 1, 0),  # AFSR0
+        _same_place(5, 1, 1),  # AFSR1
+        _same_place(5, 2, 0),  # ESR
+        _same_place(6, 0, 0),  # FAR
+        _same_place(10, 2, 0),  # MAIR
+        _same_place(10, 3, 0),  # AMAIR
+        _same_place(12, 0, 0),  # VBAR
+        _same_place(13, 0, 1),  # CONTEXTIDR
+        _same_place(14, 1, 0),  # CNTKCTL, CNTHCTL
+    )
+)
+"""EL1 names and the EL2 registers that they mean at EL2 with HCR_EL2.E2H (Arm ARM D24.1.3)."""
+EL12_NAMES: Final[dict[Encoding, Encoding]] = {
+    Encoding(3, 5, el1.crn, el1.crm, el1.op2): el1 for el1 in REDIRECTED
+}
+"""The _EL12 names by which an OS at EL2 reaches those registers of EL1."""

@@ -1,0 +1,97 @@
+"""System registers that belong to devices: the generic timer's and the GIC's CPU interface's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spe_unicorn.arch.access import Accessor
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
+from spe_unicorn.devices.timer import GenericTimer
+from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
+from spe_unicorn.devices.timer_registers import CNTPCTSS_EL0, CNTVCTSS_EL0, COMPARATORS
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.handling import DeviceRegister
+from spe_unicorn.host.native import READ, WRITE, Action
+
+
+@dataclass(frozen=True)
+class GICRegister:
+    """A register of the CPU interface."""
+
+    interface: CPUInterface
+    register: type[SysReg]
+
+    def read(self) -> int:
+        """What an MRS gives; an acknowledge acknowledges."""
+        return self.interface.read(self.register)
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        self.interface.write(self.register, value)
+
+
+@dataclass(frozen=True)
+class TimerRegister:
+    """A register of the generic timer. ``changed`` is called after each write."""
+
+    timer: GenericTimer
+    register: type[SysReg]
+    cpu: UnicornCPU
+    changed: Callable[[], None]
+
+    def read(self) -> int:
+        """What an MRS gives, now."""
+        return self.timer.read(self.register, self.cpu.physical_count(), self.cpu.el)
+
+    def write(self, value: int) -> None:
+        """What an MSR does, now."""
+        self.timer.write(self.register, value, self.cpu.physical_count(), self.cpu.el)
+        self.changed()
+
+
+@dataclass(frozen=True)
+class CountRegister:
+    """CNTPCTSS_EL0 or CNTVCTSS_EL0: the self-synchronised views of the counters."""
+
+    cpu: UnicornCPU
+    offset: Callable[[], int]
+
+    def read(self) -> int:
+        """The count now."""
+        return (self.cpu.physical_count() - self.offset()) % (1 << 64)
+
+    def write(self, value: int) -> None:
+        """It is read-only: no accessor leads here."""
+        raise LookupError("a counter cannot be written")
+
+
+def registers(
+    cpu: UnicornCPU,
+    timer: GenericTimer,
+    interface: CPUInterface,
+    changed: Callable[[], None],
+) -> dict[type[SysReg], DeviceRegister]:
+    """Each device register of a PE. ``changed`` is called after a write to a timer."""
+    physical, virtual = CountRegister(cpu, lambda: 0), CountRegister(cpu, timer.virtual_offset)
+    result: dict[type[SysReg], DeviceRegister] = {CNTPCTSS_EL0: physical, CNTVCTSS_EL0: virtual}
+    for register in COMPARATORS:
+        result[register] = TimerRegister(timer, register, cpu, changed)
+    for register in interface.registers:
+        result[register] = GICRegister(interface, register)
+    return result
+
+
+def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
+    """Have the accesses answered: in the middle of a run where the engine has the register."""
+    hooks = cpu.hooks
+    for accessor in TIMER_ACCESSORS:
+        if accessor.register in COMPARATORS:
+            known = accessor.encoding.op1 != 5  # the engine has no _EL02 names
+            hooks.act(Action.ASK if known else Action.STOP, accessor.encoding, READ, WRITE)
+    for accessor in gic:
+        hooks.act(Action.STOP, accessor.encoding, READ, WRITE)
+    for register in (CNTPCTSS_EL0, CNTVCTSS_EL0):
+        if register.implemented(cpu.features):
+            hooks.act(Action.STOP, register.encoding, READ)

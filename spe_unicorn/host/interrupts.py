@@ -1,0 +1,102 @@
+"""Interrupt lines into one PE, and the question that the compiled hook asks of them.
+
+The hook knows PSTATE and nothing of routing. So routing is worked out here for each Exception
+level, whenever a line or a routing control changes, into four bits a level (``State.deliver``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.effective import el2_enabled, tge
+from spe_unicorn.arch.exception_routing import route_interrupt
+from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.system_registers import HCR_EL2
+from spe_unicorn.host.cpu import PEAt, UnicornCPU
+
+_ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}
+_UNLESS_MASKED: Final = {ExceptionType.IRQ: 0b0010, ExceptionType.FIQ: 0b1000}
+_MASK_BIT: Final = {ExceptionType.IRQ: 1 << 7, ExceptionType.FIQ: 1 << 6}
+_ROUTED_TO_EL2: Final = {
+    ExceptionType.IRQ: (HCR_EL2.IMO.mask, HCR_EL2.VI.mask),
+    ExceptionType.FIQ: (HCR_EL2.FMO.mask, HCR_EL2.VF.mask),
+}
+_ORDER: Final = (ExceptionType.FIQ, ExceptionType.IRQ)
+
+
+class Line:
+    """One interrupt input of the PE: an ``arch.ports.IRQLine``."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.level = False
+        self._changed = changed
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line."""
+        if level != self.level:
+            self.level = level
+            self._changed()
+
+
+class Interrupts:
+    """The PE's four interrupt inputs: physical and virtual IRQ and FIQ."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self.irq, self.fiq, self.virq, self.vfiq = (Line(self.update) for _ in range(4))
+        self._physical = {ExceptionType.IRQ: self.irq, ExceptionType.FIQ: self.fiq}
+        self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
+
+    @property
+    def pending(self) -> bool:
+        """Whether any input is asserted, masked or not: what ends a WFI."""
+        return any(line.level for line in (self.irq, self.fiq, self.virq, self.vfiq)) or any(
+            self._virtual_level(kind) for kind in _ORDER
+        )
+
+    def update(self) -> None:
+        """Tell the compiled hook what may be delivered, after a line or a control has changed."""
+        deliver = 0
+        if self.pending:
+            for el in range(4):
+                deliver |= self._deliverable_at(el) << 4 * el
+        self._cpu.state.deliver = deliver
+
+    def take(self) -> None:
+        """Take the interrupt that the hook stopped for. FIQ goes before IRQ, physical first."""
+        cpu = self._cpu
+        pstate = cpu.pstate
+        for kind in _ORDER:
+            if self._physical[kind].level:
+                target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
+                if not masked:
+                    cpu.take(ExceptionRecord(kind), target)
+                    return
+        for kind in _ORDER:
+            if self._virtual_level(kind) and cpu.el <= EL1 and not pstate & _MASK_BIT[kind]:
+                cpu.take(ExceptionRecord(kind), EL1)
+                return
+
+    def _deliverable_at(self, el: int) -> int:
+        pe = PEAt(self._cpu, el)
+        bits = 0
+        for kind in _ORDER:
+            if self._physical[kind].level:
+                if not route_interrupt(pe, kind, True).masked:
+                    bits |= _ALWAYS[kind]
+                elif not route_interrupt(pe, kind, False).masked:
+                    bits |= _UNLESS_MASKED[kind]
+            if el <= EL1 and self._virtual_level(kind):
+                bits |= _UNLESS_MASKED[kind]
+        return bits
+
+    def _virtual_level(self, kind: ExceptionType) -> bool:
+        """A virtual interrupt for EL1: EL2 has the physical one, and a line or HCR_EL2 says so."""
+        cpu = self._cpu
+        if not el2_enabled(cpu) or tge(cpu):
+            return False
+        hcr = cpu.registers.raw(HCR_EL2)
+        routed, asserted = _ROUTED_TO_EL2[kind]
+        return bool(hcr & routed) and (self._virtual[kind].level or bool(hcr & asserted))
