@@ -1,8 +1,105 @@
-"""Demo."""
+"""``spe-unicorn demo``: shipped firmware that profiles itself, and what its records say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
+
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.regs import table
+from spe_unicorn.output.names import event_names, operation_name
+from spe_unicorn.output.text import record_text
+from spe_unicorn.spe.packets import CounterIndex, canonical_address
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+
+if TYPE_CHECKING:
+    from spe_unicorn.machine.image import Image
+
+_FIRMWARE = "spe_copy"
+_SHOWN = 12
+"""Records in the table."""
 
 
 @click.command()
 def demo() -> None:
-    """Demo."""
+    """Run shipped firmware that profiles itself, and explain its records."""
+    sys.exit(_demonstrate())
+
+
+def _demonstrate() -> int:
+    """Run it, print what it did; its exit status."""
+    from spe_unicorn.cores.profile import load_core
+    from spe_unicorn.machine.board import RAM_BASE, Board, Options
+    from spe_unicorn.machine.loader import load_elf
+    from spe_unicorn.machine.shipped import shipped_firmware
+
+    console = bytearray()
+    records = bytearray()
+    try:
+        file = shipped_firmware(_FIRMWARE)
+    except FileNotFoundError as error:
+        raise UsageProblem(str(error)) from error
+    options = Options(core=load_core("generic"), write=console.extend)
+    board = Board(options)
+    image = load_elf(file, RAM_BASE, options.ram)
+    board.load(image)
+    board.unit.record_observers.append(lambda record, _: records.extend(record))
+    board.run()
+    counts = board.unit.statistics
+    click.echo(
+        f"{_FIRMWARE} is bare-metal firmware. It programs the Statistical Profiling Extension as\n"
+        f"a driver does, copies memory in a loop while it is sampled, and checks its own records.\n"
+        f"It says:\n"
+    )
+    for line in console.decode(errors="replace").splitlines():
+        click.echo(f"  | {line}")
+    click.echo(
+        f"\nIt executed {board.cpu.executed} operations, {counts.population} of them with"
+        f" profiling enabled.\n{counts.written} were sampled, and left {counts.bytes} bytes of"
+        f" records in its memory. This is the first one,\nbyte by byte:\n"
+    )
+    placed = [found for found in decode_stream(records) if isinstance(found, PlacedRecord)]
+    click.echo("".join(record_text(records, one, 0) for one in placed[:1]))
+    click.echo(f"And these are the first {min(_SHOWN, len(placed))}, a line each:\n")
+    for row in table(_rows(placed[:_SHOWN], image)):
+        click.echo(row.rstrip())
+    click.echo(f"\n{_next_steps(str(file))}")
+    return 1 if board.exit_status is None else board.exit_status
+
+
+def _rows(placed: list[PlacedRecord], image: Image) -> Iterator[tuple[str, ...]]:
+    yield "time", "where", "operation", "cycles", "events", "address"
+    for one in placed:
+        record = one.record
+        pc = canonical_address(record.pc.value) if record.pc is not None else 0
+        yield (
+            str(record.timestamp),
+            image.symbolize(pc) or hex(pc),
+            operation_name(record.op_class or 0, record.op_payload),
+            str(record.counter(CounterIndex.TOTAL)),
+            " ".join(event_names(record.events)),
+            _address(record),
+        )
+
+
+def _address(record: Record) -> str:
+    if record.va is not None:
+        return f"data {canonical_address(record.va.value):#x}"
+    if record.target is not None:
+        return f"to {canonical_address(record.target.value):#x}"
+    return ""
+
+
+def _next_steps(file: str) -> str:
+    return (
+        f"To go on:\n"
+        f"  spe-unicorn run -o copy.spe {file}\n"
+        f"  spe-unicorn decode copy.spe                        all records\n"
+        f"  spe-unicorn run --trace sysreg {file}\n"
+        f"                                                     how it programs SPE\n"
+        f"  spe-unicorn record -c 1000 -o mine.data YOUR.elf   sample any firmware, for perf\n"
+        f"  spe-unicorn regs PMSCR_EL1                         what a register does"
+    )
