@@ -287,6 +287,7 @@ class Attachment:
         """
         if self._running:
             raise RuntimeError("emu_start is already running; call it from no hook")
+        self.cpu.hooks.state.writes += 1
         self.cpu.hooks.state.epoch += 1  # the user may have written registers or tables
         self.cpu.forget_el()
         self.unit.reload()
@@ -346,7 +347,7 @@ class Attachment:
         state = cpu.hooks.state
         accessor = TABLE.get(state.key)
         if not self._running:
-            state.epoch += 1  # the user may have written registers
+            state.writes += 1  # the user may have written registers
         cpu.forget_el()
         verdict = None if accessor is None else access(cpu, accessor, state.kind == READ)
         if verdict is None or isinstance(verdict, Undefined):

@@ -333,6 +333,7 @@ class StopHandler:
         """Let the engine have an access, with what its normal action would have done besides."""
         if not read and normal_action(encoding, WRITE) is not Action.ENGINE:
             self._state.epoch += 1
+            self._state.writes += 1
         return Answer.ENGINE
 
     def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
@@ -351,6 +352,7 @@ class StopHandler:
         else:
             self._engine.set_system(encoding, self._engine.x(rt))
             self._state.epoch += 1
+            self._state.writes += 1
             self._engine.flush_tlb()
 
     def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:

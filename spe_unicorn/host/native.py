@@ -72,9 +72,11 @@ class Action(IntEnum):
     TRANSLATION = 4
     """The engine executes the access; translations that we keep are no longer true."""
     NOTICE = 5
-    """As TRANSLATION, and the engine stops behind the access."""
+    """The engine executes the access and, if the value is new, stops behind it."""
     ASK = 6
     """A Python function answers, with an :class:`Answer`."""
+    REGIME = 7
+    """NOTICE and TRANSLATION in one."""
 
 
 class Answer(IntEnum):
@@ -118,6 +120,7 @@ _FIELDS: Final = (
     ("gap_floor", ctypes.c_int64),
     ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
+    ("writes", ctypes.c_int64),
     # the sampled operation of the block that runs, when its plan allowed to let it run
     ("pending", ctypes.c_int64),
     ("base", ctypes.c_int64),
@@ -136,7 +139,6 @@ _FIELDS: Final = (
     ("key", ctypes.c_int64),
     ("kind", ctypes.c_int64),
     ("rt", ctypes.c_int64),
-    ("written", ctypes.c_int64),
     ("scratch", ctypes.c_int64),
 )
 
@@ -150,7 +152,9 @@ class State(ctypes.Structure):
     ``watch`` holds the marks of blocks to look out for. ``deliver`` has four bits for each
     Exception level from EL0 up: IRQ, IRQ unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0
     while no interrupt is pending. ``notice`` is set when the engine is to stop behind the block,
-    ``steered`` when that is for a write to a register that steers SPE or the hooks. ``counters`` has two: CNTPCT and CNTVCT may be read there.
+    ``steered`` when that is for a write to a register that steers SPE or the hooks. ``epoch``
+    counts changes of what code and data addresses mean, ``writes`` those of all registers that are
+    looked after. ``counters`` has two: CNTPCT and CNTVCT may be read there.
     """
 
     _fields_ = list(_FIELDS)
@@ -277,7 +281,8 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_FP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.FP)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+_REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+    int(Action.REGIME),
     int(Action.ASK),
     int(Action.COUNT),
     int(Action.TRANSLATION),
@@ -448,16 +453,21 @@ def _system_hook(kind: int) -> Any:
             return 0
         if action == _TRANSLATION:
             s.epoch += 1
+            s.writes += 1
             return 0
-        if action == _NOTICE:
+        if action in (_NOTICE, _REGIME):
+            known = carray(_pointer(s.cells), (KEYS,), np.int64)
+            if known[key] == r.value:
+                return 0
+            known[key] = r.value
+            s.writes += 1
+            if action == _REGIME:
+                s.epoch += 1
             # the access is the last operation of its block
-            s.epoch += 1
             s.notice = 1
             s.steered = 1
             s.granted -= s.budget
             s.budget = 0
-            s.key = key
-            s.written = r.value
             return 0
         here = _address(user)
         _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)

@@ -36,9 +36,9 @@ COUNTER_FREQUENCY: Final = 62_500_000
 _ENGINE_LACKS: Final = frozenset(
     {s.VNCR_EL2, s.VSTTBR_EL2, s.VSTCR_EL2, s.CNTPOFF_EL2, *FGT_REGISTERS, *SPE_REGISTERS}
 )
-_STEER_SPE: Final = frozenset(
-    {s.HCR_EL2, s.SCR_EL3, s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2}
-)
+_STEER_ALL: Final = frozenset({s.HCR_EL2, s.SCR_EL3})
+"""What decides all of the below."""
+_STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
 """What decides whether SPE is enabled, or is written into records."""
 _STEER_HOOKS: Final = frozenset(
     {
@@ -75,26 +75,29 @@ class EngineCell:
 
 
 class SteeringCell(EngineCell):
-    """An engine register whose writes start a new epoch, so that it can be cached within one."""
+    """An engine register whose writes the hooks count, so that it can be cached between two."""
 
-    __slots__ = ("_epoch", "_state", "_value")
+    __slots__ = ("_hooks", "_state", "_value", "_writes")
 
     def __init__(self, engine: Engine, encoding: Encoding, hooks: NativeHooks) -> None:
         super().__init__(engine, encoding)
+        self._hooks = hooks
         self._state = hooks.state
-        self._epoch = -1
+        self._writes = -1
         self._value = 0
 
     def get(self) -> int:
         """The raw 64-bit value."""
-        if self._epoch != self._state.epoch:
+        if self._writes != self._state.writes:
             self._value = super().get()
-            self._epoch = self._state.epoch
+            self._writes = self._state.writes
         return self._value
 
     def set(self, value: int) -> None:
         """Store the raw 64-bit value, and forget translations that it may have changed."""
         super().set(value)
+        self._hooks.set_cell(self._encoding, value)
+        self._state.writes += 1
         self._state.epoch += 1
 
 
@@ -116,6 +119,9 @@ def install(
             hooks.act(answer, encoding, READ, WRITE)
         elif register in ours:
             continue
+        elif register in _STEER_ALL:
+            registers.add(register, SteeringCell(engine, encoding, hooks))
+            hooks.act(Action.REGIME, encoding, WRITE)
         elif register in _STEER_SPE or register in _STEER_HOOKS:
             registers.add(register, SteeringCell(engine, encoding, hooks))
             hooks.act(Action.NOTICE, encoding, WRITE)
@@ -134,6 +140,7 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
     """The action for an encoding that the engine has, while no EL1 name is redirected."""
     if kind == WRITE:
         for registers, action in (
+            (_STEER_ALL, Action.REGIME),
             (_STEER_SPE, Action.NOTICE),
             (_STEER_HOOKS, Action.NOTICE),
             (_STEER_TRANSLATION, Action.TRANSLATION),
