@@ -7,8 +7,10 @@ What a sub-command needs of the engine it imports when it runs, so that help, ``
 from __future__ import annotations
 
 import io
+import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -87,3 +89,19 @@ def main(debug: bool) -> None:
 
 for command in (run, record, decode, regs, cores, demo):
     main.add_command(command)
+
+
+def program() -> None:
+    """The command as a process: it ends at once, since tearing compiled code down takes a while.
+
+    Files are complete by then: commands close what they open.
+    """
+    status: Any = 0
+    try:
+        main(prog_name="spe-unicorn")
+    except SystemExit as ending:
+        status = ending.code
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else bool(status))

@@ -32,8 +32,9 @@ def demo() -> None:
 def _demonstrate() -> int:
     """Run it, print what it did; its exit status."""
     from spe_unicorn.cores.profile import load_core
-    from spe_unicorn.machine.board import RAM_BASE, Board, Options
+    from spe_unicorn.machine.board import Board, Options
     from spe_unicorn.machine.loader import load_elf
+    from spe_unicorn.machine.memory_map import RAM_BASE
     from spe_unicorn.machine.shipped import shipped_firmware
 
     console = bytearray()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
-RAM_LIMIT = 255 << 30
-"""Bytes of RAM that the memory map has room for."""
+from spe_unicorn.machine.memory_map import RAM_MAX
+
 _PAGE = 4096
 _SUFFIXES = {"": 0, "K": 10, "M": 20, "G": 30}
 
@@ -34,7 +34,7 @@ def size(text: str) -> int:
         raise click.BadParameter(f"{text!r} is no size; write 128M, 1G or a number of bytes")
     digits, suffix = match.groups()
     result = int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SUFFIXES[suffix.upper()]
-    if not 0 < result <= RAM_LIMIT or result % _PAGE:
+    if not 0 < result <= RAM_MAX or result % _PAGE:
         raise click.BadParameter(f"{text!r}: allowed are multiples of 4K up to 255G")
     return result
 

@@ -32,9 +32,10 @@ from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import TRACERS
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
-from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
+from spe_unicorn.machine.board import Board, External, Options
 from spe_unicorn.machine.image import Image, LoadError
 from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.spe.filter import Flag, chosen_filter
 

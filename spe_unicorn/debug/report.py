@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.syndromes import EC, Syndrome
 from spe_unicorn.arch.system_registers import (
     ELR_EL1,
     ELR_EL2,
@@ -18,6 +19,7 @@ from spe_unicorn.arch.system_registers import (
     FAR_EL2,
     FAR_EL3,
 )
+from spe_unicorn.debug.syndromes import syndrome_text
 from spe_unicorn.host.disassembly import disassemble
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.image import Image
@@ -44,6 +46,7 @@ def failure_report(board: Board) -> str:
     lines = [f"spe-unicorn: the guest cannot go on: {failure.reason}"]
     lines += _place(board, failure.pc)
     lines += _registers(board)
+    lines += _nowhere(board)
     lines.append("backtrace by frame pointer:")
     for number, (address, how) in enumerate(backtrace(board)):
         lines.append(f"  #{number:<2} {place(board, address)}{how}")
@@ -80,6 +83,20 @@ def _registers(board: Board) -> Iterator[str]:
     syndrome = _SYNDROMES[max(cpu.el, EL1)]
     values = [(register.__name__, cpu.registers.raw(register)) for register in syndrome]
     yield "  " + "  ".join(f"{name} {value:#x}" for name, value in values)
+
+
+def _nowhere(board: Board) -> Iterator[str]:
+    """What the address of a data abort lacks, if that is why the board failed."""
+    cpu = board.cpu
+    esr, far, elr = (cpu.registers.raw(register) for register in _SYNDROMES[max(cpu.el, EL1)])
+    syndrome = Syndrome.of_esr(esr)
+    if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
+        return
+    yield f"  {syndrome_text(syndrome)}"
+    physical = cpu.translate(far, write=False)
+    if physical is not None and board.memory.read(physical, 1) is None:
+        ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
+        yield f"  nothing is at physical address {physical:#x}; {ram}"
 
 
 def backtrace(board: Board) -> list[tuple[int, str]]:
