@@ -53,7 +53,7 @@ static void unexpected(const struct trap *trap) {
     exit_with(99);
 }
 
-void __attribute__((weak)) on_trap(struct trap *trap) {
+void record_and_skip(struct trap *trap) {
     caught = *trap;
     if (++taken > 100)
         unexpected(trap);
@@ -76,6 +76,10 @@ void __attribute__((weak)) on_trap(struct trap *trap) {
     default:
         trap->elr += 4;
     }
+}
+
+void __attribute__((weak)) on_trap(struct trap *trap) {
+    record_and_skip(trap);
 }
 
 void __attribute__((weak)) on_interrupt(struct trap *trap) {

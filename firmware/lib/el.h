@@ -43,9 +43,11 @@ enum { VECTOR_SYNC, VECTOR_IRQ, VECTOR_FIQ, VECTOR_SERROR };
 #define EC_SERROR 0x2f
 
 /* The last synchronous exception and how many there were. Each is skipped: the instruction that was
-   trapped, the call to where no instruction is, or the illegal state. A program may define its own. */
+   trapped, the call to where no instruction is, or the illegal state. */
 extern struct trap caught;
 extern volatile unsigned taken;
+void record_and_skip(struct trap *trap);
+/* That, unless a program defines its own. */
 void on_trap(struct trap *trap);
 /* IRQ, FIQ and SError. Without it they end the run with status 99. */
 void on_interrupt(struct trap *trap);
