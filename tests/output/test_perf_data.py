@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.output.text import record_text
@@ -18,16 +19,13 @@ from tests.output.samples import branch, load, of_every_sort, other, pc, store, 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = ROOT / "firmware" / "prebuilt" / "hello.elf"
 PIE = ROOT / "firmware" / "prebuilt" / "hello_pie.elf"
-IMAGE = ImageInfo(
-    HELLO,
-    "hello",
-    (
-        LoadedSegment(0x40080000, 0x1000, 0x3210),
-        LoadedSegment(0x40084000, 0x5000, 0x43000),
-    ),
-)
-MAIN = 0x400801C0  # as `nm` says
-MEMCPY = 0x400811B0
+LOADED = load_elf(HELLO, 0x4000_0000, 0x800_0000)
+TEXT, DATA = (LoadedSegment(part.vaddr, part.offset, part.size) for part in LOADED.segments)
+IMAGE = ImageInfo(HELLO, "hello", (TEXT, DATA))
+ADDRESSES = {symbol.name: symbol.address for symbol in LOADED.symbols}
+MAIN, PRINT_NUMBER = ADDRESSES["main"], ADDRESSES["print_number"]
+KERNEL = 0xFF << 56
+"""What perf puts above the addresses of EL1 and EL2."""
 
 
 def written(path, records, image=IMAGE, align=6, **options):
@@ -112,10 +110,10 @@ def test_kernel_maps_carry_the_top_byte_and_user_maps_do_not(tmp_path):
         (misc, *struct.unpack_from("<IIQQQ", b)) for k, misc, _, b in records_in(data) if k == 1
     ]
     assert maps == [
-        (1, 0xFFFFFFFF, 0, 0xFF00000040080000, 0x3210, 0x1000),
-        (1, 0xFFFFFFFF, 0, 0xFF00000040084000, 0x43000, 0x5000),
-        (2, 1, 1, 0x40080000, 0x3210, 0x1000),
-        (2, 1, 1, 0x40084000, 0x43000, 0x5000),
+        (1, 0xFFFFFFFF, 0, KERNEL | TEXT.vaddr, TEXT.size, TEXT.offset),
+        (1, 0xFFFFFFFF, 0, KERNEL | DATA.vaddr, DATA.size, DATA.offset),
+        (2, 1, 1, TEXT.vaddr, TEXT.size, TEXT.offset),
+        (2, 1, 1, DATA.vaddr, DATA.size, DATA.offset),
     ]
 
 
@@ -335,24 +333,24 @@ def samples_of(path, *warnings, itrace="--itrace=i1i"):
 def test_perf_finds_symbols_for_el1_and_el2(tmp_path, el, nse):
     records = [
         load(pc=pc(MAIN + 4, el, 1, nse)),
-        store(pc=pc(MEMCPY, el, 1, nse)),
-        other(pc=pc(MEMCPY + 8, el, 1, nse)),
+        store(pc=pc(PRINT_NUMBER, el, 1, nse)),
+        other(pc=pc(PRINT_NUMBER + 8, el, 1, nse)),
     ]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, NO_CONTEXTS) == [
-        ("hello", "1", "ff000000400801c4", "main+0x4"),
-        ("hello", "1", "ff000000400811b0", "memcpy+0x0"),
-        ("hello", "1", "ff000000400811b8", "memcpy+0x8"),
+        ("hello", "1", f"{KERNEL + MAIN + 4:x}", "main+0x4"),
+        ("hello", "1", f"{KERNEL + PRINT_NUMBER:x}", "print_number+0x0"),
+        ("hello", "1", f"{KERNEL + PRINT_NUMBER + 8:x}", "print_number+0x8"),
     ]
 
 
 @pytest.mark.parametrize(("el", "ns"), [(0, 1), (1, 0), (3, 0)])
 def test_perf_finds_symbols_for_el0_and_secure_state(tmp_path, el, ns):
-    records = [load(pc=pc(MAIN + 4, el, ns)), other(pc=pc(MEMCPY, el, ns))]
+    records = [load(pc=pc(MAIN + 4, el, ns)), other(pc=pc(PRINT_NUMBER, el, ns))]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, NO_CONTEXTS, HOST_IS_NO_AARCH64) == [
-        ("hello", "1", "400801c4", "main+0x4"),
-        ("hello", "1", "400811b0", "memcpy+0x0"),
+        ("hello", "1", f"{MAIN + 4:x}", "main+0x4"),
+        ("hello", "1", f"{PRINT_NUMBER:x}", "print_number+0x0"),
     ]
 
 
@@ -361,14 +359,14 @@ def test_perf_takes_contexts_for_threads_of_the_firmware(tmp_path):
         load(MAIN, 1, context_el1=0x1234),
         load(MAIN + 4, 0, context_el1=0x1234),
         load(MAIN + 8, 0, context_el1=0x77),
-        load(MEMCPY, 1, context_el1=0x77),
+        load(PRINT_NUMBER, 1, context_el1=0x77),
     ]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     assert samples_of(path, HOST_IS_NO_AARCH64) == [
-        ("hello", "4660", "ff000000400801c0", "main+0x0"),
-        ("hello", "4660", "400801c4", "main+0x4"),
-        ("hello", "119", "400801c8", "main+0x8"),
-        ("hello", "119", "ff000000400811b0", "memcpy+0x0"),
+        ("hello", "4660", f"{KERNEL + MAIN:x}", "main+0x0"),
+        ("hello", "4660", f"{MAIN + 4:x}", "main+0x4"),
+        ("hello", "119", f"{MAIN + 8:x}", "main+0x8"),
+        ("hello", "119", f"{KERNEL + PRINT_NUMBER:x}", "print_number+0x0"),
     ]
 
 
@@ -382,18 +380,18 @@ def test_perf_finds_symbols_of_a_moved_image(tmp_path):
 
 
 def test_perf_report_shows_the_shares_of_functions(tmp_path):
-    records = [other(MAIN, context_el1=1)] * 3 + [load(MEMCPY, context_el1=1)]
+    records = [other(MAIN, context_el1=1)] * 3 + [load(PRINT_NUMBER, context_el1=1)]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     report = clean(perf("report", "--stdio", "--itrace=i1i", "-i", path))
     rows = re.findall(r"^ +([\d.]+)% +(\S+) +(\S+) +\[(.)\] (\S+)", report, re.MULTILINE)
     assert rows == [
         ("75.00", "hello", "hello.elf", "k", "main"),
-        ("25.00", "hello", "hello.elf", "k", "memcpy"),
+        ("25.00", "hello", "hello.elf", "k", "print_number"),
     ]
 
 
 def test_perf_report_without_options_groups_by_event(tmp_path):
-    records = [load(MEMCPY, context_el1=1), branch(MAIN, context_el1=1)]
+    records = [load(PRINT_NUMBER, context_el1=1), branch(MAIN, context_el1=1)]
     path = written(tmp_path / "a.data", on_cpu_0(*records))
     report = clean(perf("report", "--stdio", "-i", path), DEFAULT_PERIOD)
     assert "of event 'l1d-miss'" in report
@@ -418,11 +416,11 @@ def test_perf_names_the_data_source_of_a_known_core(tmp_path):
 
 
 def test_perf_mem_finds_the_symbols_of_code_and_data(tmp_path):
-    count, neoverse_n1 = 0x4008500C, 0x413FD0C1
-    record = load(MAIN, 0, context_el1=1, data_source=8, va=DataAddress(count))
+    boot_info, neoverse_n1 = ADDRESSES["boot_info"], 0x413FD0C1
+    record = load(MAIN, 0, context_el1=1, data_source=8, va=DataAddress(boot_info))
     path = written(tmp_path / "a.data", on_cpu_0(record), midr=neoverse_n1)
     done = perf("mem", "report", "--stdio", "--itrace=M", "--sort=sym,symbol_daddr,mem", "-i", path)
-    assert re.search(r" main +\[\.\] count\S* +L2 ", clean(done, HOST_IS_NO_AARCH64))
+    assert re.search(r" main +\[\.\] boot_info\S* +L2 ", clean(done, HOST_IS_NO_AARCH64))
 
 
 def test_perf_knows_the_event_by_its_name(tmp_path):
