@@ -1,0 +1,92 @@
+"""The two-speed runner and the reference choose the same operations, and all else is the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.shipped import shipped_names
+from tests.firmware.conftest import WholeRun
+from tests.host.machine_runs import Machine, Result
+
+WINDOW = 12_000
+"""Operations that the reference executes of a long program, at each place of interest."""
+SHORT = ("hello", "hello_lma", "hello_pie", "exceptions")
+SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
+
+
+def places(result: Result) -> list[int]:
+    """In front of the first, a middle and the last record, and of some management events."""
+    at = [sampled.operation for sampled in result.records]
+    found = [at[n] for n in (0, len(at) // 2, -1)]
+    at = [operation for operation, _, _ in result.events]
+    found += [at[n] for n in (0, len(at) // 2, -1)] if at else []
+    return sorted({max(1, operation - WINDOW // 2) for operation in found})
+
+
+def differences(name: str, begins: list[int], window: int, **options: object) -> dict[str, str]:
+    """What differs if ``window`` operations from each of ``begins`` on are stepped or run."""
+    fast, other = (Machine(name, **options) for _ in range(2))  # type: ignore[arg-type]
+    found = {}
+    for begin in begins:
+        for machine in (fast, other):
+            machine.board.run(begin - machine.board.cpu.executed)
+        other.go_on_with(ReferenceRunner)
+        found = fast.run(window).differences(other.run(window))
+        if found:
+            break
+        other.go_on_with(Runner)
+    return found
+
+
+def test_a_difference_of_a_single_byte_is_found() -> None:
+    machine = Machine("spe_copy")
+    result = machine.run(180_000)
+    machine.board.ram.bytes[0x12_3456] ^= 1
+    assert result.differences(machine.result(result.ending)) == {"memory": "pages 0x40123000"}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
+    assert whole_run(name).differences(Machine(name, runner=ReferenceRunner).run()) == {}
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_around_its_samples_a_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
+    assert differences(name, places(whole_run(name)), WINDOW) == {}
+
+
+@pytest.mark.parametrize("period", [17, 64, 256])
+@pytest.mark.parametrize("name", ["exceptions", "spe_el0", "spe_branches"])
+def test_short_periods_from_outside_sample_the_same_operations(name: str, period: int) -> None:
+    assert differences(name, [75_000], 8_000, period=period) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("period", [1, 2, 7])
+@pytest.mark.parametrize("name", ["exceptions", "spe_el0", "spe_branches"])
+def test_shortest_periods_from_outside_sample_the_same_operations(name: str, period: int) -> None:
+    assert differences(name, [75_000], 40_000, period=period) == {}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_program_sampled_from_outside_runs_as_it_is_stepped(name: str) -> None:
+    fast, reference = (
+        Machine(name, runner=runner, period=257).run() for runner in (Runner, ReferenceRunner)
+    )
+    assert fast.records
+    assert fast.differences(reference) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*SAMPLING, "timer_count"])
+def test_whole_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
+    assert whole_run(name).differences(Machine(name, runner=ReferenceRunner).run()) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in shipped_names() if n.startswith("bench_")])
+@pytest.mark.parametrize("period", [1000, 4096])
+def test_benchmark_sampled_from_outside_runs_as_it_is_stepped(name: str, period: int) -> None:
+    assert differences(name, [5_000], 300_000, period=period) == {}

@@ -1,0 +1,180 @@
+"""Runs a program on a board and keeps everything that can be looked at afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from unicorn import arm64_const as regs
+
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
+from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, Segment
+from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.machine.symbols import SymbolTable
+from spe_unicorn.spe.filter import Filter
+
+PAGE = 4096
+_VECTORS = tuple(regs.UC_ARM64_REG_Q0 + n for n in range(32))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A record: the place of its operation in the run, counted from 1, and its bytes."""
+
+    operation: int
+    pc: int
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to. ``memory`` holds the pages that are not zero, by address."""
+
+    ending: Ending
+    exit_status: int | None
+    failure: object
+    operations: int
+    console: bytes
+    records: list[Sampled]
+    events: list[tuple[int, object, int]]
+    statistics: object
+    registers: list[int]
+    vectors: list[int]
+    system: dict[str, int]
+    memory: dict[int, bytes]
+
+    def differences(self, other: Result, ignoring: Iterable[str] = ()) -> dict[str, str]:
+        """What differs between two runs, each with a few words on where."""
+        found = {}
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if field.name not in ignoring and mine != theirs:
+                found[field.name] = _where(mine, theirs)
+        return found
+
+
+def _where(mine: object, theirs: object) -> str:
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        keys = [k for k in {**mine, **theirs} if mine.get(k) != theirs.get(k)]
+        if all(isinstance(k, int) for k in keys):
+            return "pages " + ", ".join(f"{k:#x}" for k in keys[:8])
+        return ", ".join(f"{k}: {mine.get(k)} != {theirs.get(k)}" for k in keys)
+    if isinstance(mine, list) and isinstance(theirs, list):
+        at = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
+        if at is None:
+            return f"{len(mine)} != {len(theirs)} elements"
+        return f"element {at} of {len(mine)} and {len(theirs)}: {mine[at]} != {theirs[at]}"
+    return f"{mine} != {theirs}"
+
+
+class Machine:
+    """A board with an image, and notes of what it shows."""
+
+    def __init__(
+        self,
+        image: Image | Path | str,
+        *,
+        runner: type[Runner] = Runner,
+        period: int | None = None,
+        filter_: Filter | None = None,
+        seed: int = 0,
+        core: Core | str = "generic",
+        ram: int = 128 << 20,
+    ) -> None:
+        self.console = bytearray()
+        self.sampled: list[Sampled] = []
+        self.operations: list[Operation] = []
+        self.events: list[tuple[int, object, int]] = []
+        external = None if period is None else External(period, filter_ or Filter())
+        self.board = Board(
+            Options(
+                load_core(core) if isinstance(core, str) else core,
+                write=self.console.extend,
+                ram=ram,
+                seed=seed,
+                external=external,
+            ),
+            runner,
+        )
+        if isinstance(image, str):
+            image = shipped_firmware(image)
+        if isinstance(image, Path):
+            image = load_elf(image, RAM_BASE, ram)
+        self.image = image
+        self.board.load(image)
+        unit = self.board.unit
+        unit.record_observers.append(self._on_record)
+        if external is None:
+            unit.management_observers.append(self._on_event)
+
+    def _on_record(self, record: bytes, operation: Operation) -> None:
+        place = self.board.cpu.counted()
+        self.sampled.append(Sampled(place, operation.pc, bytes(record)))
+        self.operations.append(operation)
+
+    def _on_event(self, event: object, el: int) -> None:
+        self.events.append((self.board.cpu.counted(), event, el))
+
+    def symbol(self, name: str) -> int:
+        """The address of a symbol of the image."""
+        return next(s.address for s in self.image.symbols if s.name == name)
+
+    def go_on_with(self, runner: type[Runner]) -> None:
+        """From now on another way to run; translations made for the one so far are forgotten."""
+        board = self.board
+        board.cpu.engine.uc.ctl_flush_tb()
+        board.cpu.hooks.block_keys.fill(-1)  # a runner knows only the blocks that it entered itself
+        board.runner = runner(board.cpu, board.unit, board.handler)
+
+    def run(self, operations: int | None = None) -> Result:
+        """Run, and say what it came to so far."""
+        ending = self.board.run(operations)
+        return self.result(ending)
+
+    def result(self, ending: Ending) -> Result:
+        """What there is to see now."""
+        board = self.board
+        cpu = board.cpu
+        uc = cpu.engine.uc
+        return Result(
+            ending,
+            board.exit_status,
+            board.handler.failure,
+            cpu.executed,
+            bytes(self.console),
+            list(self.sampled),
+            list(self.events),
+            board.unit.statistics,
+            [*cpu.engine.general(), cpu.pc, cpu.pstate],
+            [uc.reg_read(number) for number in _VECTORS],
+            {r.__name__: cpu.registers.raw(r) for r in cpu.registers},
+            self.pages(),
+        )
+
+    def pages(self) -> dict[int, bytes]:
+        """The pages of RAM that are not zero, by address."""
+        ram = self.board.ram
+        words = np.frombuffer(ram.bytes, np.uint64).reshape(-1, PAGE // 8)
+        return {
+            ram.base + PAGE * int(n): words[n].tobytes() for n in words.any(axis=1).nonzero()[0]
+        }
+
+
+def image_of(segments: dict[int, bytes], entry: int) -> Image:
+    """An image of pieces of memory by address."""
+    return Image(
+        Path("test"),
+        entry,
+        tuple(
+            Segment(address, data, len(data), address, READ | WRITE | EXECUTE, 0)
+            for address, data in segments.items()
+        ),
+        SymbolTable(),
+    )
