@@ -89,15 +89,25 @@ def to_bytes(tree: DeviceTree) -> bytes:
     return header + reservations + structure + string_block
 
 
-def _flatten(node: Node, names: dict[str, int]) -> bytes:
-    parts = [cells(_BEGIN_NODE), _padded(_name(node.name))]
-    for name, value in node.properties.items():
-        if name not in names:
-            names[name] = sum(len(_name(known)) for known in names)
-        parts += [cells(_PROP, len(value), names[name]), _padded(value)]
-    parts += [_flatten(child, names) for child in node.children]
-    parts.append(cells(_END_NODE))
-    return b"".join(parts)
+def _flatten(root: Node, names: dict[str, int]) -> bytes:
+    """The structure block of a tree, as deep as it may be, and the names of its properties."""
+    parts: list[bytes] = []
+    at_string = 0
+    open_nodes = [iter([root])]
+    while open_nodes:
+        node = next(open_nodes[-1], None)
+        if node is None:
+            open_nodes.pop()
+            parts.append(cells(_END_NODE))
+            continue
+        parts += [cells(_BEGIN_NODE), _padded(_name(node.name))]
+        for name, value in node.properties.items():
+            if name not in names:
+                names[name] = at_string
+                at_string += len(_name(name))
+            parts += [cells(_PROP, len(value), names[name]), _padded(value)]
+        open_nodes.append(iter(node.children))
+    return b"".join(parts[:-1])  # what surrounds the root is no node
 
 
 def _name(name: str) -> bytes:

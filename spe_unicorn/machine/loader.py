@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from spe_unicorn.machine.files import naming, regular_file
 from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
 from spe_unicorn.machine.relocation import relocate
 from spe_unicorn.machine.symbols import Symbol, SymbolTable
@@ -46,12 +46,8 @@ def load_elf(path: str | os.PathLike[str], ram_base: int, ram_size: int) -> Imag
     Raises LoadError, with the file's name and one line that says what is wrong.
     """
     file = Path(path)
-    try:
+    with naming(file):
         return _place(file, _parse(_read(file)), ram_base, ram_size)
-    except LoadError as error:
-        # A name with control or undecodable characters must still print as one line.
-        name = str(file) if str(file).isprintable() else repr(str(file))
-        raise LoadError(f"{name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -68,28 +64,13 @@ class _Header:
 
 def _read(file: Path) -> bytes:
     """The bytes of the file, if it is a regular one that begins as an ELF file does."""
-    try:
-        # Opening a FIFO or a terminal would wait for its writer: look before opening.
-        mode = file.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise LoadError("is a directory, not an ELF file")
-        if not stat.S_ISREG(mode):
-            raise LoadError("is not a regular file")
-        with file.open("rb") as stream:
-            start = stream.read(4)
-            if not start:
-                raise LoadError("is empty")
-            if start != b"\x7fELF":
-                raise LoadError(f"is not an ELF file (it starts with {start.hex(' ')})")
-            return start + stream.read()
-    except OSError as error:
-        raise LoadError(error.strerror or "cannot be read") from None
-    except LoadError:
-        raise
-    except ValueError:  # the name holds a NUL
-        raise LoadError("is not a file name") from None
-    except MemoryError:
-        raise LoadError("is too large to read") from None
+    with regular_file(file, "an ELF file") as stream:
+        start = stream.read(4)
+        if not start:
+            raise LoadError("is empty")
+        if start != b"\x7fELF":
+            raise LoadError(f"is not an ELF file (it starts with {start.hex(' ')})")
+        return start + stream.read()
 
 
 def _parse(data: bytes) -> _Header:
