@@ -70,7 +70,7 @@ class _Guarded(click.Group):
         except Exception as error:
             if ctx.params["debug"]:
                 raise
-            said = traceback.format_exception_only(error)[-1].strip()
+            said = " ".join(traceback.format_exception_only(error)[-1].split())
             raise _InternalError(
                 f"internal error: {said} (please report; --debug shows the traceback)"
             ) from error

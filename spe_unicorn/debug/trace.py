@@ -36,7 +36,7 @@ def trace_sysreg(board: Board, write: Write) -> None:
         what = f"MRS {access.name}" if access.read else f"MSR {access.name}, {access.value:#x}"
         did = ""
         if register is not None and access.read:
-            did = f": {access.value:#x}"
+            did = f": {access.value:#x}{fields(register, access.value, registers.features)}"
         elif register is not None:
             new = registers.raw(register)
             did = f": {changes(register, access.old, new, registers.features)}"
@@ -49,6 +49,16 @@ def trace_sysreg(board: Board, write: Write) -> None:
         write(f"{board.cpu.counted()} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
     board.handler.on_access = on_access
+
+
+def fields(register: type[SysReg], value: int, features: object) -> str:
+    """The fields of a value that are not zero, by name, in parentheses."""
+    shown = [
+        f"{field.name} {field.text(number)}"
+        for field in register.active(features)
+        if (number := value >> field.lsb & field.max)
+    ]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def changes(register: type[SysReg], old: int, new: int, features: object) -> str:

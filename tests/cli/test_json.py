@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+from tests.cli.conftest import COMMAND
+from tests.cli.programs import CRASH, program
+
+KEYS = {
+    "exit_status",
+    "ending",
+    "cause",
+    "pc",
+    "symbol",
+    "operations",
+    "population",
+    "selected",
+    "collisions",
+    "filtered",
+    "discarded",
+    "lost",
+    "written",
+    "bytes",
+    "management_events",
+    "management_events_by_kind",
+    "seconds",
+}
+
+
+def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
+    assert set(run_json("run", firmware("hello"))) == KEYS
+    assert set(run_json("run", program(tmp_path, CRASH), status=126)) == KEYS
+
+
+def test_counts_belong_together(run_json, tmp_path, firmware):
+    output = tmp_path / "out.spe"
+    said = run_json("run", "-o", str(output), firmware("spe_full"))
+    assert said["bytes"] == output.stat().st_size
+    dropped = said["collisions"] + said["filtered"] + said["discarded"] + said["lost"]
+    assert said["selected"] == said["written"] + dropped
+    assert said["written"] > 0
+    assert said["operations"] > said["population"] > said["selected"]
+    assert said["management_events"] == sum(said["management_events_by_kind"].values())
+    assert set(said["management_events_by_kind"]) == {"full"}
+
+
+def test_the_summary_says_the_same(command, tmp_path, firmware):
+    file = tmp_path / "run.json"
+    said = command("run", "--json", str(file), firmware("spe_full")).stderr
+    counts = json.loads(file.read_text())
+    for key in ("population", "selected", "collisions", "filtered", "written", "bytes"):
+        assert re.search(rf"\b(\d+) {key}\b", said)[1] == str(counts[key])
+    assert f"  {counts['operations']} operations in " in said
+    full = counts["management_events"]
+    assert f"management events: {full} (full {full})\n" in said
+
+
+def test_a_failure_has_its_cause_and_place(run_json, tmp_path):
+    said = run_json("run", program(tmp_path, CRASH), status=126)
+    assert (said["exit_status"], said["ending"], said["pc"]) == (126, "failed", "0x40000024")
+    assert "0xdead0004" in said["cause"]
+
+
+def test_it_can_go_to_standard_output(firmware):
+    result = subprocess.run(
+        [*COMMAND, "run", "-q", "--json", "-", firmware("hello")], capture_output=True, timeout=60
+    )
+    assert json.loads(result.stdout)["exit_status"] == 0
+    assert result.stderr == b"Hello from bare metal AArch64\n"

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from spe_unicorn.spe.record import PlacedRecord, decode_stream
+from tests.cli.programs import LOOP, program
+
+
+def objects(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_nth_operation_is_sampled(run_json, tmp_path):
+    file = tmp_path / "out.spe"
+    said = run_json(
+        *("record", "-c", "7", "--max-insns", "700", "-o", str(file), program(tmp_path, LOOP)),
+        status=124,
+    )
+    assert (said["operations"], said["population"]) == (700, 700)
+    assert (said["selected"], said["written"]) == (100, 100)
+    assert len(list(decode_stream(file.read_bytes()))) == 100
+
+
+def test_the_guest_does_the_same_with_and_without_sampling(command, run_json, tmp_path, firmware):
+    name = firmware("bench_sort")
+    plain = run_json("run", name)
+    sampled = run_json("record", "-c", "1000", "-o", str(tmp_path / "out.spe"), name)
+    for key in ("exit_status", "operations", "pc"):
+        assert sampled[key] == plain[key]
+    assert plain["population"] == 0
+    assert sampled["written"] == sampled["operations"] // 1000
+
+
+def test_the_guest_sees_no_spe(command, tmp_path, firmware):
+    result = command("record", "-c", "1000", "-o", str(tmp_path / "out.spe"), firmware("spe_copy"))
+    assert "# SKIP" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("kinds", "seen"),
+    [
+        ("load", {"load"}),
+        ("store", {"store"}),
+        ("branch", {"branch"}),
+        ("load,branch", {"load", "branch"}),
+    ],
+)
+def test_a_filter_keeps_these_operations_only(run_json, tmp_path, firmware, kinds, seen):
+    file = tmp_path / "out.jsonl"
+    said = run_json(
+        "record", "-c", "5003", "--filter", kinds, "-o", str(file), firmware("bench_sort")
+    )
+    assert {record["op"].split()[0] for record in objects(file)} == seen
+    assert said["filtered"] > 0
+    assert said["written"] == said["selected"] - said["filtered"]
+
+
+def test_a_least_latency_drops_what_is_faster(run_json, tmp_path, firmware):
+    file = tmp_path / "out.jsonl"
+    name = firmware("bench_sort")
+    every = run_json("record", "-c", "5003", "-o", str(file), name)
+    latencies = [record["counters"]["total"] for record in objects(file)]
+    assert len(set(latencies)) > 1
+    limit = max(latencies)
+    kept = run_json("record", "-c", "5003", "--min-latency", str(limit), "-o", str(file), name)
+    assert kept["written"] == sum(latency >= limit for latency in latencies)
+    assert kept["filtered"] == every["written"] - kept["written"]
+
+
+@pytest.mark.parametrize("name", ["hello", "hello_pie", "hello_lma"])
+def test_records_of_two_runs_are_the_same(command, tmp_path, firmware, name):
+    first, second = tmp_path / "1.spe", tmp_path / "2.spe"
+    for file in (first, second):
+        command("record", "-c", "3", "-o", str(file), firmware(name))
+    assert first.read_bytes() == second.read_bytes()
+    placed = list(decode_stream(first.read_bytes()))
+    assert placed
+    assert all(isinstance(one, PlacedRecord) for one in placed)
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+def test_perf_prints_as_many_records_as_the_summary_says(command, tmp_path, firmware):
+    file = tmp_path / "out.data"
+    result = command("record", "-c", "1000", "-o", str(file), firmware("bench_list"))
+    written = int(re.search(r"(\d+) written", result.stderr)[1])
+    perf = subprocess.run(
+        ["perf", "report", "-D", "-i", str(file)], capture_output=True, text=True, timeout=120
+    )
+    assert written > 100
+    assert len(re.findall(r"\bPC 0x", perf.stdout)) == written
+    assert "bad packet" not in perf.stdout.lower()
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+@pytest.mark.parametrize("name", ["bench_list", "hello_pie"])
+def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, firmware, name):
+    file = tmp_path / "out.data"
+    command("record", "-c", "3" if name == "hello_pie" else "1000", "-o", str(file), firmware(name))
+    perf = subprocess.run(
+        ["perf", "script", "--itrace=i1i", "-F", "ip,sym", "-i", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    lines = perf.stdout.splitlines()
+    assert lines
+    assert not [line for line in lines if "[unknown]" in line]

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import COMMAND
+from tests.cli.programs import (
+    COMMAND_LINE,
+    CRASH,
+    CRASH_SYMBOLS,
+    ECHO,
+    EXIT_7,
+    LOOP,
+    NEWLINES,
+    SLEEP,
+    program,
+)
+
+PATIENCE = 60
+"""Seconds; only a hang takes so long."""
+
+
+def wait_for(condition) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+
+
+# The console
+
+
+def test_standard_output_holds_the_guests_console_and_nothing_else(command, firmware):
+    result = command("run", firmware("hello"))
+    assert result.stdout == "Hello from bare metal AArch64\n"
+    assert result.stderr.startswith("spe-unicorn: exit status 0\n")
+
+
+def test_standard_input_reaches_the_guest(command, tmp_path):
+    result = command("run", program(tmp_path, ECHO), stdin=b"a\0\xfe\n")
+    assert result.stdout_bytes == b"a\0\xfe\n\xff"
+
+
+def test_standard_input_is_not_read_ahead_of_the_guest(tmp_path, start):
+    ours, theirs = pty.openpty()
+    process = start("run", program(tmp_path, ECHO), stdin=theirs, stdout=subprocess.PIPE)
+    os.write(ours, b"one\n")
+    assert process.stdout.read(4) == b"one\n"
+    os.write(ours, b"two\n")
+    assert process.stdout.read(4) == b"two\n"
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_arguments_reach_the_guest_behind_the_name_of_the_firmware(command, tmp_path):
+    result = command("run", program(tmp_path, COMMAND_LINE), "one", "--", "--two")
+    assert result.stdout == "program.elf one --two"
+
+
+def test_a_closed_standard_input_is_at_its_end(tmp_path):
+    result = subprocess.run(
+        [*COMMAND, "run", "-q", program(tmp_path, ECHO)],
+        preexec_fn=lambda: os.close(0),
+        stdin=None,
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"\xff", b"")
+
+
+def test_records_on_standard_output_send_the_console_to_standard_error(firmware):
+    result = subprocess.run(
+        [*COMMAND, "run", "-q", "-o", "-", "--format", "raw", firmware("spe_copy")],
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert result.returncode == 0
+    assert result.stderr.endswith(b"\n1..25\n")
+    assert len(result.stdout) % 64 == 0
+    assert result.stdout
+
+
+def test_quiet_says_nothing_of_its_own(command, firmware):
+    assert command("run", "--quiet", firmware("hello")).stderr == ""
+
+
+# Endings
+
+
+def test_the_exit_status_is_the_guests(run_json, tmp_path):
+    said = run_json("run", program(tmp_path, EXIT_7), status=7)
+    assert (said["exit_status"], said["ending"], said["cause"]) == (7, "exit", None)
+
+
+@pytest.mark.parametrize("limit", [1, 12345])
+def test_a_limit_of_operations_is_exact(run_json, tmp_path, limit):
+    said = run_json("run", "--max-insns", str(limit), program(tmp_path, LOOP), status=124)
+    assert (said["operations"], said["ending"]) == (limit, "limit")
+
+
+def test_a_guest_that_ends_before_the_limit_keeps_its_status(command, tmp_path):
+    command("run", "--max-insns", "1000", program(tmp_path, EXIT_7), status=7)
+
+
+def test_a_time_limit_ends_the_run(run_json, tmp_path):
+    said = run_json("run", "--timeout", "0.05", program(tmp_path, LOOP), status=124)
+    assert said["ending"] == "timeout"
+    assert said["cause"] == "the time limit of 0.05 s was reached"
+    assert said["seconds"] >= 0.05
+
+
+def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(tmp_path, start):
+    read, write = os.pipe()
+    process = start("run", "--timeout", "0.1", program(tmp_path, ECHO), stdin=read)
+    _, stderr = process.communicate(timeout=PATIENCE)
+    os.close(read)
+    os.close(write)
+    assert process.returncode == 124, stderr
+
+
+def test_sleep_that_nothing_can_end_is_told(command, tmp_path):
+    result = command("run", program(tmp_path, SLEEP), status=125)
+    assert "waits for an interrupt, and nothing can ever raise one" in result.stderr
+
+
+def test_a_fatal_stop_shows_where_it_was_and_how_it_came_there(command, tmp_path):
+    result = command("run", program(tmp_path, CRASH, CRASH_SYMBOLS), status=126)
+    assert "PC   0x40000024 <leaf+0x4> at EL1: b9000420  str w0, [x1, #4]" in result.stderr
+    assert "X1   00000000dead0000" in result.stderr
+    assert "FAR_EL1 0xdead0004" in result.stderr
+    assert "#1  0x4000001c <main+0x8>" in result.stderr
+    assert "hint: set VBAR_EL1" in result.stderr
+
+
+# Ctrl-C and other ends from outside
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_its_outputs_complete(
+    tmp_path, start, command, firmware, number
+):
+    output, json_file = tmp_path / "out.jsonl", tmp_path / "run.json"
+    process = start(
+        *("record", "-c", "10", "-o", output, "--json", json_file, program(tmp_path, LOOP))
+    )
+    wait_for(lambda: output.exists() and output.stat().st_size)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in stderr
+    written = json_file.read_text()
+    assert '"ending": "interrupted"' in written
+    lines = output.read_text().splitlines(keepends=True)
+    assert f'"written": {len(lines)},' in written
+    assert lines[-1].endswith("}\n")
+    assert f"{len(lines)} written".encode() in stderr
+
+
+def test_ctrl_c_ends_a_guest_that_waits_for_input(tmp_path, start):
+    read, write = os.pipe()
+    process = start("run", program(tmp_path, ECHO), stdin=read, stdout=subprocess.PIPE, bufsize=0)
+    os.write(write, b"x")
+    assert process.stdout.read(1) == b"x"
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+    os.close(read)
+    os.close(write)
+    assert process.returncode == 130
+    assert stdout == b""  # the guest did not take it for the end of its input
+    assert b"stopped by Ctrl-C" in stderr
+
+
+def test_a_guest_whose_output_nobody_reads_is_stopped(tmp_path, start):
+    process = start("run", program(tmp_path, NEWLINES), stdout=subprocess.PIPE)
+    assert process.stdout.read(2) == b"\n\n"
+    process.stdout.close()
+    stderr = process.stderr.read()
+    assert process.wait(PATIENCE) == 141
+    assert b"nobody reads standard output any more" in stderr
+    assert b"Traceback" not in stderr
+
+
+def test_ctrl_c_ends_a_guest_whose_output_is_not_taken(tmp_path, start):
+    process = start("run", program(tmp_path, NEWLINES), stdout=subprocess.PIPE)
+    process.stdout.read(1)
+    process.send_signal(signal.SIGINT)
+    assert b"stopped by Ctrl-C" in process.stderr.read()
+    assert process.wait(PATIENCE) == 130
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_ends_the_run_with_one_line(command, firmware):
+    arguments = ("-o", "/dev/full", "--format", "raw", firmware("spe_copy"))
+    result = command("run", *arguments, status=2)
+    assert "spe-unicorn: /dev/full: No space left on device; exit status 2\n" in result.stderr
+
+
+# Determinism
+
+
+def records(command, folder: Path, *arguments: str) -> bytes:
+    file = folder / "out.spe"
+    command("run", "-o", str(file), *arguments)
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["spe_copy", "spe_el0", "spe_full", "spe_fault", "interval"])
+def test_the_same_run_twice_gives_the_same_bytes(command, tmp_path, firmware, name):
+    first = records(command, tmp_path, firmware(name))
+    assert first
+    assert records(command, tmp_path, firmware(name)) == first
+
+
+def test_another_seed_moves_random_sample_points(command, tmp_path, firmware):
+    first = records(command, tmp_path, "--seed", "1", firmware("interval"))
+    assert records(command, tmp_path, "--seed", "2", firmware("interval")) != first
+
+
+# The terminal
+
+
+def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_output(tmp_path, start):
+    ours, theirs = pty.openpty()
+    code = program(tmp_path, LOOP)
+    process = start("run", "--timeout", "1.5", code, stderr=theirs, stdout=subprocess.PIPE)
+    os.close(theirs)
+    stdout, _ = process.communicate(timeout=PATIENCE)
+    shown = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert stdout == b""
+    assert b" operations, " in shown.partition(b"spe-unicorn: ")[0]
+    assert b"/s, 0 samples" in shown
+
+
+def test_no_progress_line_goes_into_a_file(tmp_path, start):
+    process = start("run", "--timeout", "1", program(tmp_path, LOOP))
+    _, stderr = process.communicate(timeout=PATIENCE)
+    assert b"\r" not in stderr
+
+
+# What a command needs
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["regs"], ["cores"]])
+def test_what_runs_no_guest_loads_no_engine(arguments):
+    code = (
+        "import sys\n"
+        "from spe_unicorn.cli import main\n"
+        "try:\n"
+        f"    main({arguments!r})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print([m for m in ('unicorn', 'numba', 'capstone', 'elftools') if m in sys.modules])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.endswith("\n[]\n"), result.stderr
+
+
+def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmware, monkeypatch):
+    def fail(_):
+        raise LookupError("nobody thought\nof this")
+
+    monkeypatch.setattr("spe_unicorn.cli.session.run_session", fail)
+    result = command("run", firmware("hello"), status=70)
+    assert result.stderr.count("\n") == 1
+    assert "internal error: LookupError: nobody thought of this (please report" in result.stderr
+    with pytest.raises(AssertionError):
+        command("--debug", "run", firmware("hello"), status=70)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+
+from spe_unicorn.cli.parameters import TRACES
+from spe_unicorn.debug.trace import TRACERS
+from tests.cli.programs import ACCESSES, program
+from tests.machine.elf_builder import RAM, Sym
+
+SYMBOLS = (Sym("_start", RAM, 0x28), Sym("vector", RAM + 0xA00, 4))
+
+
+def trace(command, tmp_path, *options: str, code: bytes = ACCESSES) -> list[str]:
+    """Lines that tracing the first 14 operations gives."""
+    file = program(tmp_path, code, SYMBOLS)
+    result = command("run", "-q", "--max-insns", "14", *options, file, status=124)
+    return result.stderr.splitlines()
+
+
+def test_every_kind_that_the_command_line_offers_can_be_traced():
+    assert tuple(TRACERS) == TRACES
+
+
+def test_accesses_are_traced_with_verdict_rule_and_changed_fields(command, tmp_path):
+    lines = trace(command, tmp_path, "--trace", "sysreg")
+    assert lines[0].startswith(
+        "1 sysreg 0x40000000 <_start> EL1 MSR PMSCR_EL1, 0x0 allowed [EL1/register]: "
+    )
+    assert lines[1:4] == [
+        "3 sysreg 0x40000008 <_start+0x8> EL1 MSR PMSCR_EL1, 0x22 allowed [EL1/register]:"
+        " TS 0 -> 1, E1SPE 0 -> 1",
+        "4 sysreg 0x4000000c <_start+0xc> EL1 MRS PMSCR_EL1 allowed [EL1/register]:"
+        " 0x22 (TS 1, E1SPE 1)",
+        "6 sysreg 0x40000014 <_start+0x14> EL1 MSR PMSCR_EL1, 0x26 allowed [EL1/register]:"
+        " no change, bits 0x4 ignored",
+    ]
+    undefined = "sysreg 0x40000024 <_start+0x24> EL1 MRS PMSCR_EL2 is UNDEFINED [EL1]"
+    assert lines[4:] == [f"11 {undefined}", f"13 {undefined}"]
+
+
+def test_exceptions_are_traced_with_syndrome_source_target_and_vector(command, tmp_path):
+    there = "EL1 to EL1 vector 0x40000a00 <vector>"
+    assert trace(command, tmp_path, "--trace", "exception") == [
+        f"9 exception SVC #0x5 ESR 0x56000005 from 0x40000024 <_start+0x24> {there}",
+        f"11 exception Uncategorized ESR 0x2000000 from 0x40000024 <_start+0x24> {there}",
+        f"13 exception Uncategorized ESR 0x2000000 from 0x40000024 <_start+0x24> {there}",
+    ]
+
+
+def test_kinds_can_be_combined_and_stand_in_the_order_of_events(command, tmp_path):
+    lines = trace(command, tmp_path, "--trace", "sysreg,exception")
+    order = [line.split()[:2] for line in lines[-5:]]
+    assert order == [
+        ["9", "exception"],
+        ["11", "sysreg"],
+        ["11", "exception"],
+        ["13", "sysreg"],
+        ["13", "exception"],
+    ]
+
+
+def test_a_trace_can_go_to_a_file_that_kinds_share(command, tmp_path):
+    both = trace(command, tmp_path, "--trace", "sysreg,exception")
+    file = tmp_path / "trace.txt"
+    options = ("--trace", f"exception:{file}", "--trace", f"sysreg:{file}")
+    assert trace(command, tmp_path, *options) == []
+    assert file.read_text().splitlines() == both
+
+
+def test_the_spe_trace_has_each_record_management_event_and_interrupt(run_json, tmp_path, firmware):
+    file = tmp_path / "trace.txt"
+    said = run_json("run", "--trace", f"spe:{file}", firmware("spe_full"))
+    lines = file.read_text().splitlines()
+    records = [line for line in lines if re.match(r"\d+ spe record ", line)]
+    assert len(records) == said["written"]
+    assert re.fullmatch(
+        r"\d+ spe record 1 of 0x4\w+ <work\+?\w*>: EL1 non-secure, .*, time \d+", records[0]
+    )
+    events = [line for line in lines if "spe management event full at 0x" in line]
+    assert len(events) == said["management_events"] > 0
+    levels = [line.split()[-1] for line in lines if " PMBIRQ " in line]
+    assert levels == ["1" if n % 2 == 0 else "0" for n in range(len(levels))]
+
+
+def test_the_spe_trace_tells_what_was_dropped_in_between(run_json, tmp_path, firmware):
+    file = tmp_path / "trace.txt"
+    said = run_json(
+        *("record", "-c", "5003", "--filter", "store", "-o", str(tmp_path / "out.spe")),
+        *("--trace", f"spe:{file}", firmware("bench_sort")),
+    )
+    dropped = [int(n) for n in re.findall(r"after (\d+) filtered", file.read_text())]
+    assert 0 < sum(dropped) <= said["filtered"]
+
+
+def test_traces_of_two_runs_are_the_same(command, firmware):
+    options = ("-q", "--trace", "sysreg,exception,spe")
+    first = command("run", *options, firmware("spe_el0")).stderr
+    assert first
+    assert command("run", *options, firmware("spe_el0")).stderr == first
+
+
+def test_tracing_changes_nothing_for_the_guest(run_json, firmware):
+    plain = run_json("run", firmware("spe_el0"))
+    traced = run_json("run", "--trace", "sysreg,exception,spe", firmware("spe_el0"))
+    for result in (plain, traced):
+        result.pop("seconds")
+    assert traced == plain
