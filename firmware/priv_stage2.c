@@ -88,7 +88,8 @@ static void is_fault(u64 esr, u64 far, u64 ipa, const char *name) {
 
 void on_trap(struct trap *trap) {
     u64 ipa = trap->hpfar << 8;
-    if (trap->level == 2 && trap->esr & S1PTW)
+    bool is_abort = ESR_EC(trap->esr) == EC_DATA_ABORT_LOWER || ESR_EC(trap->esr) == EC_INSTRUCTION_ABORT_LOWER;
+    if (trap->level == 2 && is_abort && trap->esr & S1PTW)
         trap->esr &= ~3ull; /* the level is that of stage 2; QEMU says that of stage 1 */
     if (trap->level == 2 && ESR_EC(trap->esr) == EC_DATA_ABORT_LOWER && (trap->esr & 0x3c) == 4) {
         if (ipa == ON_DEMAND) {
