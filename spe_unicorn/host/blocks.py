@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.host import engine as e
@@ -25,16 +27,28 @@ from spe_unicorn.host.native import (
     BLOCKS,
     MARK_FP,
     MARK_RETURN,
+    MARK_SYNC,
+    PLAN_ACCESS,
+    PLAN_ALIGN,
     PLAN_BASE,
+    PLAN_BASE_AT_END,
     PLAN_EXACT,
+    PLAN_EXTEND,
     PLAN_FLAGS,
+    PLAN_FLAGS_AT_END,
     PLAN_INDEX,
+    PLAN_INDEX_AT_END,
     PLAN_RUN,
+    PLAN_SHIFT,
+    PLAN_WRITE,
     PLANS,
     NativeHooks,
     signed,
 )
 
+_MASK: Final = (1 << 64) - 1
+WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
+"""Families that write memory."""
 _RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.EXCEPTION})
 """Marks of operations that no hook and no host code has to see at their own place in a block."""
 
@@ -61,20 +75,33 @@ class Plan:
     flags: When = When.START
 
     @property
-    def word(self) -> int:
+    def words(self) -> tuple[int, int]:
         """The plan as the compiled block hook reads it."""
         if self.exact:
-            return PLAN_EXACT
+            return PLAN_EXACT, 0
         word = PLAN_RUN
+        detail = 0
         access = self.instruction.access
         if access is not None:
-            if access.base is not None and self.base is When.START:
+            word |= PLAN_ACCESS
+            if self.instruction.family in WRITES:
+                word |= PLAN_WRITE
+            if access.base is not None:
                 word |= _number(access.base) + 1 << PLAN_BASE
-            if access.index is not None and self.index is When.START:
+                if self.base is When.END:
+                    word |= PLAN_BASE_AT_END
+                    detail = (access.writeback or 0) << 32
+            if access.index is not None:
                 word |= _number(access.index) + 1 << PLAN_INDEX
-        if tests_flags(self.instruction) and self.flags is When.START:
-            word |= PLAN_FLAGS
-        return word
+                word |= access.extend << PLAN_EXTEND | access.shift << PLAN_SHIFT
+                if self.index is When.END:
+                    word |= PLAN_INDEX_AT_END
+            if access.align_down:
+                word |= access.align_down.bit_length() - 1 << PLAN_ALIGN
+            detail += access.offset & 0xFFFF_FFFF
+        if tests_flags(self.instruction):
+            word |= PLAN_FLAGS if self.flags is When.START else PLAN_FLAGS_AT_END
+        return word, detail
 
 
 def plan_block(code: Sequence[Instruction]) -> list[Plan]:
@@ -163,10 +190,12 @@ class Block:
 
     code: tuple[Instruction, ...]
     plans: tuple[Plan, ...]
-    returns: bool
-    """It ends with an ERET."""
     first_fp: int | None
     """The place of its first FP or SIMD operation."""
+    marks: int
+    """What it has to be looked out for, as ``native`` numbers it."""
+    words: Any
+    """Its plans as the compiled hook reads them: an array of 64-bit words."""
 
 
 class Blocks:
@@ -185,22 +214,27 @@ class Blocks:
             code = tuple(decode(word) for word in words)
             plans = tuple(plan_block(code))
             first_fp = next((k for k, word in enumerate(words) if uses_fp(word)), None)
-            block = Block(code, plans, code[-1].mark is Mark.ERET, first_fp)
+            marks = MARK_RETURN if code[-1].mark is Mark.ERET else 0
+            if first_fp is not None:
+                marks |= MARK_FP
+            if any(i.mark is Mark.PSB_CSYNC for i in code):
+                marks |= MARK_SYNC
+            flat = np.array([word for plan in plans for word in plan.words], np.int64)
+            block = Block(code, plans, first_fp, marks, flat)
             self._known[words] = block
         hooks = self._hooks
-        if self._free + len(words) > PLANS:
+        if self._free + len(block.words) > PLANS:
             hooks.block_keys.fill(-1)
+            hooks.quick.fill(-1)
             self._free = 0
-        hooks.plans[self._free : self._free + len(words)] = [p.word for p in block.plans]
+        hooks.plans[self._free : self._free + len(block.words)] = block.words
         slot = address >> 2 & BLOCKS - 1
         hooks.block_keys[slot] = signed(address)
         hooks.block_epochs[slot] = hooks.state.epoch
-        marks = MARK_RETURN if block.returns else 0
-        if block.first_fp is not None:
-            marks |= MARK_FP
-        hooks.block_marks[slot] = marks
+        hooks.block_marks[slot] = block.marks
         hooks.block_plans[slot] = self._free
-        self._free += len(words)
+        hooks.quick[slot] = -1
+        self._free += len(block.words)
         self._slots[slot] = block
         return block
 
@@ -214,3 +248,9 @@ class Blocks:
         ):
             return None
         return self._slots[slot]
+
+    def at(self, slot: int) -> tuple[Block, int]:
+        """The block in a slot of the table, and its address; it has not been replaced since."""
+        block = self._slots[slot]
+        assert block is not None
+        return block, int(self._hooks.block_keys[slot]) & _MASK

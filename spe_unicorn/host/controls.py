@@ -19,7 +19,7 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.native import MARK_FP, MARK_RETURN, READ, WRITE, Action
+from spe_unicorn.host.native import MARK_FP, MARK_RETURN, MARK_SYNC, READ, WRITE, Action
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
@@ -41,6 +41,10 @@ class Controls:
         cpu = self._cpu
         levels = [PEAt(cpu, el) for el in range(4)]
         self._fp_traps = tuple(fp_access_trap(pe) is not None for pe in levels)
+        relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
+        if relevant != self._state.relevant:
+            self._state.relevant = relevant
+            cpu.hooks.quick.fill(-1)
         counters = 0
         for el, pe in enumerate(levels):
             for n, accessor in enumerate(_COUNTERS):

@@ -62,7 +62,9 @@ class Interrupts:
         if self.pending:
             for el in range(4):
                 deliver |= self._deliverable_at(el) << 4 * el
-        self._cpu.state.deliver = deliver
+        state = self._cpu.state
+        state.deliver = deliver
+        state.special = bool(deliver or state.watch)
 
     def take(self) -> None:
         """Take the interrupt that the hook stopped for. FIQ goes before IRQ, physical first."""

@@ -7,16 +7,17 @@ whose block has run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from spe_unicorn.arch.operation import Access, Family, Mark, Operation
 from spe_unicorn.host import engine as e
-from spe_unicorn.host.blocks import Plan, When, tests_flags
+from spe_unicorn.host.blocks import WRITES, Plan, When, tests_flags
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
+from spe_unicorn.host.native import SAMPLE_PA
 
 _MASK: Final = (1 << 64) - 1
-_WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
 
@@ -93,11 +94,33 @@ class Latch:
             self._test(operation, state.flags if at_start else self._engine.get(e.NZCV))
         return operation
 
+    def sampled(self, plan: Plan, pc: int, row: Sequence[int]) -> Operation:
+        """An operation that the compiled hook has noted in its ring of samples."""
+        _, _, before, following, va, pa, flags, bits = row
+        instruction = plan.instruction
+        operation = Operation(instruction, pc, bits & 3, before >> _TICK)
+        access = instruction.access
+        if access is not None:
+            operation.va = va & _MASK
+            if bits & SAMPLE_PA:
+                operation.pa = pa & _MASK
+            operation.misaligned = va % access.element != 0
+        elif instruction.family is Family.BRANCH:
+            target = following & _MASK
+            if instruction.conditional and target == pc + 4 & _MASK:
+                operation.condition_failed = True
+            else:
+                operation.target = target
+                operation.target_el = bits & 3
+        elif instruction.conditional:
+            self._test(operation, flags)
+        return operation
+
     def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:
         instruction = operation.instruction
         va = address_from(access, base, index)
         operation.va = va
-        operation.pa = self._cpu.translate(va, instruction.family in _WRITES)
+        operation.pa = self._cpu.translate(va, instruction.family in WRITES)
         operation.misaligned = va % access.element != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:

@@ -28,6 +28,7 @@ from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.operation import Extend
 from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.host.engine import PC, PSTATE, Engine, address_of, lib
 
@@ -39,8 +40,6 @@ class Stop(IntEnum):
     """No hook did: WFI, ``until``, an engine error, or a stop that the user asked for."""
     BUDGET = 1
     """In front of a block that has more operations than the budget has left."""
-    SAMPLED = 2
-    """The block that holds the sampled operation has run; in front of the next one."""
     EXCEPTION = 3
     """The guest took an exception; the engine has not entered a vector."""
     SYSTEM = 4
@@ -100,6 +99,7 @@ _FIELDS: Final = (
     ("context_save", ctypes.c_int64),
     ("ask", ctypes.c_int64),
     ("context", ctypes.c_int64),
+    ("on_special_block", ctypes.c_int64),
     ("actions", ctypes.c_int64),
     ("cells", ctypes.c_int64),
     ("block_keys", ctypes.c_int64),
@@ -107,6 +107,10 @@ _FIELDS: Final = (
     ("block_marks", ctypes.c_int64),
     ("block_plans", ctypes.c_int64),
     ("plans", ctypes.c_int64),
+    ("vmem_translate", ctypes.c_int64),
+    ("samples", ctypes.c_int64),
+    ("gaps", ctypes.c_int64),
+    ("quick", ctypes.c_int64),
     # counting
     ("granted", ctypes.c_int64),
     ("budget", ctypes.c_int64),
@@ -114,7 +118,9 @@ _FIELDS: Final = (
     ("block_operations", ctypes.c_int64),
     ("skipped", ctypes.c_int64),
     # watching
+    ("special", ctypes.c_int64),
     ("watch", ctypes.c_int64),
+    ("relevant", ctypes.c_int64),
     ("deliver", ctypes.c_int64),
     ("counters", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
@@ -123,6 +129,14 @@ _FIELDS: Final = (
     ("writes", ctypes.c_int64),
     # the sampled operation of the block that runs, when its plan allowed to let it run
     ("pending", ctypes.c_int64),
+    ("slot", ctypes.c_int64),
+    ("plan", ctypes.c_int64),
+    ("access", ctypes.c_int64),
+    ("noted", ctypes.c_int64),
+    ("room", ctypes.c_int64),
+    ("horizon", ctypes.c_int64),
+    ("exact", ctypes.c_int64),
+    ("physical", ctypes.c_int64),
     ("base", ctypes.c_int64),
     ("index", ctypes.c_int64),
     ("flags", ctypes.c_int64),
@@ -147,14 +161,23 @@ class State(ctypes.Structure):
     """What compiled hooks and Python share. Counts are in operations.
 
     ``granted - budget`` operations have been executed, up to the end of the block that began
-    last. ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the
-    chosen one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch.
-    ``watch`` holds the marks of blocks to look out for. ``deliver`` has four bits for each
-    Exception level from EL0 up: IRQ, IRQ unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0
-    while no interrupt is pending. ``notice`` is set when the engine is to stop behind the block,
-    ``steered`` when that is for a write to a register that steers SPE or the hooks. ``epoch``
-    counts changes of what code and data addresses mean, ``writes`` those of all registers that are
-    looked after. ``counters`` has two: CNTPCT and CNTVCT may be read there.
+    last.
+
+    ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the chosen
+    one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook
+    takes samples by itself while there is ``room`` for them, up to ``horizon``, a number of
+    executed operations that is not passed where ``exact``.
+
+    ``special`` is set while blocks have to be looked at before they run. ``watch`` holds the marks
+    of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
+    in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
+    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
+    is set when the engine is to stop behind the block, ``steered`` when that is for a write to a
+    register that steers SPE or the hooks. ``counters`` has two bits for each Exception level:
+    CNTPCT and CNTVCT may be read there.
+
+    ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
+    registers that are looked after.
     """
 
     _fields_ = list(_FIELDS)
@@ -173,22 +196,43 @@ MARK_RETURN: Final = 1
 """The block ends with an ERET."""
 MARK_FP: Final = 2
 """The block has FP or SIMD operations."""
+MARK_SYNC: Final = 4
+"""The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
-# A plan is one word an operation: how to resolve it when it is the sampled one.
+# A plan is two words an operation: how to describe it when it is the sampled one. The second word
+# is the offset of its address (low half) and what it adds to its base (high half), both signed.
 PLAN_EXACT: Final = 0
 """Stop in front of the block and step to the operation."""
 PLAN_RUN: Final = 1
-"""Let the block run, after noting these registers as they are at its start."""
+"""Let the block run, and note what the following bits say."""
+PLAN_FLAGS: Final = 1 << 1
+PLAN_FLAGS_AT_END: Final = 1 << 2
+"""The condition flags, at the block's start or at its end."""
+PLAN_ACCESS: Final = 1 << 3
+"""It accesses memory: by PC if it has no base."""
+PLAN_WRITE: Final = 1 << 4
+PLAN_BASE_AT_END: Final = 1 << 5
+PLAN_INDEX_AT_END: Final = 1 << 6
+"""These registers have the value that counts at the block's end, not at its start."""
 PLAN_BASE: Final = 8
-"""Shift of the base register's engine number plus 1, 0 for none."""
 PLAN_INDEX: Final = 24
-"""Shift of the index register's engine number plus 1, 0 for none."""
-PLAN_FLAGS: Final = 2
-"""Note the condition flags."""
+"""Shifts of the registers' engine numbers plus 1, 0 for none."""
+PLAN_EXTEND: Final = 40
+PLAN_SHIFT: Final = 44
+PLAN_ALIGN: Final = 48
+"""Shifts of the extension of the index (``arch.operation.Extend``), of its shift, and of the power
+of two to which the address is rounded down."""
 PLANS: Final = 1 << 18
 """Words in the pool of plans."""
+SAMPLES: Final = 64
+"""Entries of the ring of samples that have been noted and not yet been looked at."""
+SAMPLE_WORDS: Final = 8
+"""A sample: its block's slot, its place there, cycles before it, the PC behind it, its virtual and
+physical address, the condition flags, and the Exception level with the bits below."""
+SAMPLE_PA: Final = 1 << 8
+"""The address translated."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -239,6 +283,37 @@ def _call_register(_: Any, function: Any, engine: Any, register: Any, value: Any
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def _call_block(
+    _: Any, function: Any, engine: Any, user: Any, address: Any, operations: Any
+) -> Any:
+    """Call :func:`_on_special_block` at its address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, wide, wide])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.voidptr, types.voidptr, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_translate(_: Any, function: Any, engine: Any, va: Any, kind: Any, pa: Any) -> Any:
+    """Call ``uc_vmem_translate``: ``int f(void *, uint64_t, uint32_t, uint64_t *)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(64)
+        kinds = [wide, wide, ir.IntType(32), wide]
+        kind = ir.FunctionType(ir.IntType(32), kinds)
+        number = builder.trunc(args[3], ir.IntType(32))
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()), [args[1], args[2], number, args[4]]
+        )
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def _address(_: Any, pointer: Any) -> Any:
     """A pointer as an integer."""
 
@@ -263,17 +338,14 @@ _STOP_PC: Final = State.pc.offset
 _BASE: Final = State.base.offset
 _INDEX: Final = State.index.offset
 _FLAGS: Final = State.flags.offset
+_PHYSICAL: Final = State.physical.offset
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 
-_RUN, _WANT_FLAGS = PLAN_RUN, PLAN_FLAGS
+_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
 _MASK: Final = BLOCKS - 1
-_STOP_BUDGET, _STOP_SAMPLED, _STOP_EXCEPTION = (
-    int(Stop.BUDGET),
-    int(Stop.SAMPLED),
-    int(Stop.EXCEPTION),
-)
+_STOP_BUDGET, _STOP_EXCEPTION = int(Stop.BUDGET), int(Stop.EXCEPTION)
 _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.SYSTEM),
     int(Stop.UNMAPPED),
@@ -313,77 +385,181 @@ def _deliverable(s: Any, engine: Any, user: Any) -> Any:
     )
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
-def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
-    """Count a block down, or stop in front of it."""
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
+    """Stop in front of a block that has not been counted."""
+    s.stop = why
+    s.block = address
+    s.block_operations = operations
+    _call1(s.emu_stop, _address(engine))
+
+
+@njit  # type: ignore[untyped-decorator]
+def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+    """Whether a block may run that is not known to be harmless; if not, the engine is stopped."""
+    if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return False
+    if s.watch == 0:
+        return True
+    slot = _slot(s, address)
+    if slot < 0:
+        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        return False
+    marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
+    if marks & s.watch & MARK_FP:
+        _stop(s, engine, _STOP_FP, address, operations)
+        return False
+    if marks & MARK_SYNC and s.noted != 0:
+        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        return False
+    if marks & s.watch & MARK_RETURN:
+        # run it, and have the hook stop in front of what the ERET leads to
+        s.notice = 1
+        s.granted -= s.budget - operations
+        s.budget = operations
+    if marks & s.relevant == 0:
+        quick = carray(_pointer(s.quick), (BLOCKS,), np.int64)
+        quick[slot] = address ^ (s.epoch << 48)
+    return True
+
+
+@njit  # type: ignore[untyped-decorator]
+def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
+    """The block of the sampled operation has run: note the sample, and go on to the next one."""
+    here = _address(user)
+    plan = s.plan
+    k = s.pending - 1
+    s.pending = 0
+    executed = s.granted - s.budget
+    behind = s.block_operations - k - 1
+    row = carray(_pointer(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
+    row[0] = s.slot
+    row[1] = k
+    row[2] = executed - behind - 1 + s.skipped
+    row[3] = following
+    _call_register(s.reg_read, _address(engine), _PSTATE, here + _SCRATCH)
+    bits = s.scratch >> 2 & 3
+    if plan & PLAN_ACCESS:
+        number = plan >> PLAN_BASE & 0xFFFF
+        writeback = s.access >> 32
+        if number == 0:
+            address = s.block + 4 * k
+        else:
+            if plan & PLAN_BASE_AT_END:
+                _call_register(s.reg_read, _address(engine), number - 1, here + _BASE)
+                s.base -= writeback
+            address = s.base
+        address += (s.access << 32) >> 32
+        number = plan >> PLAN_INDEX & 0xFFFF
+        if number != 0:
+            if plan & PLAN_INDEX_AT_END:
+                _call_register(s.reg_read, _address(engine), number - 1, here + _INDEX)
+            index = s.index
+            extend = plan >> PLAN_EXTEND & 7
+            if extend == _UXTW:
+                index &= 0xFFFFFFFF
+            elif extend == _SXTW:
+                index = (index << 32) >> 32
+            address += index << (plan >> PLAN_SHIFT & 7)
+        address &= -(np.int64(1) << (plan >> PLAN_ALIGN & 15))
+        row[4] = address
+        kind = 2 if plan & PLAN_WRITE else 1
+        if (
+            _call_translate(s.vmem_translate, _address(engine), address, kind, here + _PHYSICAL)
+            == 0
+        ):
+            row[5] = s.physical
+            bits |= SAMPLE_PA
+    if plan & PLAN_FLAGS_AT_END:
+        _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
+    row[6] = s.flags
+    row[7] = bits
+    gap = carray(_pointer(s.gaps), (SAMPLES,), np.int64)[s.noted]
+    s.noted += 1
+    budget = gap - 1 - behind
+    if budget > s.horizon - executed:
+        # the end of the slice or of the run comes before the next one
+        budget = max(s.horizon - executed, 0)
+        s.gap_floor = 0
+    s.budget = budget
+    s.granted = executed + budget
+
+
+@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
+    """A block that exceeds the budget, or has to be looked at before it runs."""
     s = carray(user, (1,), _RECORD)[0]
-    address = np.int64(start)
-    operations = np.int64(size >> 2)
-    budget = s.budget
-    if s.deliver != 0 and s.pending == 0 and s.notice == 0 and _deliverable(s, engine, user):
-        s.stop = _STOP_INTERRUPT
-        s.block = address
-        s.block_operations = 0
-        _call1(s.emu_stop, _address(engine))
-        return
-    if operations <= budget:
-        if s.watch != 0:
-            slot = _slot(s, address)
-            if slot < 0:
-                s.stop = _STOP_UNSEEN
-                s.block = address
-                s.block_operations = operations
-                _call1(s.emu_stop, _address(engine))
-                return
-            marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot] & s.watch
-            if marks & MARK_FP:
-                s.stop = _STOP_FP
-                s.block = address
-                s.block_operations = operations
-                _call1(s.emu_stop, _address(engine))
-                return
-            if marks & MARK_RETURN:
-                # run it, and have the hook stop in front of what the ERET leads to
-                s.notice = 1
-                s.granted -= budget - operations
-                budget = operations
-        s.budget = budget - operations
-        s.block = address
-        s.block_operations = operations
+    if operations <= s.budget:
+        if _goes_on(s, engine, user, address, operations):
+            s.budget -= operations
+            s.block = address
+            s.block_operations = operations
         return
     if s.pending != 0:
-        s.stop = _STOP_SAMPLED
-        _call1(s.emu_stop, _address(engine))
-        return
+        _note_sample(s, engine, user, address)
+        if s.noted >= s.room:
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+        if operations <= s.budget:
+            if s.special == 0 or _goes_on(s, engine, user, address, operations):
+                s.budget -= operations
+                s.block = address
+                s.block_operations = operations
+            return
     if s.notice != 0:
-        s.stop = _STOP_NOTICED
-        _call1(s.emu_stop, _address(engine))
+        _stop(s, engine, _STOP_NOTICED, address, operations)
+        return
+    if s.deliver != 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return
     # the operation after the next `budget` ones lies in this block
-    if operations - budget <= s.gap_floor and s.epoch == s.gap_epoch:
+    budget = s.budget
+    fits = s.exact == 0 or s.granted - budget + operations <= s.horizon
+    if fits and operations - budget <= s.gap_floor and s.epoch == s.gap_epoch:
         slot = _slot(s, address)
         if slot >= 0:
-            place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + budget
-            plan = carray(_pointer(s.plans), (PLANS,), np.int64)[place]
-            if plan & _RUN:
+            place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * budget
+            plans = carray(_pointer(s.plans), (PLANS,), np.int64)
+            plan = plans[place]
+            if plan & PLAN_RUN:
                 here = _address(user)
-                base = (plan >> PLAN_BASE) & 0xFFFF
-                if base != 0:
-                    _call_register(s.reg_read, _address(engine), base - 1, here + _BASE)
-                index = (plan >> PLAN_INDEX) & 0xFFFF
-                if index != 0:
-                    _call_register(s.reg_read, _address(engine), index - 1, here + _INDEX)
-                if plan & _WANT_FLAGS:
+                number = plan >> PLAN_BASE & 0xFFFF
+                if number != 0 and plan & PLAN_BASE_AT_END == 0:
+                    _call_register(s.reg_read, _address(engine), number - 1, here + _BASE)
+                number = plan >> PLAN_INDEX & 0xFFFF
+                if number != 0 and plan & PLAN_INDEX_AT_END == 0:
+                    _call_register(s.reg_read, _address(engine), number - 1, here + _INDEX)
+                if plan & PLAN_FLAGS:
                     _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
+                s.slot = slot
+                s.plan = plan
+                s.access = plans[place + 1]
                 s.pending = budget + 1
                 s.budget = budget - operations
                 s.block = address
                 s.block_operations = operations
                 return
-    s.stop = _STOP_BUDGET
-    s.block = address
-    s.block_operations = operations
-    _call1(s.emu_stop, _address(engine))
+    _stop(s, engine, _STOP_BUDGET, address, operations)
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
+    """Count a block down, or stop in front of it. Runs for every block: each load here counts."""
+    s = carray(user, (1,), _RECORD)[0]
+    address = np.int64(start)
+    operations = np.int64(size >> 2)
+    left = s.budget - operations
+    if left >= 0:
+        quick = carray(_pointer(s.quick), (BLOCKS,), np.int64)
+        known = quick[(address >> 2) & _MASK] == address ^ (s.epoch << 48)
+        if s.special == 0 or (s.deliver == 0 and known):
+            s.budget = left
+            s.block = address
+            s.block_operations = operations
+            return
+    # by its address, so that its registers are not saved here
+    _call_block(s.on_special_block, engine, user, address, operations)
 
 
 @cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
@@ -524,10 +700,14 @@ class NativeHooks:
         self.block_marks = np.zeros(BLOCKS, np.int64)
         self.block_plans = np.zeros(BLOCKS, np.int64)
         self.plans = np.zeros(PLANS, np.int64)
+        self.samples = np.zeros((SAMPLES, SAMPLE_WORDS), np.int64)
+        self.gaps = np.zeros(SAMPLES, np.int64)
+        self.quick = np.full(BLOCKS, -1, np.int64)
         self.context = engine.uc.context_save()
         state = self.state
-        for function in ("emu_stop", "reg_read", "reg_write", "context_save"):
+        for function in ("emu_stop", "reg_read", "reg_write", "context_save", "vmem_translate"):
             setattr(state, function, address_of(f"uc_{function}"))
+        state.on_special_block = _on_special_block.address
         state.context = self.context.context.value
         for table in (
             "actions",
@@ -537,6 +717,9 @@ class NativeHooks:
             "block_marks",
             "block_plans",
             "plans",
+            "samples",
+            "gaps",
+            "quick",
         ):
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []

@@ -57,7 +57,7 @@ class ReferenceRunner(Runner):
         state = self._state
         state.granted += _PLENTY - state.budget
         state.budget = _PLENTY
-        state.gap_floor = state.watch = state.stop = 0
+        state.gap_floor = state.watch = state.special = state.stop = 0
         self.cpu.forget_el()
         self.handler.status = self._engine.step(self.cpu.pc)
         return Stop(state.stop)

@@ -21,7 +21,7 @@ from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native import MARK_RETURN, Stop
+from spe_unicorn.host.native import MARK_RETURN, SAMPLES, Stop
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -112,30 +112,49 @@ class Runner:
         ``slice_left`` operations is where to stop for a look, at a block's boundary; ``left``
         where to stop exactly.
         """
+        cpu = self.cpu
         unit = self.unit
+        state = self._state
+        began = cpu.executed
+        exact = left is not None and left <= slice_left
+        ends = began + (left if left is not None and exact else slice_left)
         self._translations()
-        budget = slice_left if left is None or slice_left < left else left
-        chosen = False
+        state.horizon = ends
+        state.exact = exact
+        budget, gap_floor = ends - began, 0
         if unit.enabled:
             hit = unit.until_hit()
-            chosen = hit <= budget
-            if chosen:
-                budget = hit - 1
-        room = unit.gap_floor() if chosen and unit.quiet() else 0
-        if left is not None:
-            room = min(room, left - budget)  # what is behind the chosen operation counts as well
-        stop = self._run(budget, until, room)
+            if hit <= budget:
+                budget, gap_floor = hit - 1, self._plan_samples()
+        stop = self._run(budget, until, gap_floor)
         self._settle(stop)
         if stop is not Stop.BUDGET:
             return
-        ahead = int(self._state.budget)
-        if chosen:
-            if self._run_exactly(ahead):
+        # in front of a block that holds a chosen operation, or the end, or for want of room
+        ahead = ends - cpu.executed
+        block = int(state.block_operations)
+        hit = unit.until_hit() if unit.enabled else 0
+        if 0 < hit <= block and not (exact and hit > ahead):
+            if self._run_exactly(hit - 1):
                 self._step()
-        elif budget == left:
+        elif exact and ahead < block:
             self._run_exactly(ahead)
-        else:
+        elif ahead < block:
             self._slice_over = True
+
+    def _plan_samples(self) -> int:
+        """Let the compiled hook take samples by itself; how far apart at least they are.
+
+        0 where the next sample needs a stop, since its record may cause a management event.
+        """
+        unit = self.unit
+        room = min(SAMPLES, unit.quiet_records())
+        if not room:
+            return 0
+        gaps = unit.following(room)
+        self.cpu.hooks.gaps[: len(gaps)] = gaps
+        self._state.room = len(gaps)
+        return min(gaps) - 1
 
     def _run(self, budget: int, until: int, gap_floor: int = 0, *, watch: bool = True) -> Stop:
         """Grant ``budget`` operations and run the engine until something stops it."""
@@ -144,6 +163,7 @@ class Runner:
         state.budget = budget
         state.gap_floor = gap_floor
         state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
+        state.special = bool(state.watch or state.deliver)
         if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
         state.stop = 0
@@ -212,19 +232,22 @@ class Runner:
         if at_operation or stop is Stop.NONE:
             done = self._executed_of_block(stop)
             state.budget += begun - done
+        if state.noted:
+            self._complete_noted()
         if state.pending:
             self._complete_pending(stop, done)
         self._count_all()
         self._notices()
         if stop is Stop.UNSEEN:
-            self._enter_block()
+            if self._blocks.find(state.block & _MASK) is None:
+                self._enter_block()
         elif stop is Stop.INTERRUPT:
             self.handler.interrupts.take()
             self._refresh()
         elif stop is Stop.FP:
             self._trap_fp()
         elif stop is Stop.BUDGET:
-            if self.unit.armed and self._blocks.find(state.block & _MASK) is None:
+            if self.unit.enabled and self._blocks.find(state.block & _MASK) is None:
                 self._enter_block()
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
@@ -249,6 +272,23 @@ class Runner:
         if whole:
             return begun
         return min(begun, int(pc - state.block & _MASK) >> 2)
+
+    def _complete_noted(self) -> None:
+        """Complete the samples that the compiled hook took by itself, in order."""
+        cpu = self.cpu
+        state = self._state
+        hooks = cpu.hooks
+        rows = hooks.samples[: state.noted].tolist()
+        state.noted = 0
+        executed, skipped = cpu.executed, int(state.skipped)
+        for row in rows:
+            block, start = self._blocks.at(row[0])
+            counted = row[2] - skipped + 1
+            cpu.ahead = executed - counted
+            if self._count(counted - self._counted):
+                plan = block.plans[row[1]]
+                self.unit.complete(self._latch.sampled(plan, start + 4 * row[1] & _MASK, row))
+        cpu.ahead = 0
 
     def _complete_pending(self, stop: Stop, done: int) -> None:
         """The sampled operation's block ran, ``done`` operations of it at least."""

@@ -76,16 +76,13 @@ class ProfilingBuffer:
         """Forget the translation of the current page: the regime may translate differently now."""
         self._page = _NO_PAGE
 
-    def quiet(self) -> bool:
-        """Whether a record of any size can be written now without an event."""
+    def quiet_records(self, size: int) -> int:
+        """How many records of up to ``size`` bytes can surely be written without an event."""
         pointer = self.pointer.value
-        end = pointer + self._max_record
-        return (
-            end <= self._last
-            and not (pointer ^ self._limit) >> 56
-            and pointer >> 12 == self._page == end - 1 >> 12
-            and not self._reports_aborts
-        )
+        if pointer >> 12 != self._page or (pointer ^ self._limit) >> 56 or self._reports_aborts:
+            return 0
+        in_page = _PAGE - (pointer & _OFFSET)
+        return max(0, min(in_page, self._last - pointer) // size)
 
     def write(self, record: bytes) -> Outcome:
         """Write a whole record, padding included. Profiling must not be stopped."""

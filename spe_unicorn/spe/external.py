@@ -25,6 +25,8 @@ CONTROLS: frozenset[type[SysReg]] = frozenset({CONTEXTIDR_EL1, CONTEXTIDR_EL2, H
 One that changes without the register file being told needs :meth:`ExternalSampler.reload`.
 """
 
+_PLENTY = 1 << 30
+
 
 class ExternalSampler(Sampler):
     """Samples a PE on behalf of its owner; driven as the architecture's unit is.
@@ -67,9 +69,9 @@ class ExternalSampler(Sampler):
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
-    def quiet(self) -> bool:
-        """Always: there is no buffer to be full or to fault."""
-        return True
+    def quiet_records(self) -> int:
+        """There is no buffer, so there are no management events."""
+        return _PLENTY
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
         if register in CONTROLS:

@@ -15,6 +15,8 @@ from spe_unicorn.arch.random_source import RandomStream
 
 _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
+_LOOK_AHEAD = 8
+"""Random distances worked out beforehand: more cost more than they save."""
 
 
 class Interval(Protocol):
@@ -32,8 +34,11 @@ class Interval(Protocol):
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last one is selected."""
         ...
 
-    def gap_floor(self) -> int:
-        """How many members at least lie between the next one selected and the one after it."""
+    def following(self, count: int) -> list[int]:
+        """From the next member selected to the one after it, and so on: up to ``count`` distances.
+
+        They hold while nobody writes the registers. No random number is taken.
+        """
         ...
 
 
@@ -107,20 +112,6 @@ class IntervalCounters:
             return primary + self._random.peek_byte()
         return primary
 
-    def gap_floor(self) -> int:
-        """How many members at least lie between the next one selected and the one after it."""
-        primary = self._until_reload()
-        between = self._reload
-        redraws = self._rnd and self._ernd
-        early = primary - self.ECOUNT if self.ECOUNT else 0
-        if early > 0:  # ECOUNT selects, then COUNT may
-            return early - 1
-        if redraws:  # if both expire at once, ECOUNT is drawn there and may be small
-            return 0 if primary == self.ECOUNT else between - 0xFF
-        if early < 0:  # COUNT selects, then ECOUNT
-            return min(-early - 1, between)
-        return between
-
     def advance(self, members: int) -> bool:
         """Let ``members`` go by, as that many calls of :meth:`count_one` would.
 
@@ -149,6 +140,23 @@ class IntervalCounters:
         # A member that loads, one that is skipped, then the count.
         extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
         return self._reload + extra + 2
+
+    def following(self, count: int) -> list[int]:
+        """From the next selection to the one after it, and so on: at most ``count`` distances.
+
+        They hold as long as software leaves the registers alone. No random number is taken.
+        """
+        if not self._rnd and self.COUNT and not self.ECOUNT:
+            return [self._reload + 1] * count
+        ahead = IntervalCounters(RandomStream(self._random.state), ernd=self._ernd)
+        ahead.PMSIRR.set(self._pmsirr)
+        ahead.COUNT, ahead.ECOUNT, ahead.skip = self.COUNT, self.ECOUNT, self.skip
+        ahead.advance(ahead.until_hit())
+        distances = []
+        for _ in range(min(count, _LOOK_AHEAD)):
+            distances.append(ahead.until_hit())
+            ahead.advance(distances[-1])
+        return distances
 
     def _quiet(self, members: int) -> int:
         """How many of the next ``members`` do no more than decrement."""
@@ -213,6 +221,6 @@ class FixedInterval:
         self._left = self.period
         return True
 
-    def gap_floor(self) -> int:
-        """How many members lie between the next one selected and the one after it."""
-        return self.period - 1
+    def following(self, count: int) -> list[int]:
+        """From the next member selected to the one after it, and so on: ``count`` periods."""
+        return [self.period] * count

@@ -108,6 +108,12 @@ class Recorder:
             value for value in (collection.context1, collection.context2) if value is not None
         ]
         self._layouts: dict[int, RecordLayout] = {}
+        extra = _HAS_PREVIOUS_TARGET if format_.previous_target else 0
+        extra |= _HAS_DATA_SOURCE if format_.data_source else 0
+        self.largest = max(
+            self._layout(shape | extra).size for shape in (0, _HAS_VA | _HAS_PA, _HAS_TARGET)
+        )
+        """The size of the largest record, padded, in bytes."""
 
     def record(
         self, operation: Operation, type_: OperationType, timing: Timing, events: int

@@ -80,7 +80,7 @@ class Sampler(ABC):
         self.statistics = Statistics()
         self.record_observers: list[RecordObserver] = []
         self.until_hit = interval.until_hit
-        self.gap_floor = interval.gap_floor
+        self.following = interval.following
         self._pe = pe
         self._interval = interval
         self._model = model
@@ -108,8 +108,8 @@ class Sampler(ABC):
         """Addresses may translate differently now: TLB maintenance, or a change of tables."""
 
     @abstractmethod
-    def quiet(self) -> bool:
-        """Whether the next record cannot cause a management event, whatever its operation."""
+    def quiet_records(self) -> int:
+        """How many records can surely be made without a management event, whatever they hold."""
 
     @abstractmethod
     def _recorder_at(self, el: int) -> Recorder:

@@ -137,6 +137,9 @@ One that changes without the register file being told, and TLB maintenance, need
 """
 
 
+_PLENTY = 1 << 30
+
+
 class StatisticalProfilingUnit(Sampler):
     """SPE of one PE. See :class:`~spe_unicorn.spe.sampler.Sampler` for how a host drives it.
 
@@ -223,9 +226,12 @@ class StatisticalProfilingUnit(Sampler):
                 self._interval.enable()
         self.enabled = enabled
 
-    def quiet(self) -> bool:
-        """Whether the next record cannot cause a management event, whatever its operation."""
-        return self._discards or self.buffer.quiet()
+    def quiet_records(self) -> int:
+        """How many records can surely be made without a management event, whatever they hold."""
+        if self._discards:
+            return _PLENTY
+        recorder = self._recorders.get(self._el)
+        return 0 if recorder is None else self.buffer.quiet_records(recorder.largest)
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
         if register in TRANSLATION_CONTROLS:

@@ -1,0 +1,42 @@
+"""A core without SPE: nothing is ever sampled."""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.spe.interval import FixedInterval
+from spe_unicorn.spe.sample import Recorder
+from spe_unicorn.spe.sampler import Sampler
+
+
+class NoSampler(Sampler):
+    """Stands where a host wants a sampler. Its population is empty, so nothing is selected."""
+
+    def __init__(self, pe: PE, model: CoreModel) -> None:
+        super().__init__(pe, FixedInterval(1), model)
+
+    def refresh(self) -> None:
+        """Profiling stays disabled."""
+
+    def reload(self) -> None:
+        """No register matters."""
+
+    def forget_translations(self) -> None:
+        """There is no buffer whose addresses would be translated."""
+
+    def quiet(self) -> bool:
+        """Always: there are no records."""
+        return True
+
+    def _recorder_at(self, el: int) -> Recorder:
+        raise RuntimeError("a core without SPE makes no records")
+
+    def _collides(self) -> bool:
+        return False
+
+    def _occupy(self, cycles: int) -> None:
+        """Nothing is in flight."""
+
+    def _keep(self, record: bytes, operation: Operation) -> None:
+        """No record passes any filter."""
