@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.random_source import RandomSource
@@ -41,6 +42,7 @@ from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.psci import PowerState, SystemAction, is_psci, psci_call
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Sampler
@@ -196,6 +198,8 @@ class Board:
         external = self.options.external
         if external is not None:
             return ExternalSampler(cpu, external.period, model, external.filter_, core.features)
+        if Feature.FEAT_SPE not in core.features:
+            return NoSampler(cpu, model)
         return StatisticalProfilingUnit(
             cpu,
             self.memory,

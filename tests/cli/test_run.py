@@ -273,3 +273,22 @@ def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmwa
     assert "internal error: LookupError: nobody thought of this (please report" in result.stderr
     with pytest.raises(AssertionError):
         command("--debug", "run", firmware("hello"), status=70)
+
+
+# Cores
+
+
+def test_a_core_without_spe_runs_firmware_that_asks_whether_it_is_there(
+    command, run_json, tmp_path, firmware
+):
+    core = tmp_path / "plain.toml"
+    core.write_text('name = "plain"\nmidr = 0\nfeatures = ["EL2", "EL3", "FEAT_CSV3"]\n')
+    assert "# SKIP" in command("run", "--core", str(core), firmware("spe_copy")).stdout
+    said = run_json("run", "--core", str(core), firmware("spe_copy"))
+    assert (said["population"], said["written"]) == (0, 0)
+
+
+@pytest.mark.parametrize("core", ["generic", "minimal", "max", "neoverse-n1", "neoverse-v2"])
+def test_firmware_checks_its_own_records_on_every_core(command, firmware, core):
+    result = command("run", "--core", core, firmware("spe_copy"))
+    assert "not ok" not in result.stdout

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from spe_unicorn.cli import parameters
+from spe_unicorn.cli.parameters import TraceChoice
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("128M", 128 << 20),
+        ("1g", 1 << 30),
+        ("4K", 4096),
+        ("8192", 8192),
+        ("0x8000000", 0x800_0000),
+        ("255G", 255 << 30),
+    ],
+)
+def test_sizes_have_binary_suffixes(text, size):
+    assert parameters.size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "1.5G", "-4K", "0", "4095", "5000", "256G", "1T", "٤K"])
+def test_what_is_no_size_of_ram_is_refused_by_name(text):
+    with pytest.raises(click.BadParameter, match=r"allowed are|is no size"):
+        parameters.size(text)
+
+
+@pytest.mark.parametrize(("text", "number"), [("7", 7), ("0x10", 16), ("-1", -1)])
+def test_numbers_may_be_hexadecimal(text, number):
+    assert parameters.number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "0x"])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(click.BadParameter, match="is not a whole number"):
+        parameters.number(text)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf"])
+def test_a_time_is_more_than_none_and_ends(text):
+    with pytest.raises(click.BadParameter, match="more than 0 seconds"):
+        parameters.seconds(text)
+
+
+def test_words_come_once_and_in_their_own_order():
+    assert parameters.words("a", "b", "c")("c,a,c") == ("a", "c")
+
+
+@pytest.mark.parametrize("text", ["", "a,", "A", "a b"])
+def test_an_unknown_word_is_refused_with_those_that_there_are(text):
+    with pytest.raises(click.BadParameter, match="allowed are a, b"):
+        parameters.words("a", "b")(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("spe", TraceChoice(("spe",), None)),
+        ("spe,sysreg:out.txt", TraceChoice(("sysreg", "spe"), "out.txt")),
+        ("exception:a:b", TraceChoice(("exception",), "a:b")),
+    ],
+)
+def test_a_trace_names_kinds_and_a_file(text, choice):
+    assert parameters.trace(text) == choice
+
+
+def test_a_colon_without_a_file_is_refused():
+    with pytest.raises(click.BadParameter, match="a file name is missing"):
+        parameters.trace("spe:")

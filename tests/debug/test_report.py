@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.debug.report import backtrace, failure_report
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.machine.board import Board, Options
+from spe_unicorn.machine.loader import load_elf
+from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
+from tests.machine.elf_builder import RAM
+
+
+def run(folder: Path, code: bytes, symbols=()) -> Board:
+    board = Board(Options(load_core("generic"), write=lambda data: None, ram=1 << 20))
+    board.load(load_elf(program(folder, code, symbols), RAM, 1 << 20))
+    board.run(1000)
+    return board
+
+
+@pytest.fixture
+def crashed(tmp_path) -> Board:
+    return run(tmp_path, CRASH, CRASH_SYMBOLS)
+
+
+def test_the_report_begins_with_the_reason_and_the_place(crashed):
+    lines = failure_report(crashed).splitlines()
+    assert lines[0].startswith("spe-unicorn: the guest cannot go on: DataAbort at 0xdead0004")
+    assert lines[1] == "  PC   0x40000024 <leaf+0x4> at EL1: b9000420  str w0, [x1, #4]"
+
+
+def test_the_report_has_every_register(crashed):
+    report = failure_report(crashed)
+    for number in range(31):
+        assert f"X{number} " in report
+    assert "SP   0000000040000070" in report
+    assert "PSTATE 0x3c5: ---- DAIF EL1h" in report
+    assert "ESR_EL1 0x96000050  FAR_EL1 0xdead0004  ELR_EL1 0x40000024" in report
+
+
+def test_the_report_says_what_is_wrong_with_the_address(crashed):
+    report = failure_report(crashed)
+    assert "  DataAbort (write, external abort)\n" in report
+    assert "nothing is at physical address 0xdead0004; RAM is 0x40000000 to 0x400fffff" in report
+
+
+def test_the_backtrace_follows_frame_records_and_finds_the_caller_of_a_leaf(crashed):
+    # the leaf has made no frame record: X30 leads to main, main's record to _start
+    assert backtrace(crashed) == [
+        (RAM + 0x24, ""),
+        (RAM + 0x1C, " (X30)"),
+        (RAM + 0x10, ""),
+    ]
+
+
+def test_a_frame_pointer_that_leads_nowhere_ends_the_backtrace(tmp_path):
+    code = words(
+        0xD2BBD5BD,  # mov x29, #0xdead0000
+        0xAA1F03FE,  # mov x30, xzr
+        0x00000000,  # udf #0
+    )
+    assert backtrace(run(tmp_path, code)) == [(RAM + 8, "")]
+
+
+def test_frame_records_in_a_circle_end_the_backtrace(tmp_path):
+    code = words(
+        0x1000009D,  # adr x29, . + 16
+        0xAA1F03FE,  # mov x30, xzr
+        0x00000000,  # udf #0
+        0x00000000,
+        *(RAM + 0x10, 0, RAM + 4, 0),  # the caller's record is this one
+    )
+    assert backtrace(run(tmp_path, code)) == [(RAM + 8, ""), (RAM, "")]
+
+
+def test_an_address_that_holds_no_code_is_said_so(tmp_path):
+    code = words(
+        0xD2BBD5A0,  # mov x0, #0xdead0000
+        0xD61F0000,  # br x0
+    )
+    board = run(tmp_path, code)
+    assert "PC   0xdead0000 at EL1: cannot be read" in failure_report(board)
+
+
+def test_a_board_that_did_not_fail_has_no_report(tmp_path):
+    board = run(tmp_path, EXIT_7)
+    assert board.handler.ending is Ending.EXIT
+    with pytest.raises(ValueError, match="has not failed"):
+        failure_report(board)
