@@ -25,9 +25,9 @@ class NoSampler(Sampler):
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
-    def quiet(self) -> bool:
-        """Always: there are no records."""
-        return True
+    def quiet_records(self) -> int:
+        """There are no records."""
+        return 0
 
     def _recorder_at(self, el: int) -> Recorder:
         raise RuntimeError("a core without SPE makes no records")
