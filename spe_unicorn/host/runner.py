@@ -16,8 +16,10 @@ from typing import Final
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Mark, Operation
+from spe_unicorn.arch.syndromes import EC
 from spe_unicorn.host.blocks import Blocks
 from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
@@ -170,7 +172,24 @@ class Runner:
         state.gap_epoch = state.epoch
         self._target = until
         self.handler.status = self._engine.run(self.cpu.pc, until)
+        if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
+            state.stop = 0
+            self.cpu.pc = until
         return Stop(state.stop)
+
+    def _trapped_at(self, until: int) -> bool:
+        """Whether the engine's way to end at ``until``, which is a WFI of its own, was trapped.
+
+        The exception then seems to be that of the operation in front, which has been executed.
+        """
+        cpu = self.cpu
+        if cpu.pc + 4 & _MASK != until:
+            return False
+        syndrome = cpu.engine_exception().record.syndrome
+        if syndrome is None or syndrome.ec != EC.WFxTrap:
+            return False
+        words = cpu.read_code(cpu.pc, 1)
+        return words is not None and decode(words[0]).mark is not Mark.WFI
 
     def _run_exactly(self, operations: int) -> bool:
         """Run a number of operations of the block in front of which the engine stands.
