@@ -13,9 +13,10 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
+from spe_unicorn.machine.board import Board, External, Options
 from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, Segment
 from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.filter import Filter

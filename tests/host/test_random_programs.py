@@ -1,0 +1,129 @@
+"""Random programs: both runners and a plain trace agree on what is sampled and on all else.
+
+The trace knows nothing of sampling: it lists every operation that the engine attempts, with the
+memory that it touches. Sampling from outside with period ``p`` must pick every ``p``-th of it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, Uc
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from tests.host.machine_runs import Machine, Result
+from tests.host.random_programs import RAM, Settings, random_program
+
+PLACES = (0, 0xFC0, 0xFF8, 0x124)
+"""Where in its page a loop begins: it may well end in the next one."""
+
+
+class Trace:
+    """Every operation that an engine attempts: its PC, and the first physical address it uses."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.pcs: list[int] = []
+        self.accesses: dict[int, int] = {}
+        uc = machine.board.cpu.engine.uc
+        uc.hook_add(UC_HOOK_CODE, self._on_operation)
+        uc.hook_add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, self._on_access)
+
+    def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
+        self.pcs.append(address)
+
+    def _on_access(
+        self, uc: Uc, kind: int, address: int, size: int, value: int, data: object
+    ) -> None:
+        self.accesses.setdefault(len(self.pcs), address)
+
+
+def settings_of(seed: int) -> Settings:
+    """The settings of a seed: every combination turns up."""
+    mmu, el0 = ((False, False), (True, False), (True, True))[seed % 3]
+    return Settings(mmu=mmu, el0=el0, at=PLACES[seed // 3 % len(PLACES)])
+
+
+def run_in_pieces(machine: Machine, operations: int, random: Random) -> Result:
+    """Run ``operations`` with stops at random places in between."""
+    left = operations
+    while left:
+        piece = min(left, random.choice((1, 2, random.randrange(1, 50), operations)))
+        before = machine.board.cpu.executed
+        ending = machine.board.run(piece)
+        assert machine.board.cpu.executed - before == piece, ending
+        left -= piece
+    return machine.result(ending)
+
+
+def assert_same_from_outside(seed: int, period: int, operations: int) -> None:
+    """Both runners and the trace, over the program of ``seed``."""
+    settings = settings_of(seed)
+    image = random_program(seed, settings)
+    fast, reference = (
+        Machine(image, runner=runner, period=period, ram=RAM, seed=seed)
+        for runner in (Runner, ReferenceRunner)
+    )
+    trace = Trace(reference)
+    stepped = reference.run(operations)
+    assert stepped.operations == operations == len(trace.pcs)
+    assert [s.pc for s in stepped.records] == trace.pcs[period - 1 :: period]
+    assert [s.operation for s in stepped.records] == list(range(period, operations + 1, period))
+    assert fast.run(operations).differences(stepped) == {}
+    assert fast.operations == reference.operations
+    for sampled, operation in zip(reference.sampled, reference.operations, strict=True):
+        touched = trace.accesses.get(sampled.operation)
+        # the engine's hooks see DC ZVA as writes of bytes, and not the first one first
+        zva = operation.instruction.mark is Mark.SYS
+        if touched is not None and not operation.exception and not zva:
+            assert operation.pa == touched, operation
+    pieces = Machine(image, period=period, ram=RAM, seed=seed)
+    assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+
+
+def assert_same_by_unit(seed: int, operations: int) -> None:
+    """Both runners over the program of ``seed``, which programs SPE itself."""
+    settings = settings_of(seed)
+    image = random_program(seed, Settings(settings.mmu, settings.el0, True, settings.at))
+    fast, reference = (
+        Machine(image, runner=runner, ram=RAM, seed=seed) for runner in (Runner, ReferenceRunner)
+    )
+    trace = Trace(reference)
+    stepped = reference.run(operations)
+    assert stepped.operations == operations == len(trace.pcs)
+    assert [s.pc for s in stepped.records] == [trace.pcs[s.operation - 1] for s in stepped.records]
+    assert fast.run(operations).differences(stepped) == {}
+    assert fast.operations == reference.operations
+    pieces = Machine(image, ram=RAM, seed=seed)
+    assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+
+
+PERIODS = (1, 2, 3, 5, 7, 64, 257, 1000)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("seed", range(6))
+def test_sampled_from_outside_it_runs_as_it_is_stepped(seed: int, period: int) -> None:
+    assert_same_from_outside(100 * period + seed, period, min(3000, 400 * period))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_sampled_by_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
+    assert_same_by_unit(seed, 2500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 4000, 100))
+def test_many_programs_sampled_from_outside_run_as_they_are_stepped(first: int) -> None:
+    for seed in range(first, first + 100):
+        period = PERIODS[seed % len(PERIODS)]
+        assert_same_from_outside(10_000 + seed, period, min(4000, 600 * period))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 4000, 100))
+def test_many_programs_sampled_by_the_unit_run_as_they_are_stepped(first: int) -> None:
+    for seed in range(first, first + 100):
+        assert_same_by_unit(10_000 + seed, 4000)
