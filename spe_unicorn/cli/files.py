@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, TextIO, TypeVar
+from typing import BinaryIO, Generic, TextIO, TypeVar
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.formats import OutputError, open_output
@@ -96,6 +96,22 @@ class Files:
         self._open.append(file)
         return file
 
+    def binary(self, path: str) -> OutputFile[bytes]:
+        """A file for bytes, each of which is there as soon as it is written."""
+        self._claim(path)
+        try:
+            stream = _open_binary(path)
+        except OSError as error:
+            raise UsageProblem(complaint(path, error)) from error
+
+        def write(data: bytes) -> None:
+            stream.write(data)
+            stream.flush()
+
+        file = OutputFile[bytes](path, write, stream.close, self._on_error)
+        self._open.append(file)
+        return file
+
     def close(self, but: OutputFile[str] | None = None) -> None:
         """Complete all files, or all but one."""
         for file in self._open:
@@ -127,6 +143,12 @@ def _open_text(path: str) -> TextIO:
     if path == STANDARD_OUTPUT:
         return os.fdopen(os.dup(1), "w", encoding="utf-8")
     return Path(path).open("w", encoding="utf-8")
+
+
+def _open_binary(path: str) -> BinaryIO:
+    if path == STANDARD_OUTPUT:
+        return os.fdopen(os.dup(1), "wb")
+    return Path(path).open("wb")
 
 
 def complaint(path: str, error: OSError) -> str:

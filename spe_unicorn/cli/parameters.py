@@ -39,6 +39,15 @@ def size(text: str) -> int:
     return result
 
 
+def console(text: str) -> str:
+    """Where the guest's console is: ``stdio``, ``none``, or a file behind ``file:``."""
+    if text not in ("stdio", "none") and not text.removeprefix("file:"):
+        raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
+    if text not in ("stdio", "none") and not text.startswith("file:"):
+        raise click.BadParameter(f"{text!r}: allowed are stdio, none and file:PATH")
+    return text
+
+
 def number(text: str) -> int:
     """A whole number, in decimal or with 0x."""
     try:

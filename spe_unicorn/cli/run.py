@@ -15,6 +15,8 @@ from spe_unicorn.cli.settings import Settings, common_options, execute
 def run(**options: Any) -> None:
     """Run FIRMWARE, an AArch64 ELF file; its records go to -o as the guest writes them.
 
+    --kernel starts a Linux kernel or the like instead of FIRMWARE.
+
     ARGUMENTS are handed to the guest, by semihosting; put -- in front of those that look like
     options. The guest's console is standard input and output; with "-" as the file of -o, --json
     or --trace it is standard error instead.

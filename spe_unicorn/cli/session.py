@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.cli.console import Console
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
@@ -27,15 +28,15 @@ from spe_unicorn.cli.stopping import (
     Stopper,
 )
 from spe_unicorn.cli.summary import Outcome, json_object, summary
-from spe_unicorn.cores.profile import CoreError, load_core
+from spe_unicorn.cores.profile import Core, CoreError, load_core
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import TRACERS
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.machine.board import Board, External, Options
+from spe_unicorn.machine.boot import BootOptions, boot_plan, machine_dtb
 from spe_unicorn.machine.image import Image, LoadError
-from spe_unicorn.machine.loader import load_elf
-from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.start import start
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.spe.filter import Flag, chosen_filter
 
@@ -47,8 +48,46 @@ def run_session(settings: Settings) -> int:
 
     Raises UsageProblem, before anything has run, for what cannot be run or written.
     """
+    if settings.dump_dtb is not None:
+        _dump_dtb(settings, settings.dump_dtb)
+        return 0
     with Stopper(settings.timeout) as stopper:
         return _Session(settings, stopper).run()
+
+
+def _dump_dtb(settings: Settings, path: str) -> None:
+    """Write the device tree that the guest would find."""
+    try:
+        options = _boot_options(settings, load_core(settings.core))
+        dtb = boot_plan(options).dtb if options.names_a_program else machine_dtb(options)
+    except (CoreError, LoadError) as error:
+        raise UsageProblem(str(error)) from error
+    problems: list[str] = []
+    files = Files(_inputs(settings), lambda name, error: problems.append(complaint(name, error)))
+    files.binary(path).write(dtb)
+    files.close()
+    if problems:
+        raise UsageProblem(problems[0])
+
+
+def _boot_options(settings: Settings, core: Core) -> BootOptions:
+    return BootOptions(
+        features=core.features,
+        ram_size=settings.ram,
+        firmware=settings.firmware,
+        kernel=settings.kernel,
+        append=settings.append,
+        initrd=settings.initrd,
+        dtb=settings.dtb,
+        el=settings.el,
+        spe=Feature.FEAT_SPE in core.features and settings.sampling is None,
+    )
+
+
+def _inputs(settings: Settings) -> tuple[str, ...]:
+    """The files that the run reads."""
+    names = (settings.firmware, settings.kernel, settings.initrd, settings.dtb, settings.core)
+    return tuple(name for name in names if name is not None and os.path.isfile(name))
 
 
 class _Session:
@@ -59,27 +98,22 @@ class _Session:
         self.stopper = stopper
         try:
             core = load_core(settings.core)
-            self.image = load_elf(settings.firmware, RAM_BASE, settings.ram)
+            self.plan = boot_plan(_boot_options(settings, core))
         except (CoreError, LoadError) as error:
             raise UsageProblem(str(error)) from error
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
-        inputs = (settings.firmware, settings.core)
-        self.files = Files(tuple(filter(os.path.isfile, inputs)), self._on_file_error)
-        console = Console(
-            sys.stderr if _takes_standard_output(settings) else sys.stdout,
-            stopping=stopper.asked,
-            on_error=lambda error: self._on_file_error("standard output", error),
-            before_write=self.progress.hide,
-        )
+        self.files = Files(_inputs(settings), self._on_file_error)
+        write, read = self._console()
         folder = settings.semihosting_dir
-        words = (self.image.path.name, *settings.arguments)
+        append = () if settings.append is None else (settings.append,)
+        words = (self.plan.image.path.name, *append, *settings.arguments)
         try:
             self.board = Board(
                 Options(
                     core=core,
-                    write=console.write,
-                    read=console.read,
+                    write=write,
+                    read=read,
                     ram=settings.ram,
                     seed=settings.seed,
                     external=_external(settings.sampling),
@@ -88,6 +122,7 @@ class _Session:
                 )
             )
         except MemoryError as error:
+            self.files.discard()
             raise UsageProblem(f"--ram: {error}") from error
         try:
             self._attach_records()
@@ -96,6 +131,21 @@ class _Session:
         except UsageProblem:
             self.files.discard()
             raise
+
+    def _console(self) -> tuple[Callable[[bytes], None], Callable[[int], bytes]]:
+        """How the guest writes to its console, and reads from it."""
+        choice = self.settings.console
+        if choice == "none":
+            return _drop, _end_of_input
+        if choice != "stdio":
+            return self.files.binary(choice.removeprefix("file:")).write, _end_of_input
+        console = Console(
+            sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
+            stopping=self.stopper.asked,
+            on_error=lambda error: self._on_file_error("standard output", error),
+            before_write=self.progress.hide,
+        )
+        return console.write, console.read
 
     def _attach_records(self) -> None:
         settings = self.settings
@@ -106,7 +156,7 @@ class _Session:
         file = self.files.records(
             settings.output,
             settings.format,
-            image_info(self.image),
+            image_info(self.plan.image),
             frequency=COUNTER_FREQUENCY,
             midr=self.board.options.core.midr,
         )
@@ -123,7 +173,7 @@ class _Session:
     def run(self) -> int:
         """Run to the end, report, and return the exit status."""
         board, stopper = self.board, self.stopper
-        board.load(self.image)
+        start(board, self.plan)
         board.runner.on_slice = self._on_slice
         stopper.on_stop = self._stop
         stopper.start_clock()
@@ -144,7 +194,7 @@ class _Session:
         outcome = Outcome(
             self._reason(ending),
             board.cpu.pc,
-            self.image.symbolize(board.cpu.pc),
+            self.plan.image.symbolize(board.cpu.pc),
             board.cpu.executed,
             seconds,
             board.unit.statistics,
@@ -212,6 +262,15 @@ def _takes_standard_output(settings: Settings) -> bool:
     """Whether an output goes to standard output, so that the console cannot."""
     names = (settings.output, settings.json, *(trace.file for trace in settings.trace))
     return STANDARD_OUTPUT in names
+
+
+def _drop(data: bytes) -> None:
+    """A console that nobody looks at."""
+
+
+def _end_of_input(size: int) -> bytes:
+    """A console that nobody types at."""
+    return b""
 
 
 def _print(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spe_unicorn.cli.parameters import TraceChoice, number, seconds, size, trace
+from spe_unicorn.cli.parameters import TraceChoice, console, number, seconds, size, trace
 from spe_unicorn.output.formats import FORMATS
 
 
@@ -25,10 +25,17 @@ class Sampling:
 class Settings:
     """One run as it was asked for. ``ram`` is in bytes, ``timeout`` in seconds."""
 
-    firmware: str
+    firmware: str | None
     arguments: tuple[str, ...] = ()
     core: str = "generic"
     ram: int = 128 << 20
+    kernel: str | None = None
+    append: str | None = None
+    initrd: str | None = None
+    dtb: str | None = None
+    dump_dtb: str | None = None
+    el: int | None = None
+    console: str = "stdio"
     seed: int = 0
     max_insns: int | None = None
     timeout: float | None = None
@@ -44,7 +51,7 @@ class Settings:
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:
     """The options and arguments of every command that runs firmware; named as in Settings."""
     decorators = [
-        click.argument("firmware"),
+        click.argument("firmware", required=False),
         click.argument("arguments", nargs=-1),
         click.option(
             "--core",
@@ -60,6 +67,34 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             metavar="SIZE",
             show_default=True,
             help="RAM at 0x40000000.",
+        ),
+        click.option(
+            "--kernel",
+            metavar="FILE",
+            help="Start this instead of FIRMWARE: an arm64 Image (also packed by gzip), a flat"
+            " image or an ELF file, with the address of the device tree in X0.",
+        ),
+        click.option("--append", metavar="TEXT", help="Command line for the kernel."),
+        click.option("--initrd", metavar="FILE", help="Initial RAM disk for the kernel."),
+        click.option(
+            "--dtb", metavar="FILE", help="Device tree to use instead of the machine's own."
+        ),
+        click.option(
+            "--dump-dtb", metavar="FILE", help="Write the device tree there, and run nothing."
+        ),
+        click.option(
+            "--el",
+            type=click.IntRange(1, 3),
+            metavar="1|2|3",
+            help="Exception level to start at: 1 unless said otherwise.",
+        ),
+        click.option(
+            "--console",
+            type=console,
+            default=Settings.console,
+            metavar="stdio|file:PATH|none",
+            show_default=True,
+            help="The guest's console: standard input and output, or output alone.",
         ),
         click.option(
             "--seed",

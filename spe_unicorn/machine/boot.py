@@ -38,8 +38,8 @@ _INITRD_OFFSET: Final = 128 << 20
 class BootOptions:
     """What to start on which machine; the names are those of the command line.
 
-    ``features`` are those that the guest sees, ``ram_size`` is in bytes, ``smp`` the number of
-    PEs, ``pmu`` whether its counters are there. ``el`` None is the default for what is started.
+    ``features`` are the core's, ``ram_size`` is in bytes, ``smp`` the number of PEs; ``spe`` and
+    ``pmu`` say whether the guest finds them. ``el`` None is the default for what is started.
     """
 
     features: Features
@@ -53,7 +53,13 @@ class BootOptions:
     el: int | None = None
     secure: bool = False
     smp: int = 1
+    spe: bool = True
     pmu: bool = False
+
+    @property
+    def names_a_program(self) -> bool:
+        """Whether there is anything to start."""
+        return (self.firmware, self.kernel, self.bios) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +135,8 @@ def machine_dtb(options: BootOptions) -> bytes:
 
 
 def _check_combination(options: BootOptions) -> None:
-    if options.firmware is None and options.kernel is None and options.bios is None:
-        raise LoadError("nothing to run: name FIRMWARE, --kernel or --bios")
+    if not options.names_a_program:
+        raise LoadError("nothing to run: name FIRMWARE or --kernel")
     if options.kernel is None:
         for name in ("append", "initrd"):
             if getattr(options, name) is not None:
@@ -261,7 +267,7 @@ def _dtb(options: BootOptions, el: int, initrd: tuple[int, int] | None) -> bytes
                 conduit=_CONDUITS[el],
                 bootargs=options.append or "",
                 initrd=initrd,
-                spe=Feature.FEAT_SPE in options.features,
+                spe=options.spe,
                 pmu=options.pmu,
                 virtual_interface=el >= EL2,
                 secure_ram=options.secure,

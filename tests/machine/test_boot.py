@@ -15,7 +15,7 @@ from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image, packed
 from tests.machine.elf_builder import Elf, Load
 
 RAM = 0x4000_0000
-ALL = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_SPE})
+ALL = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3})
 USERS_TREE = to_bytes(
     DeviceTree(
         Node(
@@ -260,10 +260,9 @@ def test_ram_is_in_the_device_tree(files):
     assert memory.properties["reg"] == wide(RAM, 640 * MIB)
 
 
-def test_spe_is_in_the_device_tree_of_a_core_that_has_it(files):
+def test_spe_is_in_the_device_tree_of_a_guest_that_finds_it(files):
     assert tree(files.plan(firmware=elf())).find("/spe-pmu") is not None
-    without = files.plan(firmware=elf(), features=ALL - {Feature.FEAT_SPE})
-    assert tree(without).find("/spe-pmu") is None
+    assert tree(files.plan(firmware=elf(), spe=False)).find("/spe-pmu") is None
 
 
 def test_pmu_is_in_the_device_tree_of_a_machine_that_has_it(files):
@@ -329,7 +328,7 @@ def test_users_tree_of_any_depth_is_taken(files):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "nothing to run: name FIRMWARE, --kernel or --bios"),
+        ({}, "nothing to run: name FIRMWARE or --kernel"),
         ({"firmware": elf(), "append": ""}, "--append is for a kernel: it needs --kernel"),
         ({"bios": b"x", "initrd": b"i"}, "--initrd is for a kernel: it needs --kernel"),
         ({"firmware": elf(), "kernel": elf()}, "FIRMWARE and --kernel are both what to start"),
