@@ -38,6 +38,7 @@ from spe_unicorn.host.native import (
     PLAN_FLAGS_AT_END,
     PLAN_INDEX,
     PLAN_INDEX_AT_END,
+    PLAN_PROBE,
     PLAN_RUN,
     PLAN_SHIFT,
     PLAN_WRITE,
@@ -197,6 +198,15 @@ class Block:
     words: Any
     """Its plans as the compiled hook reads them: an array of 64-bit words."""
 
+    def suits_probe(self, k: int) -> bool:
+        """Whether all that is wanting to describe operation ``k`` are registers at its place."""
+        instruction = self.code[k]
+        return (
+            self.plans[k].exact
+            and all(i.mark in _RUNS_ON for i in self.code)
+            and (instruction.access is not None or tests_flags(instruction))
+        )
+
 
 class Blocks:
     """The blocks seen, here for Python and in the compiled hooks' table."""
@@ -248,6 +258,14 @@ class Blocks:
         ):
             return None
         return self._slots[slot]
+
+    def probe(self, address: int, k: int) -> None:
+        """Have operation ``k`` of the block at ``address`` described by a probe at its place."""
+        slot = address >> 2 & BLOCKS - 1
+        block, _ = self.at(slot)
+        word, detail = Plan(block.code[k], exact=False).words
+        place = int(self._hooks.block_plans[slot]) + 2 * k
+        self._hooks.plans[place : place + 2] = word | PLAN_PROBE, detail
 
     def at(self, slot: int) -> tuple[Block, int]:
         """The block in a slot of the table, and its address; it has not been replaced since."""

@@ -129,6 +129,7 @@ _FIELDS: Final = (
     ("writes", ctypes.c_int64),
     # the sampled operation of the block that runs, when its plan allowed to let it run
     ("pending", ctypes.c_int64),
+    ("probe", ctypes.c_int64),
     ("slot", ctypes.c_int64),
     ("plan", ctypes.c_int64),
     ("access", ctypes.c_int64),
@@ -216,6 +217,8 @@ PLAN_WRITE: Final = 1 << 4
 PLAN_BASE_AT_END: Final = 1 << 5
 PLAN_INDEX_AT_END: Final = 1 << 6
 """These registers have the value that counts at the block's end, not at its start."""
+PLAN_PROBE: Final = 1 << 7
+"""A probe stands at the operation, and notes base, index and flags there."""
 PLAN_BASE: Final = 8
 PLAN_INDEX: Final = 24
 """Shifts of the registers' engine numbers plus 1, 0 for none."""
@@ -424,6 +427,20 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     return True
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
+    """Note the registers of a plan that have the value that counts here and now."""
+    here = _address(user)
+    number = plan >> PLAN_BASE & 0xFFFF
+    if number != 0 and plan & PLAN_BASE_AT_END == 0:
+        _call_register(s.reg_read, _address(engine), number - 1, here + _BASE)
+    number = plan >> PLAN_INDEX & 0xFFFF
+    if number != 0 and plan & PLAN_INDEX_AT_END == 0:
+        _call_register(s.reg_read, _address(engine), number - 1, here + _INDEX)
+    if plan & PLAN_FLAGS:
+        _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
+
+
 @njit  # type: ignore[untyped-decorator]
 def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
@@ -523,15 +540,10 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
             plans = carray(_pointer(s.plans), (PLANS,), np.int64)
             plan = plans[place]
             if plan & PLAN_RUN:
-                here = _address(user)
-                number = plan >> PLAN_BASE & 0xFFFF
-                if number != 0 and plan & PLAN_BASE_AT_END == 0:
-                    _call_register(s.reg_read, _address(engine), number - 1, here + _BASE)
-                number = plan >> PLAN_INDEX & 0xFFFF
-                if number != 0 and plan & PLAN_INDEX_AT_END == 0:
-                    _call_register(s.reg_read, _address(engine), number - 1, here + _INDEX)
-                if plan & PLAN_FLAGS:
-                    _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
+                if plan & PLAN_PROBE:
+                    s.probe = address + 4 * budget
+                else:
+                    _note_registers(s, engine, user, plan)
                 s.slot = slot
                 s.plan = plan
                 s.access = plans[place + 1]
@@ -560,6 +572,15 @@ def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
             return
     # by its address, so that its registers are not saved here
     _call_block(s.on_special_block, engine, user, address, operations)
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """In front of an operation that is hard to describe: note its registers if it is sampled."""
+    s = carray(user, (1,), _RECORD)[0]
+    if s.probe == np.int64(address):
+        s.probe = 0
+        _note_registers(s, engine, user, s.plan)
 
 
 @cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
@@ -755,6 +776,11 @@ class NativeHooks:
         if status != uc_const.UC_ERR_OK:
             raise UcError(status)
         self._hooks.append(handle)
+
+    def probe(self, address: int) -> None:
+        """Have the registers of the operation at ``address`` noted there when it is sampled."""
+        self._add(uc_const.UC_HOOK_CODE, _on_probe, bounds=(address, address))
+        self.engine.forget_code(address, address + 4)
 
     def remove(self) -> None:
         """Take the hooks off the engine, and the translations that call them."""

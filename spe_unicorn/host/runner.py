@@ -33,6 +33,9 @@ _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
+_MOST_PROBES: Final = 256
+_PROBE_INTERVAL: Final = 1 << 14
+"""Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
 _IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.FP})
@@ -55,6 +58,8 @@ class Runner:
         self._blocks = Blocks(cpu.hooks)
         self._latch = Latch(cpu)
         self._slice = _FIRST_SLICE
+        self._probes: set[int] = set()
+        self._stepped: set[int] = set()
         self._slice_over = False
         self._target = NEVER
         self._epoch = int(self._state.epoch)
@@ -137,12 +142,33 @@ class Runner:
         block = int(state.block_operations)
         hit = unit.until_hit() if unit.enabled else 0
         if 0 < hit <= block and not (exact and hit > ahead):
+            self._consider_probe(state.block & _MASK, hit - 1)
             if self._run_exactly(hit - 1):
                 self._step()
         elif exact and ahead < block:
             self._run_exactly(ahead)
         elif ahead < block:
             self._slice_over = True
+
+    def _consider_probe(self, start: int, k: int) -> None:
+        """Put a probe at an operation that has to be stepped to for the second time.
+
+        A probe costs a few nanoseconds whenever its operation runs, a step some tens of
+        microseconds whenever it is sampled: worth it if samples are not too far apart.
+        """
+        block = self._blocks.find(start)
+        if block is None or not block.suits_probe(k):
+            return
+        address = start + 4 * k & _MASK
+        if address in self._probes:
+            self._blocks.probe(start, k)
+        elif address in self._stepped:
+            if len(self._probes) < _MOST_PROBES and min(self.unit.following(1)) < _PROBE_INTERVAL:
+                self._probes.add(address)
+                self.cpu.hooks.probe(address)
+                self._blocks.probe(start, k)
+        else:
+            self._stepped.add(address)
 
     def _plan_samples(self) -> int:
         """Let the compiled hook take samples by itself; how far apart at least they are.
@@ -168,7 +194,7 @@ class Runner:
         state.special = bool(state.watch or state.deliver)
         if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
-        state.stop = 0
+        state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self._target = until
         self.handler.status = self._engine.run(self.cpu.pc, until)
