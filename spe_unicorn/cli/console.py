@@ -32,9 +32,11 @@ class Console:
         on_error: Callable[[OSError], None],
         before_write: Callable[[], None] = lambda: None,
     ) -> None:
-        self.at_line_start = True
+        self.mid_line = False
+        """Whether a line of the guest stands unfinished on a terminal."""
         self._out: IO[bytes] | None = getattr(out, "buffer", None)
         self._out_fd = _descriptor(out)
+        self._is_terminal = self._out_fd is not None and os.isatty(self._out_fd)
         self._in = sys.stdin
         self._in_fd = _descriptor(sys.stdin)
         self._stopping = stopping
@@ -46,7 +48,7 @@ class Console:
         if not data or self._out is None:
             return
         self._before_write()
-        self.at_line_start = data.endswith(b"\n")
+        self.mid_line = self._is_terminal and not data.endswith(b"\n")
         try:
             if self._out_fd is None:
                 self._out.write(data)

@@ -104,6 +104,7 @@ class _Session:
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
+        self.console: Console | None = None
         write, read = self._console()
         folder = settings.semihosting_dir
         append = () if settings.append is None else (settings.append,)
@@ -139,13 +140,13 @@ class _Session:
             return _drop, _end_of_input
         if choice != "stdio":
             return self.files.binary(choice.removeprefix("file:")).write, _end_of_input
-        console = Console(
+        self.console = Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
             on_error=lambda error: self._on_file_error("standard output", error),
             before_write=self.progress.hide,
         )
-        return console.write, console.read
+        return self.console.write, self.console.read
 
     def _attach_records(self) -> None:
         settings = self.settings
@@ -231,7 +232,8 @@ class _Session:
 
     def _on_slice(self) -> None:
         self.stopper.asked()
-        self.progress.update(self.board.cpu.executed, self.board.unit.statistics.written)
+        if self.console is None or not self.console.mid_line:
+            self.progress.update(self.board.cpu.executed, self.board.unit.statistics.written)
 
     def _on_file_error(self, path: str, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
