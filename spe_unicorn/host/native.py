@@ -631,6 +631,13 @@ def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
     return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _at_el0(s: Any, engine: Any, user: Any) -> Any:
+    """Whether the PE is at EL0. The hooks come before the engine's own checks."""
+    _call_register(s.reg_read, _address(engine), _PSTATE, _address(user) + _SCRATCH)
+    return s.scratch & 0b1100 == 0
+
+
 def _system_hook(kind: int) -> Any:
     """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
     table_offset = kind * KEYS
@@ -693,6 +700,8 @@ def _system_hook(kind: int) -> Any:
             _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
             rest = s.block_operations - ((s.scratch - s.block) >> 2)
             value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
+        elif _at_el0(s, engine, user):
+            return 0  # the engine knows whether EL0 may
         # the engine has these registers, so the block goes on; a write of the PC here would spoil
         # the PC at a later stop
         s.scratch = value
