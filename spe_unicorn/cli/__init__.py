@@ -21,6 +21,7 @@ from spe_unicorn.cli.demo import demo
 from spe_unicorn.cli.record import record
 from spe_unicorn.cli.regs import regs
 from spe_unicorn.cli.run import run
+from spe_unicorn.cli.stopping import INTERRUPTED_STATUS
 
 INTERNAL_ERROR = 70
 """Exit status where the program itself is wrong: EX_SOFTWARE of sysexits.h."""
@@ -65,6 +66,8 @@ class _Guarded(click.Group):
         """Run the command that was named."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED_STATUS) from None
         except _OWN:
             raise
         except Exception as error:

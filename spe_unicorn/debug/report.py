@@ -19,7 +19,6 @@ from spe_unicorn.arch.system_registers import (
     FAR_EL2,
     FAR_EL3,
 )
-from spe_unicorn.debug.syndromes import syndrome_text
 from spe_unicorn.host.disassembly import disassemble
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.image import Image
@@ -92,7 +91,6 @@ def _nowhere(board: Board) -> Iterator[str]:
     syndrome = Syndrome.of_esr(esr)
     if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
         return
-    yield f"  {syndrome_text(syndrome)}"
     physical = cpu.translate(far, write=False)
     if physical is not None and board.memory.read(physical, 1) is None:
         ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"

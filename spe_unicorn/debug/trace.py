@@ -11,9 +11,9 @@ from typing import Final
 
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.debug.report import place
-from spe_unicorn.debug.syndromes import entry_text
 from spe_unicorn.debug.verdicts import outcome
 from spe_unicorn.host.handling import SystemAccess
 from spe_unicorn.machine.board import Board

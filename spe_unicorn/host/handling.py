@@ -30,8 +30,8 @@ from spe_unicorn.arch.exception_routing import fp_access_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL2, EL3
+from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
-    EC,
     UNDEFINED,
     Syndrome,
     data_abort,
@@ -255,7 +255,7 @@ class StopHandler:
             return
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
-        what = describe_exception(record)
+        what = entry_text(record, entry)
         if entry.vector == entry.elr:
             reason = f"{what} at the first instruction of its own vector"
         else:
@@ -450,18 +450,3 @@ def _extended(value: int, moved: Transfer) -> int:
 def _general(number: int) -> int:
     """The number of a general-purpose register by the engine's; 31 is XZR."""
     return X.index(number) if number in X else 31
-
-
-def describe_exception(record: ExceptionRecord) -> str:
-    """An exception in a few words, for a report."""
-    syndrome = record.syndrome
-    if syndrome is None:
-        return record.kind.name
-    try:
-        name = EC(syndrome.ec).name
-    except ValueError:
-        name = f"exception class {syndrome.ec:#x}"
-    if syndrome.ec - 1 in (EC.InstructionAbort, EC.DataAbort):
-        name = EC(syndrome.ec - 1).name
-    where = "" if record.vaddress is None else f" at {record.vaddress:#x}"
-    return f"{name}{where} (ESR {syndrome.esr():#x})"

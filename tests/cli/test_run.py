@@ -292,3 +292,14 @@ def test_a_core_without_spe_runs_firmware_that_asks_whether_it_is_there(
 def test_firmware_checks_its_own_records_on_every_core(command, firmware, core):
     result = command("run", "--core", core, firmware("spe_copy"))
     assert "not ok" not in result.stdout
+
+
+def test_ctrl_c_before_the_guest_runs_ends_the_command_without_a_word(
+    command, firmware, monkeypatch
+):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("spe_unicorn.cli.session.run_session", interrupted)
+    result = command("run", firmware("hello"), status=130)
+    assert result.output == ""

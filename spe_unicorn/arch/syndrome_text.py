@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.syndromes import EC, Syndrome
 from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.host.handling import TABLE
 
 _FAULTS: Final = {
     Fault.AddressSize: "address size fault",
@@ -28,6 +28,7 @@ _CALLS: Final = {
     EC.MonitorCall: "SMC",
     EC.SoftwareBreakpoint: "BRK",
 }
+_TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _ABORTS: Final = (EC.InstructionAbort, EC.DataAbort)
 
 
@@ -73,7 +74,7 @@ def entry_text(record: ExceptionRecord, entry: ExceptionEntry) -> str:
 def _access(iss: int) -> str:
     """The MRS or MSR that an ISS describes, see ``Encoding.iss``."""
     encoding = Encoding(iss >> 20 & 3, iss >> 14 & 7, iss >> 10 & 15, iss >> 1 & 15, iss >> 17 & 7)
-    accessor = TABLE.get(encoding.key)
+    accessor = _TABLE.get(encoding.key)
     name = str(encoding) if accessor is None else accessor.name
     rt = iss >> 5 & 31
     register = "XZR" if rt == 31 else f"X{rt}"
