@@ -191,8 +191,6 @@ class Block:
 
     code: tuple[Instruction, ...]
     plans: tuple[Plan, ...]
-    first_fp: int | None
-    """The place of its first FP or SIMD operation."""
     marks: int
     """What it has to be looked out for, as ``native`` numbers it."""
     words: Any
@@ -223,14 +221,13 @@ class Blocks:
         if block is None:
             code = tuple(decode(word) for word in words)
             plans = tuple(plan_block(code))
-            first_fp = next((k for k, word in enumerate(words) if uses_fp(word)), None)
             marks = MARK_RETURN if code[-1].mark is Mark.ERET else 0
-            if first_fp is not None:
+            if any(uses_fp(word) for word in words):
                 marks |= MARK_FP
             if any(i.mark is Mark.PSB_CSYNC for i in code):
                 marks |= MARK_SYNC
             flat = np.array([word for plan in plans for word in plan.words], np.int64)
-            block = Block(code, plans, first_fp, marks, flat)
+            block = Block(code, plans, marks, flat)
             self._known[words] = block
         hooks = self._hooks
         if self._free + len(block.words) > PLANS:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.access import Allowed, access
+from spe_unicorn.arch.access import Allowed, access, psb_csync
 from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.exception_routing import fp_access_trap
+from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
+from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
 from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.arch.system_registers import CNTVOFF_EL2
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
+from spe_unicorn.host.blocks import uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
 from spe_unicorn.host.native import MARK_FP, MARK_RETURN, MARK_SYNC, READ, WRITE, Action
 
@@ -33,6 +36,7 @@ class Controls:
         self._cpu = cpu
         self._state = cpu.hooks.state
         self._fp_traps: tuple[bool, ...] = (False,) * 4
+        self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._redirects = False
         self.changed()
 
@@ -41,6 +45,7 @@ class Controls:
         cpu = self._cpu
         levels = [PEAt(cpu, el) for el in range(4)]
         self._fp_traps = tuple(fp_access_trap(pe) is not None for pe in levels)
+        self._psb_traps = tuple(psb_csync(pe) is not None for pe in levels)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
         if relevant != self._state.relevant:
             self._state.relevant = relevant
@@ -55,14 +60,24 @@ class Controls:
         cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
         self._redirect(el_is_in_host(levels[EL2], EL2))
 
+    def trap(self, instruction: Instruction) -> Routed | None:
+        """The trap of an operation that the engine would execute, at the PE's Exception level."""
+        cpu = self._cpu
+        if instruction.mark is Mark.PSB_CSYNC:
+            verdict = psb_csync(cpu)
+            return None if verdict is None else Routed(verdict.target_el, PSB_CSYNC_TRAP)
+        return fp_access_trap(cpu) if uses_fp(instruction.word) else None
+
     def watch(self, armed: bool) -> int:
         """The marks of blocks to look out for at the PE's Exception level.
 
         ``armed``: a change of the Exception level matters to sampling.
         """
-        traps = self._fp_traps
-        watch = MARK_FP if traps[self._cpu.el] else 0
-        if armed or True in traps:
+        el = self._cpu.el
+        watch = MARK_FP if self._fp_traps[el] else 0
+        if self._psb_traps[el]:
+            watch |= MARK_SYNC
+        if armed or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         return watch
 

@@ -155,7 +155,7 @@ class UnicornCPU:
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
         mine = (r for r in known if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
-        sysregs.install(self.registers, engine, self.hooks, answer, ours)
+        self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
         sysregs.identify(self.registers, engine, self.hooks, impdef)
         if Feature.FEAT_SPE in features:
             identify(self)

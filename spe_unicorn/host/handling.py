@@ -26,7 +26,6 @@ from spe_unicorn.arch.access import (
 )
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.exception_routing import fp_access_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL2, EL3
@@ -181,8 +180,9 @@ class StopHandler:
             return self._exception(self.cpu.engine_exception())
         if stop is Stop.UNMAPPED:
             return self._unmapped()
-        if stop is Stop.FP:
-            trap = fp_access_trap(self.cpu)
+        if stop is Stop.TRAP:
+            words = self.cpu.read_code(self.cpu.pc, 1)
+            trap = self.controls.trap(decode(words[0])) if words else None
             assert trap is not None
             self._raise(trap.syndrome, trap.target_el)
             return True
@@ -190,6 +190,7 @@ class StopHandler:
 
     def steered(self) -> None:
         """A register was written that steers what the engine does not know of."""
+        self.cpu.steering.look_again()
         self.controls.changed()
         self.interrupts.update()
 
@@ -324,7 +325,11 @@ class StopHandler:
                 verdict = None if accessor is None else access(cpu, accessor, read)
                 if not isinstance(verdict, Allowed):
                     return Answer.ENGINE
-                self._device_register(self._devices[verdict.register], rt, read)
+                device = self._devices.get(verdict.register)
+                if device is None:
+                    self._engine.set_x(rt, cpu.registers.raw(verdict.register))
+                else:
+                    self._device_register(device, rt, read)
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0

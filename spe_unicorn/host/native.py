@@ -52,8 +52,8 @@ class Stop(IntEnum):
     """In front of a block that the block table does not hold."""
     INTERRUPT = 8
     """In front of a block, with an interrupt to be taken."""
-    FP = 9
-    """In front of a block that has FP or SIMD operations, which trap here."""
+    TRAP = 9
+    """In front of a block that has an operation which traps here and the engine would execute."""
 
 
 class Action(IntEnum):
@@ -354,7 +354,7 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.UNMAPPED),
     int(Stop.NOTICED),
 )
-_STOP_UNSEEN, _STOP_INTERRUPT, _STOP_FP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.FP)
+_STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.REGIME),
@@ -410,8 +410,8 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & MARK_FP:
-        _stop(s, engine, _STOP_FP, address, operations)
+    if marks & s.watch & (MARK_FP | MARK_SYNC):
+        _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & MARK_SYNC and s.noted != 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
@@ -638,6 +638,14 @@ def _at_el0(s: Any, engine: Any, user: Any) -> Any:
     return s.scratch & 0b1100 == 0
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
+    """Whether the PE is at an Exception level that has registers with this op1 at all."""
+    _call_register(s.reg_read, _address(engine), _PSTATE, _address(user) + _SCRATCH)
+    el = s.scratch >> 2 & 3
+    return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
+
+
 def _system_hook(kind: int) -> Any:
     """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
     table_offset = kind * KEYS
@@ -661,7 +669,7 @@ def _system_hook(kind: int) -> Any:
             return 0
         if action in (_NOTICE, _REGIME):
             known = carray(_pointer(s.cells), (KEYS,), np.int64)
-            if known[key] == r.value:
+            if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
                 return 0
             known[key] = r.value
             s.writes += 1

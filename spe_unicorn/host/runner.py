@@ -38,7 +38,7 @@ _PROBE_INTERVAL: Final = 1 << 14
 """Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
-_IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.FP})
+_IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.TRAP})
 """Stops in front of a block that has not been counted."""
 
 
@@ -289,8 +289,8 @@ class Runner:
         elif stop is Stop.INTERRUPT:
             self.handler.interrupts.take()
             self._refresh()
-        elif stop is Stop.FP:
-            self._trap_fp()
+        elif stop is Stop.TRAP:
+            self._trap()
         elif stop is Stop.BUDGET:
             if self.unit.enabled and self._blocks.find(state.block & _MASK) is None:
                 self._enter_block()
@@ -405,13 +405,14 @@ class Runner:
             self._epoch = int(self._state.epoch)
             self.unit.forget_translations()
 
-    def _trap_fp(self) -> None:
-        """Run what is in front of a block's first FP operation, which traps."""
+    def _trap(self) -> None:
+        """Run what is in front of a block's first operation that traps and the engine executes."""
         block = self._blocks.find(self._state.block & _MASK)
         assert block is not None
-        assert block.first_fp is not None
-        if self._run_exactly(block.first_fp):
-            self._at_operation(Stop.FP)
+        trap = self.handler.controls.trap
+        k = next(k for k, i in enumerate(block.code) if trap(i) is not None)
+        if self._run_exactly(k):
+            self._at_operation(Stop.TRAP)
 
     def _enter_block(self) -> None:
         state = self._state

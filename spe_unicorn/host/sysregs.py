@@ -38,6 +38,13 @@ _ENGINE_LACKS: Final = frozenset(
 )
 _STEER_ALL: Final = frozenset({s.HCR_EL2, s.SCR_EL3})
 """What decides all of the below."""
+_DROPPED: Final = {
+    s.HCR_EL2: sum(1 << bit for bit in (42, 43, 45, 48)),  # NV, NV1, NV2, GPF
+    s.SCR_EL3: sum(1 << bit for bit in (27, 28, 59, 62)),  # FGTEn, ECVEn, FGTEn2, NSE
+}
+"""The fields of them that the engine does not keep."""
+_ALWAYS_KEPT: Final = 0xCF
+"""Bits of both that the engine keeps as written: FMO, IMO, NS and the like."""
 _STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
 """What decides whether SPE is enabled, or is written into records."""
 _STEER_HOOKS: Final = frozenset(
@@ -101,18 +108,64 @@ class SteeringCell(EngineCell):
         self._state.epoch += 1
 
 
+class SplitCell(SteeringCell):
+    """A steering register of which the engine keeps some fields and drops others.
+
+    The dropped ones are what was written last, if the engine kept the rest of it.
+    """
+
+    __slots__ = ("_dropped", "_kept")
+
+    def __init__(
+        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int
+    ) -> None:
+        super().__init__(engine, encoding, hooks)
+        self._dropped = dropped
+        self._kept = 0
+
+    def get(self) -> int:
+        """The raw 64-bit value."""
+        if self._writes != self._state.writes:
+            theirs = EngineCell.get(self)
+            written = int(self._hooks.cells[self._encoding.key]) & (1 << 64) - 1
+            if not (written ^ theirs) & _ALWAYS_KEPT:
+                self._kept = written & self._dropped
+            self._value = theirs & ~self._dropped | self._kept
+            self._writes = self._state.writes
+        return self._value
+
+
+class Steering:
+    """The cells that the hooks compare writes with, kept true after a write that trapped."""
+
+    def __init__(self, hooks: NativeHooks) -> None:
+        self._hooks = hooks
+        self._cells: list[tuple[Encoding, SteeringCell]] = []
+
+    def add(self, encoding: Encoding, cell: SteeringCell) -> SteeringCell:
+        """Look after a register."""
+        self._cells.append((encoding, cell))
+        return cell
+
+    def look_again(self) -> None:
+        """A steering register was written, or a write to it trapped."""
+        for encoding, cell in self._cells:
+            self._hooks.set_cell(encoding, cell.get())
+
+
 def install(
     registers: RegisterFile,
     engine: Engine,
     hooks: NativeHooks,
     answer: Action,
     ours: Collection[type[SysReg]],
-) -> None:
+) -> Steering:
     """Give each register its cell, and each of its accesses its action.
 
     ``answer`` is the action for registers that the engine lacks. The cells of ``ours`` are ours
     though the engine has the registers: what the guest does to those changes nothing here.
     """
+    steering = Steering(hooks)
     for register in list(registers):
         encoding = register.encoding
         if register in _ENGINE_LACKS:
@@ -120,10 +173,14 @@ def install(
         elif register in ours:
             continue
         elif register in _STEER_ALL:
-            registers.add(register, SteeringCell(engine, encoding, hooks))
+            split = SplitCell(engine, encoding, hooks, _DROPPED[register])
+            registers.add(register, steering.add(encoding, split))
             hooks.act(Action.REGIME, encoding, WRITE)
+            if answer is Action.STOP:
+                hooks.act(Action.ASK, encoding, READ)
         elif register in _STEER_SPE or register in _STEER_HOOKS:
-            registers.add(register, SteeringCell(engine, encoding, hooks))
+            cell = SteeringCell(engine, encoding, hooks)
+            registers.add(register, steering.add(encoding, cell))
             hooks.act(Action.NOTICE, encoding, WRITE)
         elif register in _STEER_TRANSLATION:
             registers.add(register, SteeringCell(engine, encoding, hooks))
@@ -134,6 +191,7 @@ def install(
         hooks.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
         hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+    return steering
 
 
 def normal_action(encoding: Encoding, kind: int) -> Action:
