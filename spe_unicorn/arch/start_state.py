@@ -16,14 +16,16 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
     """
     if el == EL3:
         return
-    _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, FGTEn=1, FGTEn2=1, ECVEn=1)
+    _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1)
     _set(registers, MDCR_EL3, NSPB=0b11, EnPMSN=1, EnPMS3=1, EnPMS4=1)
     if MDCR_EL2 in registers:
         counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
         _set(registers, MDCR_EL2, E2PB=0b11 if el < EL2 else 0b00, HPMN=counters)
-    _set(registers, HCR_EL2, RW=1)
+    _set(registers, HCR_EL2, RW=1, APK=1, API=1)
     for register in FGT_REGISTERS:
-        _set(registers, register)
+        # at EL1 nothing is trapped: the bits that trap when they are 0 are 1
+        lets_through = (f.name for f in register.fields if f.name.startswith("n"))
+        _set(registers, register, **(dict.fromkeys(lets_through, 1) if el != EL2 else {}))
 
 
 def _set(registers: RegisterFile, register: type[SysReg], **values: int) -> None:

@@ -44,8 +44,8 @@ _RESET: Final[dict[type[SysReg], int]] = {
     s.SCTLR_EL2: 0x30C5_0830,
     s.SCTLR_EL3: 0x30C5_0830,
     s.CPACR_EL1: 0,
-    s.CPTR_EL2: 0x33FF,
-    s.CPTR_EL3: 0,
+    s.CPTR_EL2: 0x32FF,  # nothing traps, SVE included
+    s.CPTR_EL3: 1 << 8,  # EZ: SVE does not trap
     s.CNTKCTL_EL1: 0,
     s.CNTHCTL_EL2: 0b11,
     s.CNTVOFF_EL2: 0,

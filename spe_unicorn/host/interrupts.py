@@ -66,8 +66,8 @@ class Interrupts:
         state.deliver = deliver
         state.special = bool(deliver or state.watch)
 
-    def take(self) -> None:
-        """Take the interrupt that the hook stopped for. FIQ goes before IRQ, physical first."""
+    def take(self) -> bool:
+        """Take the interrupt that is due, if one is. FIQ goes before IRQ, physical first."""
         cpu = self._cpu
         pstate = cpu.pstate
         for kind in _ORDER:
@@ -75,11 +75,12 @@ class Interrupts:
                 target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
                 if not masked:
                     cpu.take(ExceptionRecord(kind), target)
-                    return
+                    return True
         for kind in _ORDER:
             if self._virtual_level(kind) and cpu.el <= EL1 and not pstate & _MASK_BIT[kind]:
                 cpu.take(ExceptionRecord(kind), EL1)
-                return
+                return True
+        return False
 
     def _deliverable_at(self, el: int) -> int:
         pe = PEAt(self._cpu, el)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS
 from spe_unicorn.host.native import Stop
 from spe_unicorn.host.runner import Runner
@@ -25,11 +26,18 @@ class ReferenceRunner(Runner):
         state = self._state
         unit = self.unit
         self._translations()
+        if state.deliver and self.handler.interrupts.take():
+            self._refresh()
+            return
+        words = cpu.read_code(cpu.pc, 1)
+        if words and self.handler.controls.trap(decode(words[0])) is not None:
+            self._at_operation(Stop.TRAP)
+            return
         before = cpu.executed
         begun = cpu.pc
         chosen = unit.enabled and unit.until_hit() == 1
         operation = self._latch.begin(cpu.pc) if chosen else None
-        sleeps = cpu.read_code(cpu.pc, 1) == (_WFI,)
+        sleeps = words == (_WFI,)
         stop = self._run_one()
         at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS

@@ -32,14 +32,14 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.host import device_registers
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine, new_engine
-from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
+from spe_unicorn.host.handling import HVC, NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
-from spe_unicorn.machine.psci import PowerState, SystemAction, is_psci, psci_call
+from spe_unicorn.machine.psci import CPUOff, PowerState, is_psci, psci_call
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
 from spe_unicorn.spe.absent import NoSampler
@@ -100,17 +100,6 @@ class PMBIRQ:
         self._line.set_level(level)
         if self.on_change is not None:
             self.on_change(level)
-
-
-class EventCounts:
-    """PMU events as they pass, counted by number: what a PMU would see."""
-
-    def __init__(self) -> None:
-        self.counts: dict[int, int] = {}
-
-    def event(self, number: int, count: int = 1) -> None:
-        """Event ``number`` happened ``count`` times."""
-        self.counts[number] = self.counts.get(number, 0) + count
 
 
 class _GuestMemory:
@@ -189,6 +178,8 @@ class Board:
         self.cpu.hooks.ask_by(self.handler.answer)
         self.runner = runner(self.cpu, self.unit, self.handler)
         self.image: Image | None = None
+        self.conduit: str | None = "hvc"
+        """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
         self.exit_status: int | None = None
         """What the guest ended with, 0 to 255; None while it has not."""
 
@@ -267,15 +258,18 @@ class Board:
         return table, registers
 
     def call(self, exception: EngineException) -> bool:
-        """PSCI, by HVC or SMC: the guest was started below EL2 and EL3, which are ours."""
+        """PSCI, by the one instruction that leads to us: higher levels may be the guest's."""
         engine = self.cpu.engine
         function = engine.x(0)
-        if not is_psci(function):
+        called_by = "hvc" if exception.number == HVC else "smc"
+        if called_by != self.conduit or not is_psci(function):
             return False
         answer = psci_call(function, [engine.x(n) for n in (1, 2, 3)], {0: PowerState.ON})
         if isinstance(answer, int):
             engine.set_x(0, answer)
-        elif isinstance(answer, SystemAction):
+        elif isinstance(answer, CPUOff):
+            self.handler.ending = Ending.ASLEEP  # there is no other PE to turn it on again
+        else:
             self._end(0)
         return True
 

@@ -16,6 +16,7 @@ def start(board: Board, plan: BootPlan) -> None:
         if not board.memory.write(piece.address, piece.data):
             raise LoadError(f"{piece.name}: the board has no memory at {piece.address:#x}")
     board.image = plan.image
+    board.conduit = plan.conduit
     board.gic.reset(nonsecure=not plan.secure)
     board.cpu.start(plan.el, plan.entry)
     for number, value in enumerate(plan.x):
