@@ -1,0 +1,207 @@
+/* The buffer management interrupt, PMBIRQ, at EL1: a buffer that fills is emptied by the interrupt handler, and the
+   records are those of an undisturbed run with a large buffer. The interrupt is PPI 21, level-sensitive. */
+#include "lib/el.h"
+#include "lib/gic.h"
+#include "lib/spe.h"
+
+#define INTERVAL 256
+#define LOOPS 11000
+#define PLACES 7
+#define RECORDS 512
+
+/* PLACES operations; 257 and 7 have no common factor. */
+#define LOOP(name, section)              \
+    asm("    .section " section ", \"ax\"\n" \
+        "    .global " name ", " name "_end\n" \
+        "    .type " name ", %function\n" \
+        name ":\n"                       \
+        "    ldr x3, [x1]\n"             \
+        "    add x3, x3, x0\n"           \
+        "    str x3, [x1, #8]\n"         \
+        "    eor x4, x3, x0\n"           \
+        "    str x4, [x1, #16]\n"        \
+        "    subs x0, x0, #1\n"          \
+        "    b.ne " name "\n"            \
+        "    ret\n" name "_end:\n"       \
+        "    .size " name ", . - " name "\n" \
+        "    .text\n")
+LOOP("user_loop", ".user.text");
+LOOP("el1_loop", ".text");
+extern char user_loop[], el1_loop[], el1_loop_end[];
+
+static u8 large[RECORDS * 64] __attribute__((aligned(4096)));
+static u8 small[2 * PAGE] __attribute__((aligned(4096)));
+static u8 collected[RECORDS * 64] __attribute__((aligned(4096)));
+static struct spe_record expected[RECORDS], records[RECORDS];
+static u64 user_data[4] USER_BSS __attribute__((aligned(64)));
+
+static volatile unsigned interrupts, wrong, keep;
+static u64 bytes; /* in `collected` */
+static struct trap interrupted;
+
+void on_interrupt(struct trap *trap) {
+    u64 intid = read_sysreg(icc_iar1_el1);
+    interrupted = *trap;
+    psb_csync();
+    dsb(nsh);
+    isb();
+    u64 pmbsr = read_sysreg(PMBSR_EL1), end = read_sysreg(PMBPTR_EL1), size = end - (u64)small;
+    if (++interrupts > 100)
+        exit_with(96);
+    wrong += intid != PPI_SPE || !(pmbsr & PMBSR_S);
+    if (size <= PAGE && bytes + size <= sizeof collected) {
+        memcpy(collected + bytes, small, size);
+        bytes += size;
+        write_sysreg(PMBPTR_EL1, small);
+    } else {
+        wrong++;
+    }
+    if (keep) {
+        keep--; /* served next time */
+    } else {
+        wrong += (pmbsr & ~PMBSR_COLL) != PMBSR_FULL && (pmbsr & ~PMBSR_COLL) != PMBSR_S;
+        write_sysreg(PMBSR_EL1, 0);
+        isb();
+    }
+    write_sysreg(icc_eoir1_el1, intid);
+    isb();
+}
+
+static bool is_same(const struct spe_record *a, const struct spe_record *b) {
+    return a->pc == b->pc && a->va == b->va && a->class == b->class && a->op == b->op && a->has == b->has &&
+           a->pc_el == b->pc_el;
+}
+
+static void el0(const struct spe_id *id) {
+    print("# EL0\n");
+    struct spe_session session = {.buffer = (u64)large, .size = sizeof large, .interval = INTERVAL};
+    spe_setup(&session);
+    write_sysreg(PMSCR_EL1, PMSCR_E0SPE);
+    isb();
+    call_at(EL0T & ~PSR_I, (function *)user_loop, LOOPS, (u64)user_data);
+    spe_drain();
+    u64 next, end = read_sysreg(PMBPTR_EL1);
+    bool collisions = read_sysreg(PMBSR_EL1) & PMBSR_COLL;
+    unsigned count = spe_read_all((u64)large, end, id->align, expected, RECORDS, &next);
+    is(next, end, "a large buffer holds all records");
+    is(interrupts, 0, "no interrupt");
+    if (id->arch_inst && !collisions)
+        is(count, (PLACES * LOOPS + 2) / (INTERVAL + 1), "as many as the operations of EL0 give");
+
+    session.buffer = (u64)small;
+    session.size = PAGE;
+    spe_setup(&session);
+    memset(small + PAGE, 0xa5, PAGE);
+    write_sysreg(PMSCR_EL1, PMSCR_E0SPE);
+    isb();
+    call_at(EL0T & ~PSR_I, (function *)user_loop, LOOPS, (u64)user_data);
+    spe_drain();
+    u64 left = read_sysreg(PMBPTR_EL1) - (u64)small;
+    memcpy(collected + bytes, small, left);
+    bytes += left;
+    unsigned served = spe_read_all((u64)collected, (u64)collected + bytes, id->align, records, RECORDS, &next);
+    is(next, (u64)collected + bytes, "a small one, emptied by the handler, gives whole records");
+    ok(interrupts >= 3, "the interrupt came again and again");
+    is(wrong, 0, "it was PPI 21, the buffer was full");
+    is(served, count, "as many records as before");
+    unsigned same = 0;
+    for (unsigned i = 0; i < served && i < count; i++)
+        same += is_same(&records[i], &expected[i]);
+    is(same, count, "the same ones");
+    unsigned touched = 0;
+    for (unsigned i = PAGE; i < sizeof small; i++)
+        touched += small[i] != 0xa5;
+    is(touched, 0, "nothing is written beyond the limit");
+    is(interrupted.vector, FROM_LOWER(VECTOR_IRQ), "the last was taken from EL0");
+    u64 place = (interrupted.elr - (u64)user_loop) / 4;
+    ok(place <= PLACES, "in the loop");
+    spe_stop();
+}
+
+static void el1(const struct spe_id *id) {
+    print("# EL1\n");
+    interrupts = 0;
+    bytes = 0;
+    struct spe_session session = {.buffer = (u64)small, .size = PAGE, .interval = INTERVAL};
+    spe_setup(&session);
+    asm volatile("msr daifclr, #2" ::: "memory");
+    spe_profile(PMSCR_E1SPE, (u64)el1_loop, LOOPS, (u64)user_data, 0);
+    asm volatile("msr daifset, #2" ::: "memory");
+    u64 left = read_sysreg(PMBPTR_EL1) - (u64)small, next;
+    memcpy(collected + bytes, small, left);
+    bytes += left;
+    unsigned count = spe_read_all((u64)collected, (u64)collected + bytes, id->align, records, RECORDS, &next);
+    is(next, (u64)collected + bytes, "EL1 interrupted by its own records: all whole");
+    ok(interrupts >= 3, "the interrupt came again and again");
+    is(wrong, 0, "the buffer was full each time");
+    unsigned sane = 0, in_loop = 0;
+    for (unsigned i = 0; i < count; i++) {
+        sane += spe_record_sane(&records[i], id, 1);
+        in_loop += records[i].pc >= (u64)el1_loop && records[i].pc < (u64)el1_loop_end;
+    }
+    is(sane, count, "and sound");
+    ok(in_loop >= count - 4 * interrupts, "nearly all of the loop, the others of the handler after its service");
+    if (id->arch_inst)
+        ok(in_loop >= PLACES * LOOPS / (INTERVAL + 1) - interrupts, "none is lost");
+    spe_stop();
+}
+
+static void level(void) {
+    print("# level\n");
+    interrupts = wrong = 0;
+    write_sysreg(PMBPTR_EL1, small);
+    write_sysreg(PMBSR_EL1, 0);
+    isb();
+    ok(!gic_is_pending(PPI_SPE), "PMBSR_EL1.S = 0: the line is low");
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    isb();
+    ok(gic_is_pending(PPI_SPE), "software sets S: the line is high");
+    is(interrupts, 0, "masked by PSTATE.I");
+    u64 at;
+    asm volatile("adr %0, 1f\n msr daifclr, #2\n1: nop\n msr daifset, #2" : "=&r"(at)::"memory");
+    is(interrupts, 1, "unmasked it is taken");
+    is(interrupted.elr, at, "in front of the next operation");
+    ok(!gic_is_pending(PPI_SPE), "served: the line is low");
+    asm volatile("msr daifclr, #2\n adr %0, 1f\n msr S3_0_C9_C10_3, %1\n1: nop\n msr daifset, #2"
+                 : "=&r"(at)
+                 : "r"(PMBSR_S)
+                 : "memory");
+    is(interrupts, 2, "set while unmasked it is taken");
+    is(interrupted.elr, at, "in front of the next operation");
+    keep = 2;
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    is(interrupts, 5, "not served it fires again after the end of the interrupt");
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    isb();
+    write_sysreg(PMBSR_EL1, 0);
+    isb();
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    is(interrupts, 5, "cleared before it is taken it does not come");
+    gic_disable(PPI_SPE);
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    is(interrupts, 5, "disabled in the GIC it does not come");
+    gic_enable(PPI_SPE);
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    is(interrupts, 6, "enabled there it does");
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    isb();
+    asm volatile("wfi" ::: "memory");
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    is(interrupts, 7, "it ends WFI");
+    is(wrong, 0, "each time it was PPI 21");
+}
+
+int main(void) {
+    struct spe_id id = spe_probe();
+    if (current_el() != 1 || !id.usable)
+        return tap_skip_all("needs a start at EL1, and SPE");
+    mmu_on();
+    gic_init();
+    gic_set_up(PPI_SPE, 1, 0x80, false);
+    el0(&id);
+    el1(&id);
+    level();
+    return tap_done();
+}
