@@ -162,15 +162,19 @@ def data_abort(
     transfer: TransferSyndrome | None = None,
     maintenance: bool = False,
     fnv: bool = False,
+    vncr: bool = False,
 ) -> Syndrome:
     """Syndrome of a Data Abort.
 
     ``transfer`` is shown where the architecture has it: in stage 2 aborts of the access itself.
-    ``maintenance`` marks cache maintenance and AT instructions, which report as writes.
+    ``maintenance`` marks cache maintenance and AT instructions, which report as writes. ``vncr``
+    marks accesses through VNCR_EL2, whose aborts have the class of those from EL2 itself.
     """
     iss = _abort_bits(fault, fnv) | int(fault.write or maintenance) << 6 | int(maintenance) << 8
     if transfer is not None and fault.stage2 and not fault.s1ptw:
         iss |= transfer.bits()
+    if vncr:
+        return Syndrome(EC.DataAbort + 1, iss | 1 << 13)
     return Syndrome(EC.DataAbort, iss)
 
 

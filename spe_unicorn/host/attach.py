@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+import numpy as np
 from unicorn import UC_ARCH_ARM64, Uc, UcError
 from unicorn import unicorn_const as uc_const
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
@@ -50,6 +51,10 @@ _STEERING: Final = (
 """What firmware sets before it hands over: our own where no firmware has run on the engine."""
 _NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
 """Registers that the engine's models other than MAX lack."""
+_STOPPING: Final = (Action.NOTICE, Action.REGIME)
+"""What the hooks do to have somebody look behind an access: in a run of the user's nobody is."""
+_UNBOUNDED: Final = 1 << 60
+"""Operations that no run executes."""
 _DONE, _ENGINE, _STOP = 1, 0, 2
 """Answers to :attr:`Action.ASK`."""
 
@@ -249,6 +254,10 @@ class Attachment:
         self._observe(self.unit)
         self.cpu.hooks.install()
         uc.ctl_flush_tb()
+        self._inside = self.cpu.hooks.actions
+        self._outside = np.where(np.isin(self._inside, _STOPPING), Action.TRANSLATION, self._inside)
+        self._executed = 0
+        self._leave()
         self._emu_stop = uc.emu_stop
         uc.emu_stop = self._stop_asked_for
 
@@ -287,8 +296,7 @@ class Attachment:
         """
         if self._running:
             raise RuntimeError("emu_start is already running; call it from no hook")
-        self.cpu.hooks.state.writes += 1
-        self.cpu.hooks.state.epoch += 1  # the user may have written registers or tables
+        self._enter()
         self.cpu.forget_el()
         self.unit.reload()
         self.uc._hook_exception = None  # where the binding keeps what a hook raised
@@ -301,9 +309,29 @@ class Attachment:
             self._runner.run(count or None, until)
         finally:
             self._running = False
+            self._leave()
         error = self.uc._hook_exception or self._handler.error
         if error is not None:
             raise error
+
+    def _enter(self) -> None:
+        """Take over counts and exceptions. What ran outside took its time, but is not counted."""
+        cpu, state = self.cpu, self.cpu.state
+        state.skipped += cpu.executed - self._executed
+        state.granted, state.budget = self._executed, 0
+        state.actions = self._inside.ctypes.data
+        state.writes += 1
+        state.epoch += 1  # the user may have written registers or tables
+        cpu.hooks.stop_at_exceptions()
+
+    def _leave(self) -> None:
+        """Have the user's own runs of the engine stop for nothing of ours."""
+        cpu, state = self.cpu, self.cpu.state
+        self._executed = cpu.executed
+        state.granted, state.budget = self._executed + _UNBOUNDED, _UNBOUNDED
+        state.special = state.watch = state.notice = state.gap_floor = state.pending = 0
+        state.actions = self._outside.ctypes.data
+        cpu.hooks.ignore_exceptions()
 
     def detach(self) -> None:
         """Leave the engine as it was: no hook of ours, no register of SPE."""

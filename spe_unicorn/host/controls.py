@@ -22,7 +22,15 @@ from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.blocks import uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.native import MARK_FP, MARK_RETURN, MARK_SYNC, READ, WRITE, Action
+from spe_unicorn.host.native import (
+    MARK_FP,
+    MARK_RETURN,
+    MARK_SYNC,
+    READ,
+    WRITE,
+    Action,
+    NativeHooks,
+)
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
@@ -58,7 +66,12 @@ class Controls:
         self._state.counters = counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
-        self._redirect(el_is_in_host(levels[EL2], EL2))
+        host = el_is_in_host(levels[EL2], EL2)
+        # to an OS at EL2 the virtual count has no offset: then we have to be asked where it is read
+        asked = Action.ASK if host and offset else Action.COUNT
+        if cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] in (Action.ASK, Action.COUNT):
+            cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
+        self._redirect(host)
 
     def trap(self, instruction: Instruction) -> Routed | None:
         """The trap of an operation that the engine would execute, at the PE's Exception level."""
@@ -119,6 +132,14 @@ REDIRECTED: Final[dict[Encoding, Encoding]] = dict(
     )
 )
 """EL1 names and the EL2 registers that they mean at EL2 with HCR_EL2.E2H (Arm ARM D24.1.3)."""
+
+
+def answer_el12_names(hooks: NativeHooks) -> None:
+    """Have the _EL12 names answered by us: the engine has none of them."""
+    for name in EL12_NAMES:
+        hooks.act(Action.STOP, name, READ, WRITE)
+
+
 EL12_NAMES: Final[dict[Encoding, Encoding]] = {
     Encoding(3, 5, el1.crn, el1.crm, el1.op2): el1 for el1 in REDIRECTED
 }

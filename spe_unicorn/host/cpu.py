@@ -212,6 +212,7 @@ class UnicornCPU:
     def own(self, midr: int, gaps: Iterable[tuple[int, int]]) -> None:
         """Make the engine wholly ours: identity, time, and where ``gaps`` in memory are."""
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
+        sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         self.hooks.install(gaps)
 

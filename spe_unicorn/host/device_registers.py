@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spe_unicorn.arch.access import Accessor
+from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.devices.timer_registers import CNTPCTSS_EL0, CNTVCTSS_EL0, COMPARATORS
+from spe_unicorn.devices.timer_registers import CNTPCTSS_EL0, CNTVCT_EL0, CNTVCTSS_EL0, COMPARATORS
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.handling import DeviceRegister
 from spe_unicorn.host.native import READ, WRITE, Action
@@ -74,8 +75,16 @@ def registers(
     changed: Callable[[], None],
 ) -> dict[type[SysReg], DeviceRegister]:
     """Each device register of a PE. ``changed`` is called after a write to a timer."""
-    physical, virtual = CountRegister(cpu, lambda: 0), CountRegister(cpu, timer.virtual_offset)
-    result: dict[type[SysReg], DeviceRegister] = {CNTPCTSS_EL0: physical, CNTVCTSS_EL0: virtual}
+
+    def virtual_offset() -> int:
+        return 0 if el_is_in_host(cpu, cpu.el) else timer.virtual_offset()
+
+    physical, virtual = CountRegister(cpu, lambda: 0), CountRegister(cpu, virtual_offset)
+    result: dict[type[SysReg], DeviceRegister] = {
+        CNTPCTSS_EL0: physical,
+        CNTVCTSS_EL0: virtual,
+        CNTVCT_EL0: virtual,
+    }
     for register in COMPARATORS:
         result[register] = TimerRegister(timer, register, cpu, changed)
     for register in interface.registers:
@@ -87,9 +96,10 @@ def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
     """Have the accesses answered: in the middle of a run where the engine has the register."""
     hooks = cpu.hooks
     for accessor in TIMER_ACCESSORS:
-        if accessor.register in COMPARATORS:
-            known = accessor.encoding.op1 != 5  # the engine has no _EL02 names
-            hooks.act(Action.ASK if known else Action.STOP, accessor.encoding, READ, WRITE)
+        if accessor.encoding.op1 == 5:  # the engine has no _EL02 names
+            hooks.act(Action.STOP, accessor.encoding, READ, WRITE)
+        elif accessor.register in COMPARATORS:
+            hooks.act(Action.ASK, accessor.encoding, READ, WRITE)
     for accessor in gic:
         hooks.act(Action.STOP, accessor.encoding, READ, WRITE)
     for register in (CNTPCTSS_EL0, CNTVCTSS_EL0):

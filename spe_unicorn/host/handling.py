@@ -27,6 +27,7 @@ from spe_unicorn.arch.access import (
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.fgt_registers import HFGITR_EL2
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
@@ -295,6 +296,8 @@ class StopHandler:
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
+                if target is HFGITR_EL2:
+                    self.controls.changed()
         if self.on_access is not None:
             self.on_access(SystemAccess(pc, el, accessor.name, target, read, value, old, verdict))
         raised = target is None and self._redirected(verdict, accessor, rt, read, value)
@@ -390,7 +393,7 @@ class StopHandler:
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
         result = cpu.access_as_el2(address, None if read else value)
         if isinstance(result, FaultRecord):
-            self._raise(data_abort(result), EL2, address)
+            self._raise(data_abort(result, vncr=True), EL2, address)
             return True
         if read:
             self._engine.set_x(rt, result)

@@ -76,6 +76,8 @@ class Action(IntEnum):
     """A Python function answers, with an :class:`Answer`."""
     REGIME = 7
     """NOTICE and TRANSLATION in one."""
+    CODE = 8
+    """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
 
 
 class Answer(IntEnum):
@@ -143,6 +145,7 @@ _FIELDS: Final = (
     ("flags", ctypes.c_int64),
     ("notice", ctypes.c_int64),
     ("steered", ctypes.c_int64),
+    ("stale_code", ctypes.c_int64),
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
@@ -174,7 +177,8 @@ class State(ctypes.Structure):
     in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
     unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
     is set when the engine is to stop behind the block, ``steered`` when that is for a write to a
-    register that steers SPE or the hooks. ``counters`` has two bits for each Exception level:
+    register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
+    maintenance. ``counters`` has two bits for each Exception level:
     CNTPCT and CNTVCT may be read there.
 
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
@@ -356,7 +360,8 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+_CODE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+    int(Action.CODE),
     int(Action.REGIME),
     int(Action.ASK),
     int(Action.COUNT),
@@ -663,9 +668,14 @@ def _system_hook(kind: int) -> Any:
         action = carray(_pointer(s.actions + table_offset), (KEYS,), np.uint8)[key]
         if action == 0:
             return 0
-        if action == _TRANSLATION:
+        if action in (_TRANSLATION, _CODE):
             s.epoch += 1
             s.writes += 1
+            if action == _CODE:
+                s.notice = 1
+                s.stale_code = 1
+                s.granted -= s.budget
+                s.budget = 0
             return 0
         if action in (_NOTICE, _REGIME):
             known = carray(_pointer(s.cells), (KEYS,), np.int64)
@@ -771,14 +781,16 @@ class NativeHooks:
         """
         instruction = uc_const.UC_HOOK_INSN
         self._add(uc_const.UC_HOOK_BLOCK, _on_block)
-        self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
+        self.stop_at_exceptions()
         for gap in gaps:
             self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped, bounds=gap)
         self._add(instruction, _on_mrs, regs.UC_ARM64_INS_MRS)
         self._add(instruction, _on_msr, regs.UC_ARM64_INS_MSR)
         self._add(instruction, _on_sys, regs.UC_ARM64_INS_SYS)
 
-    def _add(self, kind: int, hook: Any, *arguments: int, bounds: tuple[int, int] = (1, 0)) -> None:
+    def _add(
+        self, kind: int, hook: Any, *arguments: int, bounds: tuple[int, int] = (1, 0)
+    ) -> ctypes.c_size_t:
         handle = ctypes.c_size_t()
         status = lib.uc_hook_add(
             self.engine.handle,
@@ -793,6 +805,16 @@ class NativeHooks:
         if status != uc_const.UC_ERR_OK:
             raise UcError(status)
         self._hooks.append(handle)
+        return handle
+
+    def stop_at_exceptions(self) -> None:
+        """Have exceptions stop the engine, behind all other hooks for them."""
+        self._exceptions = self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
+
+    def ignore_exceptions(self) -> None:
+        """Leave exceptions to the engine and to other hooks."""
+        self._hooks.remove(self._exceptions)
+        lib.uc_hook_del(self.engine.handle, self._exceptions)
 
     def probe(self, address: int) -> None:
         """Have the registers of the operation at ``address`` noted there when it is sampled."""

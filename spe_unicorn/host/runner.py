@@ -391,6 +391,10 @@ class Runner:
             return
         state.notice = 0
         self.cpu.forget_el()
+        if state.stale_code:
+            # the engine sees stores by the guest to code, but not through every mapping of it
+            state.stale_code = 0
+            self._engine.uc.ctl_flush_tb()
         if state.steered:
             state.steered = 0
             self.handler.steered()

@@ -19,7 +19,7 @@ from typing import Final
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.id_registers import ID_REGISTERS
+from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1, ID_REGISTERS
 from spe_unicorn.arch.identification import id_register
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
 from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
@@ -191,6 +191,8 @@ def install(
         hooks.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
         hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+    for encoding in _CODE_MAINTENANCE:
+        hooks.act(Action.CODE, encoding, SYSTEM)
     return steering
 
 
@@ -224,6 +226,13 @@ def identify(registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef
         hooks.act(Action.CELL, register.encoding, READ, cell=value)
 
 
+def show_gic(registers: RegisterFile, hooks: NativeHooks) -> None:
+    """Tell guests that the GIC's CPU interface has System registers."""
+    value = registers.read(ID_AA64PFR0_EL1).replace(GIC=1).value
+    registers.add(ID_AA64PFR0_EL1, _constant(value))
+    hooks.set_cell(ID_AA64PFR0_EL1.encoding, value)
+
+
 def _constant(value: int) -> ReadOnlyCell:
     return ReadOnlyCell(lambda: value)
 
@@ -231,12 +240,11 @@ def _constant(value: int) -> ReadOnlyCell:
 _SECOND_ACCESSORS: Final = (Encoding(3, 5, 9, 9, 0), Encoding(3, 5, 9, 10, 3))
 """PMSCR_EL12 and PMBSR_EL12."""
 _TRANSLATION_MAINTENANCE: Final = tuple(
-    Encoding(1, op1, crn, crm, op2)
-    for op1, crn, crms in (
-        *((op1, 8, range(16)) for op1 in (0, 4, 6)),  # TLBI
-        (0, 7, (1, 5)),  # IC IALLUIS, IALLU
-        (3, 7, (5,)),  # IC IVAU
-    )
-    for crm in crms
-    for op2 in range(8)
+    Encoding(1, op1, 8, crm, op2) for op1 in (0, 4, 6) for crm in range(16) for op2 in range(8)
+)
+"""TLBI."""
+_CODE_MAINTENANCE: Final = (
+    Encoding(1, 0, 7, 1, 0),  # IC IALLUIS
+    Encoding(1, 0, 7, 5, 0),  # IC IALLU
+    Encoding(1, 3, 7, 5, 1),  # IC IVAU
 )

@@ -30,6 +30,7 @@ from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import FREQUENCY, GenericTimer
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.host import device_registers
+from spe_unicorn.host.controls import answer_el12_names
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine, new_engine
 from spe_unicorn.host.handling import HVC, NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
@@ -129,6 +130,7 @@ class Board:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
         self.cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
         self.cpu.own(core.midr, self.memory.gaps())
+        answer_el12_names(self.cpu.hooks)
         self.deadline = NEVER_HAPPENS
         interrupts = Interrupts(self.cpu)
         self.gic = GICv3(
