@@ -274,6 +274,7 @@ static unsigned guest_records(u64 size) {
 
 static void interrupt(void) {
     print("# the interrupt\n");
+    write_sysreg(PMBSR_EL1, 0);
     gic_init();
     gic_set_up(PPI_SPE, 1, 0x80, false);
     set_hcr(HCR_IMO);

@@ -198,6 +198,7 @@ int main(void) {
     if (current_el() != 1 || !id.usable)
         return tap_skip_all("needs a start at EL1, and SPE");
     mmu_on();
+    write_sysreg(PMBSR_EL1, 0); /* UNKNOWN after reset */
     gic_init();
     gic_set_up(PPI_SPE, 1, 0x80, false);
     el0(&id);
