@@ -203,19 +203,20 @@ def test_external_abort_is_reported_where_the_core_does_so(offset: int, data_los
     assert subject.pointer.get() == VA + offset
 
 
-def test_quiet_where_no_record_can_cause_an_event() -> None:
+def test_records_that_can_be_written_without_an_event() -> None:
     subject = buffer(FakeMemory(), FakeTables())
-    assert not subject.quiet(), "the page is not known yet"
+    assert subject.quiet_records(64) == 0, "the page is not known yet"
     subject.write(RECORD)
-    assert subject.quiet()
+    assert subject.quiet_records(64) == 63, "to the end of the page"
+    assert subject.quiet_records(128) == 31
     subject.pointer.set(VA + 0xFD0)
-    assert not subject.quiet(), "a record may cross into a page that is not known"
+    assert subject.quiet_records(64) == 0, "it may cross into a page that is not known"
     subject.invalidate()
     subject.pointer.set(VA + 0xFF40)
     subject.write(RECORD)
-    assert subject.quiet()
+    assert subject.quiet_records(64) == 1, "after that one a record of 128 bytes may not fit"
     subject.write(RECORD)
-    assert not subject.quiet(), "a record of 64 bytes fills the buffer"
+    assert subject.quiet_records(64) == 0, "a record of 64 bytes fills the buffer"
     assert subject.write(RECORD).event == full(VA + 0x10000)
 
 

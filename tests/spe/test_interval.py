@@ -230,14 +230,15 @@ def test_looking_ahead_selects_what_the_reference_selects(
                 subject.PMSICR.set(step[0] << 56 | step[1])
         else:
             ahead = fast.until_hit()
-            floor = fast.gap_floor()
+            following = fast.following(3)
             members = ahead if step == "hit" else min(int(str(step)), ahead)
             expected = [slow.count_one() for _ in range(members)]
             assert not any(expected[:-1])
             assert expected[-1] == (members == ahead)
             assert fast.advance(members) == expected[-1]
             if members == ahead:
-                assert fast.until_hit() > floor
+                assert fast.until_hit() == following[0]
+                assert fast.following(2) == following[1:]
         assert fast.PMSICR.get() == slow.PMSICR.get()
         assert fast.skip == slow.skip
         assert fast._random.state == slow_random.state
@@ -251,24 +252,28 @@ def test_fixed_interval_selects_every_period() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pmsicr", "rnd", "ernd", "between"),
+    ("pmsicr", "distances"),
     [
-        (0x80, 0, False, 256),
-        (0x80, 1, False, 256),
-        (0x80, 1, True, 1),
-        (3 << 56 | 0x80, 0, True, 124),
-        (0x83 << 56 | 0x80, 0, True, 2),
-        (0x80 << 56 | 0x80, 1, True, 0),
+        (0x80, [257, 257, 257]),
+        (3 << 56 | 0x80, [125, 257, 257]),
+        (0x83 << 56 | 0x80, [3, 254, 257]),
+        (0x80 << 56 | 0x80, [257, 257, 257]),
     ],
 )
-def test_what_lies_at_least_between_two_selections(
-    pmsicr: int, rnd: int, ernd: bool, between: int
-) -> None:
-    assert counters(pmsicr, 1, rnd, ernd=ernd).gap_floor() == between
+def test_distances_between_the_selections_to_come(pmsicr: int, distances: list[int]) -> None:
+    assert counters(pmsicr, 1, 0, ernd=True).following(3) == distances
 
 
-def test_fixed_interval_has_one_less_between_selections() -> None:
-    assert FixedInterval(3).gap_floor() == 2
+def test_looking_at_the_distances_takes_no_random_number() -> None:
+    random = RandomStream(7)
+    subject = counters(0x80, 1, 1, ernd=True, random=random)
+    before = random.state
+    assert subject.following(4) == subject.following(4)
+    assert random.state == before
+
+
+def test_fixed_interval_has_one_distance() -> None:
+    assert FixedInterval(3).following(2) == [3, 3]
 
 
 def test_fixed_interval_refuses_a_period_of_zero() -> None:
