@@ -55,6 +55,12 @@ def test_immediate_of_more_than_16_bits_is_refused() -> None:
         syndromes.svc(0x10000)
 
 
+def test_data_abort_of_an_access_through_vncr_el2_is_of_the_class_of_el2() -> None:
+    fault = FaultRecord(Fault.SyncExternal, 0)
+    assert data_abort(fault, vncr=True).esr() == 0x9600_2010
+    assert data_abort(fault._replace(write=True), vncr=True).esr() == 0x9600_2050
+
+
 def test_data_abort_shows_direction_and_status() -> None:
     read = FaultRecord(Fault.Translation, 3)
     assert data_abort(read).esr() == 0x9200_0007

@@ -11,7 +11,10 @@ from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
 from tests.host.machine_runs import Machine, Result
 
-SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(("bench_", "hello")))
+SELF_CHECKING = tuple(
+    name for name in shipped_names() if not name.startswith(("bench_", "hello", "spe_access"))
+)
+"""``spe_access`` starts at EL3: ``test_access_on_machine``."""
 SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 
 
