@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-import numpy as np
 from unicorn import UC_ARCH_ARM64, Uc, UcError
 from unicorn import unicorn_const as uc_const
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
@@ -33,7 +32,7 @@ from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine
 from spe_unicorn.host.handling import NEVER_HAPPENS, TABLE, Ending, StopHandler
 from spe_unicorn.host.memory import EngineMemory
-from spe_unicorn.host.native import READ, Action, Stop
+from spe_unicorn.host.native_state import READ, UNBOUNDED, Action, Stop
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter
@@ -51,10 +50,6 @@ _STEERING: Final = (
 """What firmware sets before it hands over: our own where no firmware has run on the engine."""
 _NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
 """Registers that the engine's models other than MAX lack."""
-_STOPPING: Final = (Action.NOTICE, Action.REGIME)
-"""What the hooks do to have somebody look behind an access: in a run of the user's nobody is."""
-_UNBOUNDED: Final = 1 << 60
-"""Operations that no run executes."""
 _DONE, _ENGINE, _STOP = 1, 0, 2
 """Answers to :attr:`Action.ASK`."""
 
@@ -254,8 +249,6 @@ class Attachment:
         self._observe(self.unit)
         self.cpu.hooks.install()
         uc.ctl_flush_tb()
-        self._inside = self.cpu.hooks.actions
-        self._outside = np.where(np.isin(self._inside, _STOPPING), Action.TRANSLATION, self._inside)
         self._executed = 0
         self._leave()
         self._emu_stop = uc.emu_stop
@@ -319,7 +312,7 @@ class Attachment:
         cpu, state = self.cpu, self.cpu.state
         state.skipped += cpu.executed - self._executed
         state.granted, state.budget = self._executed, 0
-        state.actions = self._inside.ctypes.data
+        state.unattended = state.notice = state.steered = state.stale_code = 0
         state.writes += 1
         state.epoch += 1  # the user may have written registers or tables
         cpu.hooks.stop_at_exceptions()
@@ -328,9 +321,9 @@ class Attachment:
         """Have the user's own runs of the engine stop for nothing of ours."""
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
-        state.granted, state.budget = self._executed + _UNBOUNDED, _UNBOUNDED
-        state.special = state.watch = state.notice = state.gap_floor = state.pending = 0
-        state.actions = self._outside.ctypes.data
+        state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
+        state.special = state.notice = state.pending = 0
+        state.unattended = 1
         cpu.hooks.ignore_exceptions()
 
     def detach(self) -> None:

@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic
 from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
@@ -31,313 +28,64 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.operation import Extend
 from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.host.engine import PC, PSTATE, Engine, address_of, lib
-
-
-class Stop(IntEnum):
-    """Why a hook stopped the engine."""
-
-    NONE = 0
-    """No hook did: WFI, ``until``, an engine error, or a stop that the user asked for."""
-    BUDGET = 1
-    """In front of a block that has more operations than the budget has left."""
-    EXCEPTION = 3
-    """The guest took an exception; the engine has not entered a vector."""
-    SYSTEM = 4
-    """In front of an MRS, MSR or SYS that Python answers."""
-    UNMAPPED = 5
-    """In front of an access to memory that the engine does not have."""
-    NOTICED = 6
-    """After an ERET or a write to a steering register, in front of what follows it."""
-    UNSEEN = 7
-    """In front of a block that the block table does not hold."""
-    INTERRUPT = 8
-    """In front of a block, with an interrupt to be taken."""
-    TRAP = 9
-    """In front of a block that has an operation which traps here and the engine would execute."""
-
-
-class Action(IntEnum):
-    """What the hook for MRS, MSR or SYS does with an encoding."""
-
-    ENGINE = 0
-    """The engine executes the access."""
-    STOP = 1
-    """Python executes the access, between two runs. Only for registers that the engine lacks: it
-    ends a block at such an access, and would run on to the end of the block at others."""
-    CELL = 2
-    """An MRS reads what the table ``cells`` holds. Only for registers that the engine has."""
-    COUNT = 3
-    """An MRS reads guest time: executed operations over 16, less the offset in ``cells``."""
-    TRANSLATION = 4
-    """The engine executes the access; translations that we keep are no longer true."""
-    NOTICE = 5
-    """The engine executes the access and, if the value is new, stops behind it."""
-    ASK = 6
-    """A Python function answers, with an :class:`Answer`."""
-    REGIME = 7
-    """NOTICE and TRANSLATION in one."""
-    CODE = 8
-    """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
-
-
-class Answer(IntEnum):
-    """What Python says to :attr:`Action.ASK`, in the middle of a run."""
-
-    ENGINE = 0
-    """The engine executes the access."""
-    DONE = 1
-    """It is done."""
-    STOP = 2
-    """As with :attr:`Action.STOP`, so only for registers that the engine lacks."""
-    NOTICE = 3
-    """It is done, and the engine stops behind the access, which ends its block."""
-
-
-_FIELDS: Final = (
-    # addresses of engine functions and of tables
-    ("emu_stop", ctypes.c_int64),
-    ("reg_read", ctypes.c_int64),
-    ("reg_write", ctypes.c_int64),
-    ("context_save", ctypes.c_int64),
-    ("ask", ctypes.c_int64),
-    ("context", ctypes.c_int64),
-    ("on_special_block", ctypes.c_int64),
-    ("actions", ctypes.c_int64),
-    ("cells", ctypes.c_int64),
-    ("block_keys", ctypes.c_int64),
-    ("block_epochs", ctypes.c_int64),
-    ("block_marks", ctypes.c_int64),
-    ("block_plans", ctypes.c_int64),
-    ("plans", ctypes.c_int64),
-    ("vmem_translate", ctypes.c_int64),
-    ("samples", ctypes.c_int64),
-    ("gaps", ctypes.c_int64),
-    ("quick", ctypes.c_int64),
-    # counting
-    ("granted", ctypes.c_int64),
-    ("budget", ctypes.c_int64),
-    ("block", ctypes.c_int64),
-    ("block_operations", ctypes.c_int64),
-    ("skipped", ctypes.c_int64),
-    # watching
-    ("special", ctypes.c_int64),
-    ("watch", ctypes.c_int64),
-    ("relevant", ctypes.c_int64),
-    ("deliver", ctypes.c_int64),
-    ("counters", ctypes.c_int64),
-    ("gap_floor", ctypes.c_int64),
-    ("gap_epoch", ctypes.c_int64),
-    ("epoch", ctypes.c_int64),
-    ("writes", ctypes.c_int64),
-    # the sampled operation of the block that runs, when its plan allowed to let it run
-    ("pending", ctypes.c_int64),
-    ("probe", ctypes.c_int64),
-    ("slot", ctypes.c_int64),
-    ("plan", ctypes.c_int64),
-    ("access", ctypes.c_int64),
-    ("noted", ctypes.c_int64),
-    ("room", ctypes.c_int64),
-    ("horizon", ctypes.c_int64),
-    ("exact", ctypes.c_int64),
-    ("physical", ctypes.c_int64),
-    ("base", ctypes.c_int64),
-    ("index", ctypes.c_int64),
-    ("flags", ctypes.c_int64),
-    ("notice", ctypes.c_int64),
-    ("steered", ctypes.c_int64),
-    ("stale_code", ctypes.c_int64),
-    # the last stop
-    ("stop", ctypes.c_int64),
-    ("interrupt", ctypes.c_int64),
-    ("pc", ctypes.c_int64),
-    ("access_type", ctypes.c_int64),
-    ("access_address", ctypes.c_int64),
-    ("access_size", ctypes.c_int64),
-    ("access_value", ctypes.c_int64),
-    ("key", ctypes.c_int64),
-    ("kind", ctypes.c_int64),
-    ("rt", ctypes.c_int64),
-    ("scratch", ctypes.c_int64),
+from spe_unicorn.host.native_block import compile_block_hook
+from spe_unicorn.host.native_calls import (
+    address_of as _address,
+)
+from spe_unicorn.host.native_calls import (
+    call0 as _call0,
+)
+from spe_unicorn.host.native_calls import (
+    call1 as _call1,
+)
+from spe_unicorn.host.native_calls import (
+    call2 as _call2,
+)
+from spe_unicorn.host.native_calls import (
+    call_register as _call_register,
+)
+from spe_unicorn.host.native_calls import (
+    call_translate as _call_translate,
+)
+from spe_unicorn.host.native_calls import (
+    pointer_to as _pointer,
+)
+from spe_unicorn.host.native_state import (
+    ALL_COUNTERS,
+    BLOCKS,
+    KEYS,
+    MARK_FP,
+    MARK_RETURN,
+    MARK_SYNC,
+    PLAN_ACCESS,
+    PLAN_ALIGN,
+    PLAN_BASE,
+    PLAN_BASE_AT_END,
+    PLAN_EXTEND,
+    PLAN_FLAGS,
+    PLAN_FLAGS_AT_END,
+    PLAN_INDEX,
+    PLAN_INDEX_AT_END,
+    PLAN_PROBE,
+    PLAN_RUN,
+    PLAN_SHIFT,
+    PLAN_WRITE,
+    PLANS,
+    READ,
+    SAMPLE_PA,
+    SAMPLE_WORDS,
+    SAMPLES,
+    SYSTEM,
+    UNBOUNDED,
+    WRITE,
+    Action,
+    Answer,
+    State,
+    Stop,
+    signed,
 )
 
-
-class State(ctypes.Structure):
-    """What compiled hooks and Python share. Counts are in operations.
-
-    ``granted - budget`` operations have been executed, up to the end of the block that began
-    last.
-
-    ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the chosen
-    one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook
-    takes samples by itself while there is ``room`` for them, up to ``horizon``, a number of
-    executed operations that is not passed where ``exact``.
-
-    ``special`` is set while blocks have to be looked at before they run. ``watch`` holds the marks
-    of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
-    in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
-    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
-    is set when the engine is to stop behind the block, ``steered`` when that is for a write to a
-    register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
-    maintenance. ``counters`` has two bits for each Exception level:
-    CNTPCT and CNTVCT may be read there.
-
-    ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
-    registers that are looked after.
-    """
-
-    _fields_ = list(_FIELDS)
-
-
-_RECORD: Final = np.dtype([(name, np.int64) for name, _ in _FIELDS])
-
-KEYS: Final = 1 << 16
-"""Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
-READ, WRITE, SYSTEM = 0, 1, 2
-"""Which of the three action tables, and ``State.kind``."""
-
-BLOCKS: Final = 1 << 13
-"""Entries of the block table, direct-mapped by address."""
-MARK_RETURN: Final = 1
-"""The block ends with an ERET."""
-MARK_FP: Final = 2
-"""The block has FP or SIMD operations."""
-MARK_SYNC: Final = 4
-"""The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
-ALL_COUNTERS: Final = 0xFF
-"""``State.counters`` when no Exception level is trapped."""
-
-# A plan is two words an operation: how to describe it when it is the sampled one. The second word
-# is the offset of its address (low half) and what it adds to its base (high half), both signed.
-PLAN_EXACT: Final = 0
-"""Stop in front of the block and step to the operation."""
-PLAN_RUN: Final = 1
-"""Let the block run, and note what the following bits say."""
-PLAN_FLAGS: Final = 1 << 1
-PLAN_FLAGS_AT_END: Final = 1 << 2
-"""The condition flags, at the block's start or at its end."""
-PLAN_ACCESS: Final = 1 << 3
-"""It accesses memory: by PC if it has no base."""
-PLAN_WRITE: Final = 1 << 4
-PLAN_BASE_AT_END: Final = 1 << 5
-PLAN_INDEX_AT_END: Final = 1 << 6
-"""These registers have the value that counts at the block's end, not at its start."""
-PLAN_PROBE: Final = 1 << 7
-"""A probe stands at the operation, and notes base, index and flags there."""
-PLAN_BASE: Final = 8
-PLAN_INDEX: Final = 24
-"""Shifts of the registers' engine numbers plus 1, 0 for none."""
-PLAN_EXTEND: Final = 40
-PLAN_SHIFT: Final = 44
-PLAN_ALIGN: Final = 48
-"""Shifts of the extension of the index (``arch.operation.Extend``), of its shift, and of the power
-of two to which the address is rounded down."""
-PLANS: Final = 1 << 18
-"""Words in the pool of plans."""
-SAMPLES: Final = 64
-"""Entries of the ring of samples that have been noted and not yet been looked at."""
-SAMPLE_WORDS: Final = 8
-"""A sample: its block's slot, its place there, cycles before it, the PC behind it, its virtual and
-physical address, the condition flags, and the Exception level with the bits below."""
-SAMPLE_PA: Final = 1 << 8
-"""The address translated."""
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call0(_: Any, function: Any) -> Any:
-    """Call a C function at an address, ``int f(void)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [])
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), [])
-
-    return types.int32(types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call1(_: Any, function: Any, a: Any) -> Any:
-    """Call a C function at an address, ``int f(void *)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64)])
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-
-    return types.int32(types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call2(_: Any, function: Any, a: Any, b: Any) -> Any:
-    """Call a C function at an address, ``int f(void *, void *)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64)] * 2)
-        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-
-    return types.int32(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call_register(_: Any, function: Any, engine: Any, register: Any, value: Any) -> Any:
-    """Call ``uc_reg_read`` or ``uc_reg_write``: ``int f(void *, int, void *)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(64), ir.IntType(32), ir.IntType(64)])
-        number = builder.trunc(args[2], ir.IntType(32))
-        return builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()), [args[1], number, args[3]]
-        )
-
-    return types.int32(types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call_block(
-    _: Any, function: Any, engine: Any, user: Any, address: Any, operations: Any
-) -> Any:
-    """Call :func:`_on_special_block` at its address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, wide, wide])
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.voidptr, types.voidptr, types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _call_translate(_: Any, function: Any, engine: Any, va: Any, kind: Any, pa: Any) -> Any:
-    """Call ``uc_vmem_translate``: ``int f(void *, uint64_t, uint32_t, uint64_t *)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide = ir.IntType(64)
-        kinds = [wide, wide, ir.IntType(32), wide]
-        kind = ir.FunctionType(ir.IntType(32), kinds)
-        number = builder.trunc(args[3], ir.IntType(32))
-        return builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()), [args[1], args[2], number, args[4]]
-        )
-
-    return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _address(_: Any, pointer: Any) -> Any:
-    """A pointer as an integer."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(args[0], ir.IntType(64))
-
-    return types.int64(types.voidptr), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(_: Any, address: Any) -> Any:
-    """An integer as a pointer."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), codegen
+_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
 
 
 _SCRATCH: Final = State.scratch.offset
@@ -529,6 +277,14 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
                 s.block = address
                 s.block_operations = operations
             return
+    if s.unattended != 0:
+        # an access had the block be the last one: in a run of the user's, nobody is to look
+        s.notice = 0
+        s.granted += UNBOUNDED - s.budget
+        s.budget = UNBOUNDED - operations
+        s.block = address
+        s.block_operations = operations
+        return
     if s.notice != 0:
         _stop(s, engine, _STOP_NOTICED, address, operations)
         return
@@ -558,25 +314,6 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
                 s.block_operations = operations
                 return
     _stop(s, engine, _STOP_BUDGET, address, operations)
-
-
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
-def _on_block(engine: Any, start: Any, size: Any, user: Any) -> None:
-    """Count a block down, or stop in front of it. Runs for every block: each load here counts."""
-    s = carray(user, (1,), _RECORD)[0]
-    address = np.int64(start)
-    operations = np.int64(size >> 2)
-    left = s.budget - operations
-    if left >= 0:
-        quick = carray(_pointer(s.quick), (BLOCKS,), np.int64)
-        known = quick[(address >> 2) & _MASK] == address ^ (s.epoch << 48)
-        if s.special == 0 or (s.deliver == 0 and known):
-            s.budget = left
-            s.block = address
-            s.block_operations = operations
-            return
-    # by its address, so that its registers are not saved here
-    _call_block(s.on_special_block, engine, user, address, operations)
 
 
 @cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
@@ -755,7 +492,6 @@ class NativeHooks:
         state = self.state
         for function in ("emu_stop", "reg_read", "reg_write", "context_save", "vmem_translate"):
             setattr(state, function, address_of(f"uc_{function}"))
-        state.on_special_block = _on_special_block.address
         state.context = self.context.context.value
         for table in (
             "actions",
@@ -780,23 +516,23 @@ class NativeHooks:
         every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
-        self._add(uc_const.UC_HOOK_BLOCK, _on_block)
+        self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address))
         self.stop_at_exceptions()
         for gap in gaps:
-            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped, bounds=gap)
-        self._add(instruction, _on_mrs, regs.UC_ARM64_INS_MRS)
-        self._add(instruction, _on_msr, regs.UC_ARM64_INS_MSR)
-        self._add(instruction, _on_sys, regs.UC_ARM64_INS_SYS)
+            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
+        self._add(instruction, _on_mrs.address, regs.UC_ARM64_INS_MRS)
+        self._add(instruction, _on_msr.address, regs.UC_ARM64_INS_MSR)
+        self._add(instruction, _on_sys.address, regs.UC_ARM64_INS_SYS)
 
     def _add(
-        self, kind: int, hook: Any, *arguments: int, bounds: tuple[int, int] = (1, 0)
+        self, kind: int, hook: int, *arguments: int, bounds: tuple[int, int] = (1, 0)
     ) -> ctypes.c_size_t:
         handle = ctypes.c_size_t()
         status = lib.uc_hook_add(
             self.engine.handle,
             ctypes.byref(handle),
             kind,
-            ctypes.c_void_p(hook.address),
+            ctypes.c_void_p(hook),
             ctypes.c_void_p(ctypes.addressof(self.state)),
             ctypes.c_uint64(bounds[0]),
             ctypes.c_uint64(bounds[1]),
@@ -809,7 +545,7 @@ class NativeHooks:
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, behind all other hooks for them."""
-        self._exceptions = self._add(uc_const.UC_HOOK_INTR, _on_interrupt)
+        self._exceptions = self._add(uc_const.UC_HOOK_INTR, _on_interrupt.address)
 
     def ignore_exceptions(self) -> None:
         """Leave exceptions to the engine and to other hooks."""
@@ -818,7 +554,7 @@ class NativeHooks:
 
     def probe(self, address: int) -> None:
         """Have the registers of the operation at ``address`` noted there when it is sampled."""
-        self._add(uc_const.UC_HOOK_CODE, _on_probe, bounds=(address, address))
+        self._add(uc_const.UC_HOOK_CODE, _on_probe.address, bounds=(address, address))
         self.engine.forget_code(address, address + 4)
 
     def remove(self) -> None:
@@ -842,8 +578,3 @@ class NativeHooks:
     def set_cell(self, encoding: Encoding, value: int) -> None:
         """What :attr:`Action.CELL` reads, or the offset that :attr:`Action.COUNT` subtracts."""
         self.cells[encoding.key] = signed(value)
-
-
-def signed(value: int) -> int:
-    """A 64-bit value as the tables hold it."""
-    return value - (value >> 63 << 64)
