@@ -79,7 +79,10 @@ static bool is_own(unsigned index) {
         own += p->records[i].pc >= (u64)work[index] && p->records[i].pc < (u64)work_end[index];
         sane += spe_record_sane(&p->records[i], &id, 1);
     }
-    return p->whole && sane == p->count && own + 1 >= p->count;
+    bool good = p->whole && sane == p->count && own + 1 >= p->count;
+    if (!good)
+        print("# %u records, %u of its loop, %u sound\n", p->count, own, sane);
+    return good;
 }
 
 static void alone(void) {
