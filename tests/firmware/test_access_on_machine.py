@@ -20,6 +20,7 @@ CORES = {
     "max": ("# PMSVer 6; FnE FDS nVM EXC VHE FGT FGT2 NV2", 6000),
     "minimal": ("# PMSVer 1;", 1600),
     "neoverse-n1": ("# PMSVer 1; VHE", 1900),
+    "neoverse-v2": ("# PMSVer 2; VHE NV2", 2300),
 }
 """What the program finds implemented, and how many cases it then tries at least."""
 
