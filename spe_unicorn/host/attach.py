@@ -236,7 +236,8 @@ class Attachment:
         unknown = random.stream("reset").bits64
         for register in SPE_REGISTERS:
             if register in file:
-                file.set_raw(register, register.reset_value(core.features, unknown))
+                value = register.reset_value(core.features, unknown)
+                file.set_raw(register, value & file.present(register))
         self._interval = random.stream("interval")
         self.unit: Sampler = StatisticalProfilingUnit(
             self.cpu, self.memory, ConstantModel(), self._interval, self.cpu.counted
@@ -384,6 +385,7 @@ class Attachment:
     def _raise(self, error: BaseException) -> None:
         """Stop the engine and have the binding raise ``error``, as for one in a user's hook."""
         self.uc._hook_exception = error
+        self.cpu.pc = self.cpu.pc  # written, it is where the engine leaves its block
         self._emu_stop()
 
 
