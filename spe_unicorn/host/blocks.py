@@ -23,7 +23,8 @@ import numpy as np
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.decode import decode
-from spe_unicorn.host.native import (
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_state import (
     BLOCKS,
     MARK_FP,
     MARK_RETURN,
@@ -43,7 +44,6 @@ from spe_unicorn.host.native import (
     PLAN_SHIFT,
     PLAN_WRITE,
     PLANS,
-    NativeHooks,
     signed,
 )
 

@@ -22,15 +22,8 @@ from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.blocks import uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.native import (
-    MARK_FP,
-    MARK_RETURN,
-    MARK_SYNC,
-    READ,
-    WRITE,
-    Action,
-    NativeHooks,
-)
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_state import MARK_FP, MARK_RETURN, MARK_SYNC, READ, WRITE, Action
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)

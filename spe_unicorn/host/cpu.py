@@ -33,7 +33,8 @@ from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
-from spe_unicorn.host.native import READ, Action, NativeHooks
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_state import READ, Action
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""

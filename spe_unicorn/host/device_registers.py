@@ -14,7 +14,7 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCTSS_EL0, CNTVCT_EL0, CNTVCTSS_EL0, COMPARATORS
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.handling import DeviceRegister
-from spe_unicorn.host.native import READ, WRITE, Action
+from spe_unicorn.host.native_state import READ, WRITE, Action
 
 
 @dataclass(frozen=True)

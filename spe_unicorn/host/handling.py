@@ -46,7 +46,7 @@ from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, register
-from spe_unicorn.host.native import READ, WRITE, Action, Answer, Stop
+from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
 
 NEVER_HAPPENS: Final = 1 << 62

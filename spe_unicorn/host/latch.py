@@ -15,7 +15,7 @@ from spe_unicorn.host import engine as e
 from spe_unicorn.host.blocks import WRITES, Plan, When, tests_flags
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
-from spe_unicorn.host.native import SAMPLE_PA
+from spe_unicorn.host.native_state import SAMPLE_PA
 
 _MASK: Final = (1 << 64) - 1
 _TICK: Final = 4

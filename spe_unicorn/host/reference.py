@@ -10,7 +10,7 @@ from typing import Final
 
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS
-from spe_unicorn.host.native import Stop
+from spe_unicorn.host.native_state import Stop
 from spe_unicorn.host.runner import Runner
 
 _PLENTY: Final = 1 << 40

@@ -23,7 +23,7 @@ from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native import MARK_RETURN, SAMPLES, Stop
+from spe_unicorn.host.native_state import MARK_RETURN, SAMPLES, Stop
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -143,7 +143,10 @@ class Runner:
         hit = unit.until_hit() if unit.enabled else 0
         if 0 < hit <= block and not (exact and hit > ahead):
             self._consider_probe(state.block & _MASK, hit - 1)
-            if self._run_exactly(hit - 1):
+            if hit > 1:
+                # it is then the first of a block of its own, which may well have a plan
+                self._run_exactly(hit - 1)
+            else:
                 self._step()
         elif exact and ahead < block:
             self._run_exactly(ahead)

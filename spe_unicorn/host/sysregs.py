@@ -24,7 +24,8 @@ from spe_unicorn.arch.identification import id_register
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
 from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
 from spe_unicorn.host.engine import Engine
-from spe_unicorn.host.native import READ, SYSTEM, WRITE, Action, NativeHooks
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action
 
 MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)

@@ -1,0 +1,225 @@
+"""What compiled hooks and Python share: the state, the tables, and what the numbers mean."""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from typing import Final
+
+
+class Stop(IntEnum):
+    """Why a hook stopped the engine."""
+
+    NONE = 0
+    """No hook did: WFI, ``until``, an engine error, or a stop that the user asked for."""
+    BUDGET = 1
+    """In front of a block that has more operations than the budget has left."""
+    EXCEPTION = 3
+    """The guest took an exception; the engine has not entered a vector."""
+    SYSTEM = 4
+    """In front of an MRS, MSR or SYS that Python answers."""
+    UNMAPPED = 5
+    """In front of an access to memory that the engine does not have."""
+    NOTICED = 6
+    """After an ERET or a write to a steering register, in front of what follows it."""
+    UNSEEN = 7
+    """In front of a block that the block table does not hold."""
+    INTERRUPT = 8
+    """In front of a block, with an interrupt to be taken."""
+    TRAP = 9
+    """In front of a block that has an operation which traps here and the engine would execute."""
+
+
+class Action(IntEnum):
+    """What the hook for MRS, MSR or SYS does with an encoding."""
+
+    ENGINE = 0
+    """The engine executes the access."""
+    STOP = 1
+    """Python executes the access, between two runs. Only for registers that the engine lacks: it
+    ends a block at such an access, and would run on to the end of the block at others."""
+    CELL = 2
+    """An MRS reads what the table ``cells`` holds. Only for registers that the engine has."""
+    COUNT = 3
+    """An MRS reads guest time: executed operations over 16, less the offset in ``cells``."""
+    TRANSLATION = 4
+    """The engine executes the access; translations that we keep are no longer true."""
+    NOTICE = 5
+    """The engine executes the access and, if the value is new, stops behind it."""
+    ASK = 6
+    """A Python function answers, with an :class:`Answer`."""
+    REGIME = 7
+    """NOTICE and TRANSLATION in one."""
+    CODE = 8
+    """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
+
+
+class Answer(IntEnum):
+    """What Python says to :attr:`Action.ASK`, in the middle of a run."""
+
+    ENGINE = 0
+    """The engine executes the access."""
+    DONE = 1
+    """It is done."""
+    STOP = 2
+    """As with :attr:`Action.STOP`, so only for registers that the engine lacks."""
+    NOTICE = 3
+    """It is done, and the engine stops behind the access, which ends its block."""
+
+
+_FIELDS: Final = (
+    # addresses of engine functions and of tables
+    ("emu_stop", ctypes.c_int64),
+    ("reg_read", ctypes.c_int64),
+    ("reg_write", ctypes.c_int64),
+    ("context_save", ctypes.c_int64),
+    ("ask", ctypes.c_int64),
+    ("context", ctypes.c_int64),
+    ("actions", ctypes.c_int64),
+    ("cells", ctypes.c_int64),
+    ("block_keys", ctypes.c_int64),
+    ("block_epochs", ctypes.c_int64),
+    ("block_marks", ctypes.c_int64),
+    ("block_plans", ctypes.c_int64),
+    ("plans", ctypes.c_int64),
+    ("vmem_translate", ctypes.c_int64),
+    ("samples", ctypes.c_int64),
+    ("gaps", ctypes.c_int64),
+    ("quick", ctypes.c_int64),
+    # counting
+    ("granted", ctypes.c_int64),
+    ("budget", ctypes.c_int64),
+    ("block", ctypes.c_int64),
+    ("block_operations", ctypes.c_int64),
+    ("skipped", ctypes.c_int64),
+    # watching
+    ("special", ctypes.c_int64),
+    ("watch", ctypes.c_int64),
+    ("relevant", ctypes.c_int64),
+    ("deliver", ctypes.c_int64),
+    ("counters", ctypes.c_int64),
+    ("gap_floor", ctypes.c_int64),
+    ("gap_epoch", ctypes.c_int64),
+    ("epoch", ctypes.c_int64),
+    ("writes", ctypes.c_int64),
+    # the sampled operation of the block that runs, when its plan allowed to let it run
+    ("pending", ctypes.c_int64),
+    ("probe", ctypes.c_int64),
+    ("slot", ctypes.c_int64),
+    ("plan", ctypes.c_int64),
+    ("access", ctypes.c_int64),
+    ("noted", ctypes.c_int64),
+    ("room", ctypes.c_int64),
+    ("horizon", ctypes.c_int64),
+    ("exact", ctypes.c_int64),
+    ("physical", ctypes.c_int64),
+    ("base", ctypes.c_int64),
+    ("index", ctypes.c_int64),
+    ("flags", ctypes.c_int64),
+    ("notice", ctypes.c_int64),
+    ("unattended", ctypes.c_int64),
+    ("steered", ctypes.c_int64),
+    ("stale_code", ctypes.c_int64),
+    # the last stop
+    ("stop", ctypes.c_int64),
+    ("interrupt", ctypes.c_int64),
+    ("pc", ctypes.c_int64),
+    ("access_type", ctypes.c_int64),
+    ("access_address", ctypes.c_int64),
+    ("access_size", ctypes.c_int64),
+    ("access_value", ctypes.c_int64),
+    ("key", ctypes.c_int64),
+    ("kind", ctypes.c_int64),
+    ("rt", ctypes.c_int64),
+    ("scratch", ctypes.c_int64),
+)
+
+
+UNBOUNDED: Final = 1 << 60
+"""A budget that no run exhausts."""
+
+
+class State(ctypes.Structure):
+    """What compiled hooks and Python share. Counts are in operations.
+
+    ``granted - budget`` operations have been executed, up to the end of the block that began
+    last.
+
+    ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the chosen
+    one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook
+    takes samples by itself while there is ``room`` for them, up to ``horizon``, a number of
+    executed operations that is not passed where ``exact``.
+
+    ``special`` is set while blocks have to be looked at before they run. ``watch`` holds the marks
+    of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
+    in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
+    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
+    is set when the engine is to stop behind the block, ``steered`` when that is for a write to a
+    register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
+    maintenance. ``counters`` has two bits for each Exception level:
+    CNTPCT and CNTVCT may be read there.
+
+    ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
+
+    ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
+    registers that are looked after.
+    """
+
+    _fields_ = list(_FIELDS)
+
+
+KEYS: Final = 1 << 16
+"""Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
+READ, WRITE, SYSTEM = 0, 1, 2
+"""Which of the three action tables, and ``State.kind``."""
+
+BLOCKS: Final = 1 << 13
+"""Entries of the block table, direct-mapped by address."""
+MARK_RETURN: Final = 1
+"""The block ends with an ERET."""
+MARK_FP: Final = 2
+"""The block has FP or SIMD operations."""
+MARK_SYNC: Final = 4
+"""The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
+ALL_COUNTERS: Final = 0xFF
+"""``State.counters`` when no Exception level is trapped."""
+
+# A plan is two words an operation: how to describe it when it is the sampled one. The second word
+# is the offset of its address (low half) and what it adds to its base (high half), both signed.
+PLAN_EXACT: Final = 0
+"""Stop in front of the block and step to the operation."""
+PLAN_RUN: Final = 1
+"""Let the block run, and note what the following bits say."""
+PLAN_FLAGS: Final = 1 << 1
+PLAN_FLAGS_AT_END: Final = 1 << 2
+"""The condition flags, at the block's start or at its end."""
+PLAN_ACCESS: Final = 1 << 3
+"""It accesses memory: by PC if it has no base."""
+PLAN_WRITE: Final = 1 << 4
+PLAN_BASE_AT_END: Final = 1 << 5
+PLAN_INDEX_AT_END: Final = 1 << 6
+"""These registers have the value that counts at the block's end, not at its start."""
+PLAN_PROBE: Final = 1 << 7
+"""A probe stands at the operation, and notes base, index and flags there."""
+PLAN_BASE: Final = 8
+PLAN_INDEX: Final = 24
+"""Shifts of the registers' engine numbers plus 1, 0 for none."""
+PLAN_EXTEND: Final = 40
+PLAN_SHIFT: Final = 44
+PLAN_ALIGN: Final = 48
+"""Shifts of the extension of the index (``arch.operation.Extend``), of its shift, and of the power
+of two to which the address is rounded down."""
+PLANS: Final = 1 << 18
+"""Words in the pool of plans."""
+SAMPLES: Final = 64
+"""Entries of the ring of samples that have been noted and not yet been looked at."""
+SAMPLE_WORDS: Final = 8
+"""A sample: its block's slot, its place there, cycles before it, the PC behind it, its virtual and
+physical address, the condition flags, and the Exception level with the bits below."""
+SAMPLE_PA: Final = 1 << 8
+"""The address translated."""
+
+
+def signed(value: int) -> int:
+    """A 64-bit value as the tables hold it."""
+    return value - (value >> 63 << 64)
