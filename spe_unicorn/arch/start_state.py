@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.pe import EL2, EL3
+from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
 from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
@@ -22,6 +23,11 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
         _set(registers, MDCR_EL2, E2PB=0b11 if el < EL2 else 0b00, HPMN=counters)
     _set(registers, HCR_EL2, RW=1, APK=1, API=1)
+    if el != EL2:
+        # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
+        _set(registers, PMSCR_EL2, PCT=0b01, PA=1)
+        _set(registers, PMBSR_EL2)
+    _set(registers, PMBSR_EL3)
     for register in FGT_REGISTERS:
         # at EL1 nothing is trapped: the bits that trap when they are 0 are 1
         lets_through = (f.name for f in register.fields if f.name.startswith("n"))

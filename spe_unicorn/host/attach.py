@@ -230,14 +230,14 @@ class Attachment:
         )
         self.cpu.hooks.ask_by(self._answer)
         file = self.cpu.registers
-        if not firmware:
-            # no firmware has run: the documented state, in cells of ours alone
-            firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         unknown = random.stream("reset").bits64
         for register in SPE_REGISTERS:
             if register in file:
                 value = register.reset_value(core.features, unknown)
                 file.set_raw(register, value & file.present(register))
+        if not firmware:
+            # no firmware has run: the documented state, in cells of ours alone
+            firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._interval = random.stream("interval")
         self.unit: Sampler = StatisticalProfilingUnit(
             self.cpu, self.memory, ConstantModel(), self._interval, self.cpu.counted
