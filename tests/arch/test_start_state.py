@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.fgt_registers import FGT_REGISTERS, HDFGRTR_EL2, HDFGWTR2_EL2
+from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
 from spe_unicorn.arch.start_state import firmware_state
 from spe_unicorn.arch.still import StillPE
 from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
@@ -17,19 +18,43 @@ def test_firmware_leaves_spe_to_the_level_that_it_starts(el: int, e2pb: int) -> 
     pe = StillPE(EVERYTHING)
     pe.registers.reset(lambda: ONES)
     firmware_state(pe.registers, el)
-    # NS, RW, HCE, FGTEn, FGTEn2, ECVEn and the two bits that are RES1.
-    assert pe.registers.raw(SCR_EL3) == 1 | 0x30 | 1 << 8 | 1 << 10 | 3 << 27 | 1 << 59
+    # NS, RW, HCE, APK, API, FGTEn, FGTEn2, ECVEn and the two bits that are RES1.
+    assert pe.registers.raw(SCR_EL3) == 1 | 0x30 | 1 << 8 | 1 << 10 | 3 << 16 | 3 << 27 | 1 << 59
     # NSPB 11, EnPMSN, EnPMS3, EnPMS4
     assert pe.registers.raw(MDCR_EL3) == 3 << 12 | 1 << 36 | 1 << 42 | 1 << 55
     assert pe.registers.raw(MDCR_EL2) == e2pb << 12 | 31  # HPMN stays
-    assert pe.registers.raw(HCR_EL2) == 1 << 31
+    assert pe.registers.raw(HCR_EL2) == 1 << 31 | 3 << 40  # RW, APK, API
+    assert pe.registers.raw(PMBSR_EL3) == 0
+
+
+def test_at_el2_the_fine_grained_traps_are_zero() -> None:
+    pe = StillPE(EVERYTHING)
+    pe.registers.reset(lambda: ONES)
+    firmware_state(pe.registers, 2)
     assert {pe.registers.raw(register) for register in FGT_REGISTERS} == {0}
+
+
+def test_at_el1_no_fine_grained_trap_traps() -> None:
+    pe = StillPE(EVERYTHING)
+    pe.registers.reset(lambda: 0)
+    firmware_state(pe.registers, 1)
+    hdfgrtr, hdfgwtr2 = pe.registers.read(HDFGRTR_EL2), pe.registers.read(HDFGWTR2_EL2)
+    assert (hdfgrtr.nPMSNEVFR_EL1, hdfgrtr.PMSICR_EL1) == (1, 0)
+    assert (hdfgwtr2.nPMSDSFR_EL1, hdfgwtr2.nPMBMAR_EL1) == (1, 1)
+
+
+def test_at_el1_physical_addresses_and_the_physical_count_may_be_recorded() -> None:
+    pe = StillPE(EVERYTHING)
+    pe.registers.reset(lambda: ONES)
+    firmware_state(pe.registers, 1)
+    assert pe.registers.raw(PMSCR_EL2) == 1 << 6 | 1 << 4  # PCT 01, PA
+    assert pe.registers.raw(PMBSR_EL2) == 0
 
 
 def test_firmware_sets_only_what_the_core_has() -> None:
     pe = StillPE(frozenset({Feature.FEAT_SPE, Feature.FEAT_EL2, Feature.FEAT_EL3}))
     firmware_state(pe.registers, 1)
-    assert pe.registers.raw(SCR_EL3) == 1 | 0x30 | 1 << 8 | 1 << 10
+    assert pe.registers.raw(SCR_EL3) == 1 | 0x30 | 1 << 8 | 1 << 10 | 3 << 16
     assert pe.registers.raw(MDCR_EL3) == 3 << 12
 
 
