@@ -85,7 +85,7 @@ class Runner:
             executed = cpu.executed
             if executed >= platform.deadline:
                 platform.happen()
-            if executed == goal:
+            if goal is not None and executed >= goal:
                 return Ending.LIMIT
             if cpu.pc == until:
                 return Ending.UNTIL
@@ -319,7 +319,11 @@ class Runner:
             whole = stop is Stop.NONE and pc == self._target
         if whole:
             return begun
-        return min(begun, int(pc - state.block & _MASK) >> 2)
+        index = int(pc - state.block & _MASK) >> 2
+        if stop is Stop.EXCEPTION and state.interrupt not in CALLS:
+            # a user's hook may have moved the PC on; the operation is in the block all the same
+            return min(begun - 1, index)
+        return min(begun, index)
 
     def _complete_noted(self) -> None:
         """Complete the samples that the compiled hook took by itself, in order."""

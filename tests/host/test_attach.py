@@ -691,3 +691,23 @@ def test_an_engine_with_a_hook_for_system_registers_is_refused(instruction: int)
 def test_a_core_that_is_not_there_is_refused() -> None:
     with pytest.raises(CoreError, match="no-such-core"):
         spe_unicorn.attach(engine([a.NOP]), core="no-such-core")
+
+
+@pytest.mark.parametrize(
+    ("count", "pc"), [(2, 0x10008), (3, 0x1000C), (4, 0x10010), (5, 0x10004), (10, 0x10008)]
+)
+def test_count_is_exact_when_a_hook_of_the_users_moves_the_pc(count: int, pc: int) -> None:
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.mem_map(0x10000, 0x1000)
+    nop, undefined, back_to_it = 0xD503_201F, 0, 0x17FF_FFFD
+    words = (nop, undefined, nop, nop, back_to_it)
+    uc.mem_write(0x10000, b"".join(word.to_bytes(4, "little") for word in words))
+    uc.hook_add(
+        uc_const.UC_HOOK_INTR,
+        lambda uc, number, data: uc.reg_write(regs.UC_ARM64_REG_PC, 0x10008),
+    )
+    spe = spe_unicorn.attach(uc)
+    spe.program(interval=3)
+    spe.emu_start(0x10000, 0x11000, count=count)
+    assert uc.reg_read(regs.UC_ARM64_REG_PC) == pc
+    assert spe.statistics.population == count
