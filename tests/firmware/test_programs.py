@@ -25,7 +25,7 @@ _ELSEWHERE = (
         "priv_vhe",
     ),
 )
-"""Programs that start elsewhere, need what is not built (docs/reference/limits.md), or are others'."""
+"""Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))
 SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 
