@@ -14,7 +14,7 @@ PAGE = (ROOT / "docs" / "reference" / "spe-features.md").read_text()
 
 
 @lru_cache
-def tests_in(file: str) -> frozenset[str]:
+def functions_in(file: str) -> frozenset[str]:
     """The names of the test functions in a file under ``tests/``; none if it is not there."""
     path = ROOT / "tests" / file
     if not path.exists():
@@ -40,7 +40,7 @@ def test_every_feature_of_spe_has_a_row_that_names_a_test():
 def test_every_test_that_the_page_names_exists():
     named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", PAGE)
     assert len(named) >= 20
-    missing = [(f, n) for f, n in named if not (n in tests_in(f) if n else tests_in(f))]
+    missing = [(f, n) for f, n in named if not (n in functions_in(f) if n else functions_in(f))]
     assert missing == []
 
 
