@@ -1,0 +1,180 @@
+"""Caches and TLBs: what each data access finds, by exact least-recently-used replacement.
+
+A :class:`DataSide` belongs to one PE: two levels of TLB, the L1 data cache and the L2 cache. The
+last-level cache is a :class:`SharedCache`, which several PEs may share. Each is a flat array of
+numbers, so that :func:`access`, which is compiled, can be called from compiled hooks by its address
+for each access that a guest makes.
+
+A set lists what it holds with the most recent first. So an access to what was accessed last changes
+nothing, and it makes no difference whether one operation touches a line once or in pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+
+L1D_ACCESS: Final = 1 << 2
+L1D_REFILL: Final = 1 << 3
+TLB_ACCESS: Final = 1 << 4
+TLB_WALK: Final = 1 << 5
+LLC_ACCESS: Final = 1 << 8
+LLC_MISS: Final = 1 << 9
+L2D_ACCESS: Final = 1 << 19
+L2D_MISS: Final = 1 << 20
+L2_TLB_ACCESS: Final = 1 << 32
+"""What an access did. All but the last are bits of the Events packet, which has none for it."""
+
+_OUTCOME: Final = 0
+"""Where the header of the array holds what all accesses since :meth:`DataSide.begin` did."""
+_LINE_SHIFT: Final = 1
+_PAGE_SHIFT: Final = 2
+_L1_TLB: Final = 3
+_L2_TLB: Final = 6
+_L1D: Final = 9
+_L2: Final = 12
+_HEADER: Final = 15
+# A level is three words of the header.
+_START: Final = 0
+"""Where its sets begin."""
+_MASK: Final = 1
+"""The number of its sets, less 1."""
+_WAYS: Final = 2
+_LLC: Final = 0
+"""The one level in the array of a SharedCache."""
+_EMPTY: Final = -1
+_UNBOUNDED: Final = 1 << 40
+
+
+@dataclass(frozen=True)
+class Level:
+    """The size of a cache or TLB: ``entries`` lines or pages in sets of ``ways``.
+
+    Raises ValueError unless there is a power of two of whole sets.
+    """
+
+    entries: int
+    ways: int
+
+    def __post_init__(self) -> None:
+        if self.ways < 1 or self.entries < 1 or self.entries % self.ways:
+            raise ValueError(f"{self.entries} entries are not whole sets of {self.ways}")
+        if self.sets & self.sets - 1:
+            raise ValueError(f"{self.entries} entries in sets of {self.ways} are {self.sets} sets")
+
+    @property
+    def sets(self) -> int:
+        """How many sets there are."""
+        return self.entries // self.ways
+
+
+def _array(header: int, *levels: tuple[int, Level]) -> Any:
+    """Empty levels behind a header, which says at the places given where they are."""
+    words = np.full(header + sum(level.entries for _, level in levels), _EMPTY, np.int64)
+    words[:header] = 0
+    start = header
+    for place, level in levels:
+        words[place : place + 3] = start, level.sets - 1, level.ways
+        start += level.entries
+    return words
+
+
+class SharedCache:
+    """The last-level cache, shared by those PEs that are given it."""
+
+    def __init__(self, level: Level) -> None:
+        self.words = _array(3, (_LLC, level))
+
+
+class DataSide:
+    """What one PE's loads and stores go through; ``line`` and ``page`` are in bytes.
+
+    Raises ValueError for sizes that are no powers of two.
+    """
+
+    def __init__(
+        self,
+        *,
+        l1_tlb: Level,
+        l2_tlb: Level,
+        l1d: Level,
+        l2: Level,
+        last: SharedCache,
+        line: int = 64,
+        page: int = 4096,
+    ) -> None:
+        for name, size in (("line", line), ("page", page)):
+            if size < 1 or size & size - 1:
+                raise ValueError(f"a {name} of {size} bytes is no power of two")
+        levels = (_L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (_L1D, l1d), (_L2, l2)
+        self.words = _array(_HEADER, *levels)
+        self.words[_LINE_SHIFT] = line.bit_length() - 1
+        self.words[_PAGE_SHIFT] = page.bit_length() - 1
+        self.last = last
+        tlbs = int(self.words[_L1_TLB + _START]), int(self.words[_L1D + _START])
+        self._tlbs = slice(*tlbs)
+
+    def begin(self) -> None:
+        """Forget what accesses did so far: an operation begins whose outcome is wanted."""
+        self.words[_OUTCOME] = 0
+
+    @property
+    def outcome(self) -> int:
+        """What all accesses since :meth:`begin` did."""
+        return int(self.words[_OUTCOME])
+
+    def access(self, address: int, size: int) -> None:
+        """Make an access of ``size`` bytes at a physical address."""
+        access.ctypes(self.words.ctypes.data, self.last.words.ctypes.data, address, size)
+
+    def forget_translations(self) -> None:
+        """TLB maintenance: both levels are empty."""
+        self.words[self._tlbs] = _EMPTY
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _touch(words: Any, level: Any, number: Any) -> Any:
+    """Make a line or page the most recent one of its set; whether it was there."""
+    ways = words[level + _WAYS]
+    first = words[level + _START] + (number & words[level + _MASK]) * ways
+    displaced = words[first]
+    if displaced == number:
+        return True
+    words[first] = number
+    for place in range(first + 1, first + ways):
+        held = words[place]
+        words[place] = displaced
+        if held == number:
+            return True
+        displaced = held
+    return False
+
+
+@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
+    """An access of ``size`` bytes at a physical address.
+
+    ``void access(int64_t *data_side, int64_t *last, int64_t address, int64_t size)``, the first two
+    being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that it
+    reaches into are taken to follow each other in physical memory.
+    """
+    own = carray(data_side, (_UNBOUNDED,), np.int64)
+    shared = carray(last, (_UNBOUNDED,), np.int64)
+    end = address + size - 1
+    outcome = own[_OUTCOME] | TLB_ACCESS | L1D_ACCESS
+    for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
+        if not _touch(own, _L1_TLB, page):
+            outcome |= L2_TLB_ACCESS
+            if not _touch(own, _L2_TLB, page):
+                outcome |= TLB_WALK
+    for line in range(address >> own[_LINE_SHIFT], (end >> own[_LINE_SHIFT]) + 1):
+        if not _touch(own, _L1D, line):
+            outcome |= L1D_REFILL | L2D_ACCESS
+            if not _touch(own, _L2, line):
+                outcome |= L2D_MISS | LLC_ACCESS
+                if not _touch(shared, _LLC, line):
+                    outcome |= LLC_MISS
+    own[_OUTCOME] = outcome

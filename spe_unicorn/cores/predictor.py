@@ -1,0 +1,180 @@
+"""A branch predictor: direction by gshare, targets by a BTB, returns by a return stack.
+
+A :class:`Predictor` belongs to one PE. It is a flat array of numbers, so that :func:`resolve`,
+which is compiled, can be called from compiled hooks by its address for each branch that a guest
+executes.
+
+- A conditional branch is predicted by a table of two-bit counters, indexed by its address and the
+  directions of the conditional branches before it. Without such a history this is a bimodal
+  predictor.
+- A direct branch's target is known as soon as it is decoded, so it is never mispredicted.
+- An indirect branch goes where the branch target buffer says it went last. A return goes to the
+  address that the return stack has on top. Where these hold nothing, fetching goes on behind the
+  branch.
+
+Whoever executes the guest tells the predictor of each branch exactly once, in program order, when it
+is known where the branch went: :func:`resolve` answers with the address that had been predicted. If
+that is not where the branch went, the branch was mispredicted, and a real core would have begun to
+execute what lies at the predicted address. So a host that wants wrong paths needs no more than the
+pair (predicted, actual) at each call of :func:`resolve`, before the block at ``actual`` is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, types
+
+
+class Branch(IntEnum):
+    """Kinds of branches, by how they are predicted."""
+
+    NONE = 0
+    """No branch, or one that nobody predicts (ERET)."""
+    DIRECT = 1
+    """B."""
+    CONDITIONAL = 2
+    """B.cond, CBZ, TBZ and the like."""
+    CALL = 3
+    """BL."""
+    INDIRECT = 4
+    """BR."""
+    INDIRECT_CALL = 5
+    """BLR."""
+    RETURN = 6
+    """RET."""
+
+
+_CONDITIONAL, _CALL, _INDIRECT = int(Branch.CONDITIONAL), int(Branch.CALL), int(Branch.INDIRECT)
+_INDIRECT_CALL, _RETURN = int(Branch.INDIRECT_CALL), int(Branch.RETURN)
+
+_HISTORY: Final = 0
+_HISTORY_MASK: Final = 1
+_COUNTERS_MASK: Final = 2
+_BUFFER: Final = 3
+_BUFFER_MASK: Final = 4
+_STACK: Final = 5
+_DEPTH: Final = 6
+_TOP: Final = 7
+"""Where the next return address goes, as a place in the stack."""
+_HELD: Final = 8
+"""How many return addresses there are."""
+_RESOLVED: Final = 9
+_MISPREDICTED: Final = 10
+_COUNTERS: Final = 11
+"""The header's length: counters come first behind it."""
+_WEAKLY_NOT_TAKEN: Final = 1
+_TAKEN: Final = 2
+_STRONGLY_TAKEN: Final = 3
+_UNBOUNDED: Final = 1 << 40
+
+
+@dataclass(frozen=True)
+class PredictorSizes:
+    """How large a predictor is: powers of two but for the return stack.
+
+    ``counters`` two-bit counters, ``history`` directions (bits, 0 for a bimodal predictor),
+    ``targets`` entries of the branch target buffer, ``returns`` of the return stack. Raises
+    ValueError for sizes that cannot be.
+    """
+
+    counters: int
+    history: int
+    targets: int
+    returns: int
+
+    def __post_init__(self) -> None:
+        for name in ("counters", "targets"):
+            size = getattr(self, name)
+            if size < 1 or size & size - 1:
+                raise ValueError(f"{name} = {size}: allowed are powers of two")
+        if not 0 <= self.history < self.counters.bit_length():
+            raise ValueError(
+                f"history = {self.history}: allowed are 0 to {self.counters.bit_length() - 1},"
+                " since it selects a counter"
+            )
+        if self.returns < 1:
+            raise ValueError(f"returns = {self.returns}: allowed are 1 and more")
+
+
+class Predictor:
+    """One PE's branch predictor."""
+
+    def __init__(self, sizes: PredictorSizes) -> None:
+        buffer = _COUNTERS + sizes.counters
+        stack = buffer + 2 * sizes.targets
+        self.words = np.zeros(stack + sizes.returns, np.int64)
+        self.words[_COUNTERS:buffer] = _WEAKLY_NOT_TAKEN
+        # no branch has an odd address
+        self.words[buffer:stack] = -1
+        self.words[_HISTORY_MASK] = (1 << sizes.history) - 1
+        self.words[_COUNTERS_MASK] = sizes.counters - 1
+        self.words[_BUFFER] = buffer
+        self.words[_BUFFER_MASK] = sizes.targets - 1
+        self.words[_STACK] = stack
+        self.words[_DEPTH] = sizes.returns
+
+    def resolve(self, branch: int, kind: Branch, target: int, actual: int) -> int:
+        """A branch has been executed; where it had been predicted to go. See :func:`resolve`."""
+        wide = 1 << 64
+        signed = (value - wide if value >> 63 else value for value in (branch, target, actual))
+        branch, target, actual = signed
+        predicted: int = resolve.ctypes(self.words.ctypes.data, branch, kind, target, actual)
+        return predicted % wide
+
+    @property
+    def resolved(self) -> int:
+        """How many branches there have been."""
+        return int(self.words[_RESOLVED])
+
+    @property
+    def mispredicted(self) -> int:
+        """How many of them went elsewhere than predicted."""
+        return int(self.words[_MISPREDICTED])
+
+
+@cfunc(types.int64(types.voidptr, types.int64, types.int64, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) -> int:
+    """Where the branch at ``branch``, which went to ``actual``, had been predicted to go.
+
+    ``int64_t resolve(int64_t *predictor, int64_t branch, int64_t kind, int64_t target, int64_t
+    actual)``, the first being ``words`` of a :class:`Predictor`. ``kind`` is one of :class:`Branch`
+    but not NONE, ``target`` that of a direct branch, taken or not, and unused for others. A
+    conditional branch whose target follows it counts as not taken.
+    """
+    p = carray(predictor, (_UNBOUNDED,), np.int64)
+    behind = branch + 4
+    predicted = target
+    if kind == _CONDITIONAL:
+        counter = _COUNTERS + ((branch >> 2 ^ p[_HISTORY]) & p[_COUNTERS_MASK])
+        state = p[counter]
+        if state < _TAKEN:
+            predicted = behind
+        taken = np.int64(actual != behind)
+        if taken:
+            p[counter] = min(state + 1, _STRONGLY_TAKEN)
+        else:
+            p[counter] = max(state - 1, 0)
+        p[_HISTORY] = (p[_HISTORY] << 1 | taken) & p[_HISTORY_MASK]
+    elif kind == _RETURN:
+        predicted = behind
+        if p[_HELD] > 0:
+            p[_HELD] -= 1
+            p[_TOP] = (p[_TOP] if p[_TOP] > 0 else p[_DEPTH]) - 1
+            predicted = p[p[_STACK] + p[_TOP]]
+    elif kind >= _INDIRECT:
+        entry = p[_BUFFER] + 2 * (branch >> 2 & p[_BUFFER_MASK])
+        predicted = p[entry + 1] if p[entry] == branch else behind
+        p[entry] = branch
+        p[entry + 1] = actual
+    if kind in (_CALL, _INDIRECT_CALL):
+        p[p[_STACK] + p[_TOP]] = behind
+        p[_TOP] = p[_TOP] + 1 if p[_TOP] + 1 < p[_DEPTH] else 0
+        p[_HELD] = min(p[_HELD] + 1, p[_DEPTH])
+    p[_RESOLVED] += 1
+    if predicted != actual:
+        p[_MISPREDICTED] += 1
+    return predicted  # type: ignore[no-any-return]
