@@ -12,11 +12,12 @@ executes.
   address that the return stack has on top. Where these hold nothing, fetching goes on behind the
   branch.
 
-Whoever executes the guest tells the predictor of each branch exactly once, in program order, when it
-is known where the branch went: :func:`resolve` answers with the address that had been predicted. If
-that is not where the branch went, the branch was mispredicted, and a real core would have begun to
-execute what lies at the predicted address. So a host that wants wrong paths needs no more than the
-pair (predicted, actual) at each call of :func:`resolve`, before the block at ``actual`` is counted.
+Whoever executes the guest tells the predictor of each branch exactly once, in program order, when
+it is known where the branch went: :func:`resolve` answers with the address that had been predicted.
+If that is not where the branch went, the branch was mispredicted, and a real core would have begun
+to execute what lies at the predicted address. So a host that wants wrong paths needs no more than
+the pair (predicted, actual) at each call of :func:`resolve`, before the block at ``actual`` is
+counted.
 """
 
 from __future__ import annotations
