@@ -8,7 +8,6 @@
 #define PMSCR_EL2 S3_4_C9_C9_0
 #define PMSCR_EL2_E0HSPE BIT(0)
 #define PMSCR_EL2_E2SPE BIT(1)
-#define PMBSR_STAGE2(fsc) (0x25ull << 26 | PMBSR_S | (fsc))
 #define HCR_IMO BIT(4)
 #define HCR_TGE BIT(27)
 #define MDCR_TPMS BIT(14)

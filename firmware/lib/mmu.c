@@ -96,6 +96,10 @@ void map_page_unaccessed(u64 va, u64 pa, enum protection protection) {
     set(page_entry(va), (pa | attributes(protection) | VALID | TABLE) & ~ACCESS_FLAG, va);
 }
 
+void map_table(u64 va, u64 pa) {
+    set(&tables[0][index_at(va, 1)], pa | VALID | TABLE, va);
+}
+
 void unmap_page(u64 va) {
     set(page_entry(va), 0, va);
 }

@@ -28,6 +28,9 @@ void unmap_page(u64 va);
 /* As map_page(), with the Access flag clear. */
 void map_page_unaccessed(u64 va, u64 pa, enum protection protection);
 
+/* The level 2 table of the GiB at `va` is said to lie at `pa`, which need not be memory. */
+void map_table(u64 va, u64 pa);
+
 /* Sections, from the linker script. */
 extern char __image_base[], __text_end[], __user_text_start[], __user_text_end[], __data_start[],
     __user_data_start[], __user_data_end[], __image_end[], __heap_start[];

@@ -47,6 +47,7 @@
 #define PMBSR_EC(value) FIELD(value, 31, 26)
 #define PMBSR_MSS(value) FIELD(value, 15, 0)
 #define PMBSR_FULL (PMBSR_S | 1) /* EC 0, BSC 1 */
+#define PMBSR_STAGE2(fsc) (0x25ull << 26 | PMBSR_S | (fsc))
 #define PMBSR_STAGE1(fsc) (0x24ull << 26 | PMBSR_S | (fsc))
 
 #define psb_csync() asm volatile("hint #17" ::: "memory")

@@ -58,6 +58,7 @@ from spe_unicorn.arch.system_registers import (
     HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,
+    PM,
     SCR_EL3,
     VNCR_EL2,
 )
@@ -502,6 +503,17 @@ def monitor_register(register: type[SysReg], *, needs: Feature | None = None) ->
     return _accessor(register, lambda read: levels)
 
 
+def process_state(register: type[SysReg], *, needs: Feature) -> Accessor:
+    """A view of PSTATE that EL0 does not have and nothing traps."""
+    levels = _levels(
+        _needs(needs),
+        el1=(_register(EL1, register),),
+        el2=(_register(EL2, register),),
+        el3=(_register(EL3, register),),
+    )
+    return _accessor(register, lambda read: levels)
+
+
 def id_register(register: type[SysReg]) -> Accessor:
     """An ID register: HCR_EL2.TID3 traps it at EL1."""
     levels = _levels(
@@ -628,6 +640,7 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     hypervisor_register(CNTPOFF_EL2, needs=Feature.FEAT_ECV_POFF, el3=(ECVEN,), nvmem=0x1A8),
     monitor_register(SCR_EL3),
     monitor_register(MDCR_EL3),
+    process_state(PM, needs=Feature.FEAT_EBEP),
     *map(id_register, ID_REGISTERS),
 )
 """What steers SPE and an engine lacks, keeps in part, or knows too little of.

@@ -617,6 +617,14 @@ class TCR_EL3(SysReg, op=(3, 6, 2, 0, 2), when=_EL3):
     T0SZ = Field(5, 0)
 
 
+class PM(SysReg, op=(3, 0, 4, 3, 1), when=Feature.FEAT_EBEP):
+    """PSTATE.PM: profiling exceptions are masked at their own Exception level."""
+
+    RES0_63_33 = Res0(63, 33)
+    PM = Field(32, doc="Profiling exceptions to this Exception level stay pending.")
+    RES0_31_0 = Res0(31, 0)
+
+
 class SPSR(SysReg):
     """What the Saved Program Status Registers share: PSTATE in AArch64 state."""
 
@@ -920,6 +928,7 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     VSTCR_EL2,
     TTBR0_EL3,
     TCR_EL3,
+    PM,
     SPSR_EL1,
     SPSR_EL2,
     SPSR_EL3,

@@ -12,6 +12,7 @@ from typing import Final
 from spe_unicorn.arch.access import Allowed, access, psb_csync
 from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
@@ -39,6 +40,7 @@ class Controls:
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._redirects = False
+        self._has_pm = Feature.FEAT_EBEP in cpu.features
         self.changed()
 
     def changed(self) -> None:
@@ -83,7 +85,7 @@ class Controls:
         watch = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
             watch |= MARK_SYNC
-        if armed or True in self._fp_traps or True in self._psb_traps:
+        if armed or self._has_pm or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         return watch
 

@@ -38,6 +38,7 @@ from spe_unicorn.host.native_state import READ, Action
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
+_PM_BIT: Final = s.SPSR.PM.lsb
 _SCTLR_RES1: Final = 0x30D0_0800
 """Bits of SCTLR_ELx that were RES1 in Armv8.0, all others 0: what firmware leaves."""
 _RESET: Final[dict[type[SysReg], int]] = {
@@ -117,6 +118,21 @@ class PEAt:
         self.halted = self.sdd = False
 
 
+class _ProcessState:
+    """The cell of the register PM."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+
+    def get(self) -> int:
+        """PSTATE.PM in its place."""
+        return self._cpu.pm << _PM_BIT
+
+    def set(self, value: int) -> None:
+        """Write PSTATE.PM."""
+        self._cpu.pm = bool(value >> _PM_BIT & 1)
+
+
 class UnicornCPU:
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
@@ -125,7 +141,6 @@ class UnicornCPU:
     before the caller installs :attr:`hooks`.
     """
 
-    pm = False
     halted = False
     sdd = False
 
@@ -151,6 +166,9 @@ class UnicornCPU:
         """Operations that the block which runs has before it, while Python is asked from within."""
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
+        self._pm = False
+        self.on_pm: Callable[[], None] | None = None
+        """Called when PSTATE.PM has changed."""
         self.on_exception: Callable[[ExceptionRecord, ExceptionEntry], None] | None = None
         """Told of each exception in front of its entry."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
@@ -158,6 +176,8 @@ class UnicornCPU:
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
         sysregs.identify(self.registers, engine, self.hooks, impdef)
+        if s.PM in self.registers:
+            self.registers.add(s.PM, _ProcessState(self))
         if Feature.FEAT_SPE in features:
             identify(self)
         self._unknown = random.stream("reset")
@@ -181,7 +201,25 @@ class UnicornCPU:
     @property
     def pstate(self) -> int:
         """PSTATE in the layout of SPSR_ELx."""
-        return self.engine.get(PSTATE)
+        return self.engine.get(PSTATE) | self._pm << _PM_BIT
+
+    @property
+    def pm(self) -> bool:
+        """PSTATE.PM, which the engine does not have."""
+        return self._pm
+
+    @pm.setter
+    def pm(self, value: bool) -> None:
+        if value != self._pm:
+            self._pm = value
+            if self.on_pm is not None:
+                self.on_pm()
+
+    def returned(self, from_el: int) -> None:
+        """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""
+        self._el = None
+        if s.PM in self.registers:
+            self.pm = bool(self.registers.raw(_SPSR[from_el]) & s.SPSR.PM.mask)
 
     @property
     def pc(self) -> int:
@@ -224,7 +262,8 @@ class UnicornCPU:
             if register in self.registers:
                 self.registers.set_raw(register, value)
         firmware_state(self.registers, el)
-        self.set_pstate(_MASKED | el << 2 | 1)
+        masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)
+        self.set_pstate(masks | el << 2 | 1)
         self.engine.set_x(0, x0)
         self.pc = entry
 
@@ -267,10 +306,11 @@ class UnicornCPU:
         engine = self.engine
         old = engine.get(PSTATE)
         engine.put(SP_EL[old >> 2 & 3 if old & 1 else 0], engine.get(SP))
-        engine.put(PSTATE, value)
+        engine.put(PSTATE, value & 0xFFFF_FFFF)
         engine.put(SP, engine.get(SP_EL[value >> 2 & 3 if value & 1 else 0]))
         engine.rebuild()
         self._el = value >> 2 & 3
+        self.pm = bool(value >> _PM_BIT & 1)
 
     def undefined_target(self) -> int:
         """Where an UNDEFINED instruction is taken to."""

@@ -27,9 +27,10 @@ from spe_unicorn.arch.access import (
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import HFGITR_EL2
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.arch.pe import EL2, EL3
+from spe_unicorn.arch.pe import EL0, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
     UNDEFINED,
@@ -55,6 +56,9 @@ _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _SEMIHOSTING: Final = 0xD45E_0000
 """HLT #0xF000."""
+_MSR_PM: Final = 0xD501_421F
+"""MSR PM, #0."""
+_MSR_PM_IMMEDIATE: Final = 1 << 8
 PREFETCH_ABORT: Final = 3
 """The engine's number for a fault of an instruction fetch."""
 SVC, HVC, SMC = 2, 11, 13
@@ -246,7 +250,19 @@ class StopHandler:
             if words == (_SEMIHOSTING,) and self.platform.semihosting():
                 cpu.pc = cpu.pc + 4 & _MASK
                 return True
+            if words and self._masks_profiling(words[0]):
+                cpu.pc = cpu.pc + 4 & _MASK
+                return False
         self._take(exception.record, exception.target_el)
+        return True
+
+    def _masks_profiling(self, word: int) -> bool:
+        """MSR PM, #<imm>, which the engine does not know; False if ``word`` is nothing of that."""
+        if word & ~_MSR_PM_IMMEDIATE != _MSR_PM or self.cpu.el == EL0:
+            return False
+        if Feature.FEAT_EBEP not in self.cpu.features:
+            return False
+        self.cpu.pm = bool(word & _MSR_PM_IMMEDIATE)
         return True
 
     def _take(self, record: ExceptionRecord, target_el: int) -> None:

@@ -1,4 +1,4 @@
-"""Interrupt lines into one PE, and the question that the compiled hook asks of them.
+"""Interrupt lines and profiling exceptions of one PE, and what the compiled hook asks of them.
 
 The hook knows PSTATE and nothing of routing. So routing is worked out here for each Exception
 level, whenever a line or a routing control changes, into four bits a level (``State.deliver``).
@@ -13,8 +13,10 @@ from spe_unicorn.arch.effective import el2_enabled, tge
 from spe_unicorn.arch.exception_routing import route_interrupt
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.syndromes import ProfilingSource, profiling
 from spe_unicorn.arch.system_registers import HCR_EL2
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
+from spe_unicorn.spe.management import pending_exception
 
 _ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}
 _UNLESS_MASKED: Final = {ExceptionType.IRQ: 0b0010, ExceptionType.FIQ: 0b1000}
@@ -40,11 +42,23 @@ class Line:
             self._changed()
 
 
+class Profiling(Line):
+    """Whether a Profiling Buffer management event asks for an exception."""
+
+    def set_level(self, level: bool) -> None:
+        """Drive it, also to its old level: what masks the exception may have changed."""
+        if level or self.level:
+            self.level = level
+            self._changed()
+
+
 class Interrupts:
-    """The PE's four interrupt inputs: physical and virtual IRQ and FIQ."""
+    """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`."""
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
+        self.profiling = Profiling(self.update)
+        cpu.on_pm = self._on_pm
         self.irq, self.fiq, self.virq, self.vfiq = (Line(self.update) for _ in range(4))
         self._physical = {ExceptionType.IRQ: self.irq, ExceptionType.FIQ: self.fiq}
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
@@ -59,7 +73,7 @@ class Interrupts:
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         deliver = 0
-        if self.pending:
+        if self.pending or self.profiling.level:
             for el in range(4):
                 deliver |= self._deliverable_at(el) << 4 * el
         state = self._cpu.state
@@ -67,8 +81,15 @@ class Interrupts:
         state.special = bool(deliver or state.watch)
 
     def take(self) -> bool:
-        """Take the interrupt that is due, if one is. FIQ goes before IRQ, physical first."""
+        """Take what is due, if anything is.
+
+        The SPE Profiling exception goes first, our choice, then FIQ before IRQ, physical first.
+        """
         cpu = self._cpu
+        if self.profiling.level and (level := pending_exception(cpu)) is not None:
+            syndrome = profiling(ProfilingSource.SPE)
+            cpu.take(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
+            return True
         pstate = cpu.pstate
         for kind in _ORDER:
             if self._physical[kind].level:
@@ -85,6 +106,8 @@ class Interrupts:
     def _deliverable_at(self, el: int) -> int:
         pe = PEAt(self._cpu, el)
         bits = 0
+        if self.profiling.level and pending_exception(pe) is not None:
+            bits = _ALWAYS[ExceptionType.IRQ]
         for kind in _ORDER:
             if self._physical[kind].level:
                 if not route_interrupt(pe, kind, True).masked:
@@ -94,6 +117,10 @@ class Interrupts:
             if el <= EL1 and self._virtual_level(kind):
                 bits |= _UNLESS_MASKED[kind]
         return bits
+
+    def _on_pm(self) -> None:
+        if self.profiling.level:
+            self.update()
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
         """A virtual interrupt for EL1: EL2 has the physical one, and a line or HCR_EL2 says so."""

@@ -57,6 +57,7 @@ from spe_unicorn.host.native_state import (
     MARK_FP,
     MARK_RETURN,
     MARK_SYNC,
+    NOTICE_RETURN,
     PLAN_ACCESS,
     PLAN_ALIGN,
     PLAN_BASE,
@@ -171,7 +172,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         return False
     if marks & s.watch & MARK_RETURN:
         # run it, and have the hook stop in front of what the ERET leads to
-        s.notice = 1
+        s.notice = NOTICE_RETURN
         s.granted -= s.budget - operations
         s.budget = operations
     if marks & s.relevant == 0:

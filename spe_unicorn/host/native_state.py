@@ -154,7 +154,8 @@ class State(ctypes.Structure):
     of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
     in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
     unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
-    is set when the engine is to stop behind the block, ``steered`` when that is for a write to a
+    is set when the engine is to stop behind the block (:data:`NOTICE_RETURN`: since that ends with
+    an ERET), ``steered`` when that is for a write to a
     register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
     maintenance. ``counters`` has two bits for each Exception level:
     CNTPCT and CNTVCT may be read there.
@@ -175,6 +176,8 @@ READ, WRITE, SYSTEM = 0, 1, 2
 
 BLOCKS: Final = 1 << 13
 """Entries of the block table, direct-mapped by address."""
+NOTICE_RETURN: Final = 2
+"""``State.notice`` while a block runs that ends with an ERET."""
 MARK_RETURN: Final = 1
 """The block ends with an ERET."""
 MARK_FP: Final = 2

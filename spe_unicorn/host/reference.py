@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spe_unicorn.arch.operation import Mark
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS
 from spe_unicorn.host.native_state import Stop
@@ -38,6 +39,7 @@ class ReferenceRunner(Runner):
         chosen = unit.enabled and unit.until_hit() == 1
         operation = self._latch.begin(cpu.pc) if chosen else None
         sleeps = words == (_WFI,)
+        level = cpu.el
         stop = self._run_one()
         at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
@@ -52,6 +54,8 @@ class ReferenceRunner(Runner):
             if not call:
                 self._latch.finish(operation, cpu.pc)
             self._complete(operation)
+        if executed and words and decode(words[0]).mark is Mark.ERET:
+            cpu.returned(level)
         self._notices()
         if at_operation and not executed and not self._finished(stop):
             self._at_operation(stop)

@@ -23,7 +23,7 @@ from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native_state import MARK_RETURN, SAMPLES, Stop
+from spe_unicorn.host.native_state import MARK_RETURN, NOTICE_RETURN, SAMPLES, Stop
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -63,6 +63,8 @@ class Runner:
         self._slice_over = False
         self._target = NEVER
         self._epoch = int(self._state.epoch)
+        self._level = 0
+        """The Exception level at which the engine began to run: that of an ERET that is noticed."""
         self._counted = cpu.executed
         """``cpu.executed`` up to which the unit has been told of members of the population."""
 
@@ -197,6 +199,8 @@ class Runner:
         state.special = bool(state.watch or state.deliver)
         if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
+        else:
+            self._level = self.cpu.el
         state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self._target = until
@@ -242,12 +246,12 @@ class Runner:
         operation = self._latch.begin(cpu.pc)
         self._engine.forget_code(operation.pc, operation.pc + 4)
         stop = self._run(1, operation.pc + 4 & _MASK, watch=False)
-        if operation.instruction.mark is Mark.ERET:
-            cpu.forget_el()
         if stop in _AT_AN_OPERATION and not self._finished(stop):
             self._state.budget += 1
             self._at_operation(stop)
             return
+        if operation.instruction.mark is Mark.ERET:
+            cpu.returned(operation.el)
         call = stop is Stop.EXCEPTION and self._state.interrupt in CALLS
         if self._count(1):
             operation.exception = call
@@ -285,6 +289,8 @@ class Runner:
         if state.pending:
             self._complete_pending(stop, done)
         self._count_all()
+        if state.notice == NOTICE_RETURN and done == begun:
+            self.cpu.returned(self._level)
         self._notices()
         if stop is Stop.UNSEEN:
             if self._blocks.find(state.block & _MASK) is None:

@@ -35,12 +35,12 @@ COUNTER_FREQUENCY: Final = 62_500_000
 """Hz. One tick is 16 cycles of a core at 1 GHz that executes one operation a cycle."""
 
 _ENGINE_LACKS: Final = frozenset(
-    {s.VNCR_EL2, s.VSTTBR_EL2, s.VSTCR_EL2, s.CNTPOFF_EL2, *FGT_REGISTERS, *SPE_REGISTERS}
+    {s.VNCR_EL2, s.VSTTBR_EL2, s.VSTCR_EL2, s.CNTPOFF_EL2, s.PM, *FGT_REGISTERS, *SPE_REGISTERS}
 )
 _STEER_ALL: Final = frozenset({s.HCR_EL2, s.SCR_EL3})
 """What decides all of the below."""
 _DROPPED: Final = {
-    s.HCR_EL2: sum(1 << bit for bit in (42, 43, 45, 48)),  # NV, NV1, NV2, GPF
+    s.HCR_EL2: sum(1 << bit for bit in (37, 42, 43, 45, 48)),  # TEA, NV, NV1, NV2, GPF
     s.SCR_EL3: sum(1 << bit for bit in (27, 28, 59, 62)),  # FGTEn, ECVEn, FGTEn2, NSE
 }
 """The fields of them that the engine does not keep."""

@@ -154,7 +154,7 @@ class Board:
             cntvoff=lambda: self.cpu.registers.raw(CNTVOFF_EL2),
         )
         self.pmbirq = PMBIRQ(self.gic.ppi(0, gicv3.PMBIRQ))
-        self.unit = self._sampler(random)
+        self.unit = self._sampler(random, interrupts.profiling)
         self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
         self.rtc = PL031(self.cpu, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
         self._devices: tuple[tuple[Region, Device], ...] = (
@@ -185,7 +185,7 @@ class Board:
         self.exit_status: int | None = None
         """What the guest ended with, 0 to 255; None while it has not."""
 
-    def _sampler(self, random: RandomSource) -> Sampler:
+    def _sampler(self, random: RandomSource, exception: IRQLine) -> Sampler:
         cpu, core = self.cpu, self.options.core
         model = ConstantModel()
         external = self.options.external
@@ -200,6 +200,7 @@ class Board:
             random.stream("interval"),
             cpu.counted,
             pmbirq=self.pmbirq,
+            exception=exception,
         )
 
     def load(self, image: Image) -> None:

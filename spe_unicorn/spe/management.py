@@ -176,6 +176,23 @@ def pmbirq_level(pe: PE) -> bool:
     return not masked and bool(pe.registers.read(PMBSR_EL1).S)
 
 
+def exception_requested(pe: PE) -> bool:
+    """Whether an event asks for an SPE Profiling exception, which may be masked."""
+    if Feature.FEAT_SPE_EXC not in pe.features:
+        return False
+    registers = pe.registers
+    if _el3_takes_events(pe) and registers.read(PMBSR_EL3).S:
+        return True
+    if effective_pmscr_el2_ee(pe) in OWN_OR_ALL_EVENTS and registers.read(PMBSR_EL2).S:
+        return True
+    ee = effective_pmscr_el1_ee(pe)
+    return ee == ExceptionEnable.ALL_EVENTS and bool(registers.read(PMBSR_EL1).S)
+
+
+def _el3_takes_events(pe: PE) -> bool:
+    return have_el(pe, EL3) and effective_mdcr_el3_pmsee(pe) in OWN_OR_ALL_EVENTS
+
+
 def pending_exception(pe: PE) -> int | None:
     """The Exception level to which an SPE Profiling exception is to be taken now, None for none.
 
@@ -186,8 +203,7 @@ def pending_exception(pe: PE) -> int | None:
     if Feature.FEAT_SPE_EXC not in pe.features or pe.halted:
         return None
     registers = pe.registers
-    uses_el3 = have_el(pe, EL3) and effective_mdcr_el3_pmsee(pe) in OWN_OR_ALL_EVENTS
-    if uses_el3 and pe.el != EL3 and registers.read(PMBSR_EL3).S:
+    if _el3_takes_events(pe) and pe.el != EL3 and registers.read(PMBSR_EL3).S:
         return EL3
     owner = profiling_buffer_owner(pe)
     if pe.el == EL3 or owner is None or owner.state is not lower_security_state(pe):

@@ -79,6 +79,7 @@ from spe_unicorn.spe.interval import IntervalCounters
 from spe_unicorn.spe.management import (
     PMBSR_BY_EL,
     ManagementEvent,
+    exception_requested,
     pmbirq_level,
     recorded,
     reporting_el,
@@ -145,7 +146,8 @@ class StatisticalProfilingUnit(Sampler):
 
     It puts cells of its own behind PMSICR_EL1, PMSIRR_EL1 and PMBPTR_EL1. ``random`` perturbs the
     sample interval, ``memory`` receives records and holds translation tables, ``pmbirq`` is the
-    interrupt line, None for one that nobody listens to.
+    interrupt line, ``exception`` is asserted while an event asks for an SPE Profiling exception
+    and driven anew whenever what masks that may have changed; None for one that nobody listens to.
 
     ``cycles()`` is the number of cycles that the PE has executed. A sampled operation occupies the
     unit from its selection for its modelled total latency, and a selection while as many as
@@ -161,6 +163,7 @@ class StatisticalProfilingUnit(Sampler):
         cycles: Callable[[], int],
         *,
         pmbirq: IRQLine | None = None,
+        exception: IRQLine | None = None,
         events: EventSink | None = None,
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
@@ -180,6 +183,7 @@ class StatisticalProfilingUnit(Sampler):
         """Cycles at which the sampled operations in flight complete."""
         self._memory = memory
         self._pmbirq = pmbirq
+        self._exception = exception if Feature.FEAT_SPE_EXC in pe.features else None
         self._level = False
         self._current = False
         """Whether the fields below say what the registers say."""
@@ -249,6 +253,8 @@ class StatisticalProfilingUnit(Sampler):
             self._level = level
             if self._pmbirq is not None:
                 self._pmbirq.set_level(level)
+        if self._exception is not None:
+            self._exception.set_level(exception_requested(self._pe))
 
     def _read_controls(self) -> None:
         pe = self._pe

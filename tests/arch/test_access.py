@@ -292,6 +292,19 @@ def test_psb_csync_traps_to_el2_where_hfgitr_asks_for_it(
         assert verdict is None
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_pm_belongs_to_whoever_is_not_el0(read: bool) -> None:
+    accessor = SysRegTable(STEERING_ACCESSORS).named("PM")
+    assert accessor is not None
+    for features, el1 in ((frozenset({Feature.FEAT_EBEP}), True), (frozenset(), False)):
+        pe = StillPE(features)
+        found = []
+        for el in (0, 1):
+            pe.el = el
+            found.append(isinstance(access(pe, accessor, read), Allowed))
+        assert found == [False, el1]
+
+
 def test_each_chain_of_steps_ends_with_an_else() -> None:
     for accessor in (*SPE_ACCESSORS, *STEERING_ACCESSORS):
         for levels in (accessor.read, accessor.write):

@@ -10,6 +10,7 @@ import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.runner import Runner
@@ -88,6 +89,7 @@ class Machine:
         seed: int = 0,
         core: Core | str = "generic",
         ram: int = 128 << 20,
+        el: int = EL1,
     ) -> None:
         self.console = bytearray()
         self.sampled: list[Sampled] = []
@@ -110,10 +112,20 @@ class Machine:
             image = load_elf(image, RAM_BASE, ram)
         self.image = image
         self.board.load(image)
+        if el != EL1:
+            self._start_at(el)
         unit = self.board.unit
         unit.record_observers.append(self._on_record)
         if external is None:
             unit.management_observers.append(self._on_event)
+
+    def _start_at(self, el: int) -> None:
+        board = self.board
+        board.conduit = "smc" if el == EL2 else None
+        board.gic.reset(nonsecure=el != EL3)
+        board.cpu.start(el, self.image.entry)
+        board.handler.steered()
+        board.unit.reload()
 
     def _on_record(self, record: bytes, operation: Operation) -> None:
         place = self.board.cpu.counted()

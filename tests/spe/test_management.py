@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.features import Feature
@@ -20,6 +22,7 @@ from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_E
 from spe_unicorn.spe.management import (
     ManagementEvent,
     buffer_full,
+    exception_requested,
     external_abort,
     mmu_fault,
     pending_exception,
@@ -331,3 +334,44 @@ def test_debug_state_takes_no_exception() -> None:
     pe.halted = True
     pe.registers.update(PMBSR_EL3.of(S=1))
     assert pending_exception(pe) is None
+
+
+@pytest.mark.parametrize(
+    ("pmsee", "el2", "el1", "requesting"),
+    [
+        (0b00, 0b11, 0b11, set()),
+        (0b01, 0b00, 0b11, set()),
+        (0b01, 0b01, 0b00, set()),
+        (0b01, 0b01, 0b11, {PMBSR_EL1}),
+        (0b01, 0b10, 0b00, {PMBSR_EL2}),
+        (0b01, 0b11, 0b11, {PMBSR_EL1, PMBSR_EL2}),
+        (0b10, 0b01, 0b00, {PMBSR_EL3}),
+        (0b11, 0b11, 0b11, {PMBSR_EL1, PMBSR_EL2, PMBSR_EL3}),
+    ],
+)
+def test_event_asks_for_an_exception_where_its_level_has_one(
+    pmsee: int, el2: int, el1: int, requesting: set[type]
+) -> None:
+    for register in (PMBSR_EL1, PMBSR_EL2, PMBSR_EL3):
+        pe = exception_pe(pmsee, el2, el1, el=3)
+        assert not exception_requested(pe)
+        pe.registers.update(register.of(S=1))
+        assert exception_requested(pe) == (register in requesting)
+
+
+@given(
+    *(st.integers(0, 3) for _ in range(4)),
+    *(st.booleans() for _ in range(3)),
+    st.integers(0, 7),
+)
+def test_what_is_taken_was_asked_for(
+    pmsee: int, el2: int, el1: int, el: int, ke: bool, tge: bool, pm: bool, events: int
+) -> None:
+    pe = exception_pe(pmsee, el2, el1, ke=ke, el=el, tge=tge)
+    pe.pm = pm
+    for n, register in enumerate((PMBSR_EL1, PMBSR_EL2, PMBSR_EL3)):
+        pe.registers.update(register.of(S=events >> n & 1))
+    target = pending_exception(pe)
+    if target is not None:
+        assert exception_requested(pe)
+        assert target >= max(el, 1)

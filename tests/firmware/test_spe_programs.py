@@ -1,0 +1,42 @@
+"""Programs about SPE that start above EL1, or on a core of their own, by both runners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spe_unicorn.host.reference import ReferenceRunner
+from tests.firmware.conftest import WholeRun
+from tests.firmware.test_differential import WINDOW, differences, places
+from tests.firmware.test_programs import assert_passed
+from tests.host.machine_runs import Machine
+
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "exceptions": ("spe_exc", {"el": 3, "core": "max"}),
+    "EL2's buffer": ("spe_el2_owner", {"el": 2}),
+    "EL2's buffer, everything": ("spe_el2_owner", {"el": 2, "core": "max"}),
+    "both Security states": ("spe_el3_monitor", {"el": 3}),
+}
+SHORT = ("exceptions",)
+"""Those short enough to be stepped from beginning to end."""
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
+    name, options = RUNS[run]
+    assert_passed(whole_run(name, **options))
+
+
+@pytest.mark.parametrize("run", SHORT)
+def test_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
+    name, options = RUNS[run]
+    stepped = Machine(name, runner=ReferenceRunner, **options).run()
+    assert whole_run(name, **options).differences(stepped) == {}
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run not in SHORT])
+def test_around_its_samples_a_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
+    name, options = RUNS[run]
+    result = whole_run(name, **options)
+    assert differences(name, places(result), WINDOW, **options) == {}
