@@ -34,7 +34,7 @@ from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
 from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_state import READ, Action
+from spe_unicorn.host.native_state import READ, SYSTEM, Action
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
@@ -253,6 +253,7 @@ class UnicornCPU:
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
+        self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         self.hooks.install(gaps)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:

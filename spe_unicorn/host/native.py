@@ -50,6 +50,7 @@ from spe_unicorn.host.native_calls import (
 from spe_unicorn.host.native_calls import (
     pointer_to as _pointer,
 )
+from spe_unicorn.host.native_code import CP_REG, forget_line, named_registers
 from spe_unicorn.host.native_state import (
     ALL_COUNTERS,
     BLOCKS,
@@ -109,8 +110,9 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_CODE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+_CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
+    int(Action.LINE),
     int(Action.REGIME),
     int(Action.ASK),
     int(Action.COUNT),
@@ -354,19 +356,6 @@ def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, us
     return False
 
 
-_CP_REG: Final = np.dtype(
-    [
-        ("crn", np.uint32),
-        ("crm", np.uint32),
-        ("op0", np.uint32),
-        ("op1", np.uint32),
-        ("op2", np.uint32),
-        ("pad", np.uint32),
-        ("value", np.int64),
-    ]
-)
-
-
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
     """Whether the PE may read CNTPCT or CNTVCT where it is; the engine traps it if not."""
@@ -395,7 +384,7 @@ def _system_hook(kind: int) -> Any:
 
     def hook(engine: Any, register: Any, cp: Any, user: Any) -> int:
         s = carray(user, (1,), _RECORD)[0]
-        r = carray(cp, (1,), _CP_REG)[0]
+        r = carray(cp, (1,), CP_REG)[0]
         key = (
             np.int64(r.op0) << 14
             | np.int64(r.op1) << 11
@@ -406,10 +395,12 @@ def _system_hook(kind: int) -> Any:
         action = carray(_pointer(s.actions + table_offset), (KEYS,), np.uint8)[key]
         if action == 0:
             return 0
-        if action in (_TRANSLATION, _CODE):
+        if action in (_TRANSLATION, _CODE, _LINE):
             s.epoch += 1
             s.writes += 1
-            if action == _CODE:
+            if action == _CODE or (
+                action == _LINE and not forget_line(s, engine, user, np.int64(register))
+            ):
                 s.notice = 1
                 s.stale_code = 1
                 s.granted -= s.budget
@@ -493,6 +484,8 @@ class NativeHooks:
         state = self.state
         for function in ("emu_stop", "reg_read", "reg_write", "context_save", "vmem_translate"):
             setattr(state, function, address_of(f"uc_{function}"))
+        state.control = address_of("uc_ctl")
+        self.named = named_registers()
         state.context = self.context.context.value
         for table in (
             "actions",
@@ -505,6 +498,7 @@ class NativeHooks:
             "samples",
             "gaps",
             "quick",
+            "named",
         ):
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []

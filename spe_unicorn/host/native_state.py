@@ -52,6 +52,8 @@ class Action(IntEnum):
     """NOTICE and TRANSLATION in one."""
     CODE = 8
     """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
+    LINE = 9
+    """The same of one cache line, which the engine forgets at once."""
 
 
 class Answer(IntEnum):
@@ -86,6 +88,8 @@ _FIELDS: Final = (
     ("samples", ctypes.c_int64),
     ("gaps", ctypes.c_int64),
     ("quick", ctypes.c_int64),
+    ("control", ctypes.c_int64),
+    ("named", ctypes.c_int64),
     # counting
     ("granted", ctypes.c_int64),
     ("budget", ctypes.c_int64),

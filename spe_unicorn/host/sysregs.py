@@ -244,8 +244,9 @@ _TRANSLATION_MAINTENANCE: Final = tuple(
     Encoding(1, op1, 8, crm, op2) for op1 in (0, 4, 6) for crm in range(16) for op2 in range(8)
 )
 """TLBI."""
+IC_IVAU: Final = Encoding(1, 3, 7, 5, 1)
 _CODE_MAINTENANCE: Final = (
     Encoding(1, 0, 7, 1, 0),  # IC IALLUIS
     Encoding(1, 0, 7, 5, 0),  # IC IALLU
-    Encoding(1, 3, 7, 5, 1),  # IC IVAU
+    IC_IVAU,
 )

@@ -1,0 +1,102 @@
+"""IC IVAU in compiled code: the engine forgets what it translated from one cache line.
+
+The engine sees a store to code that it has translated, except through a mapping that it knew
+before it translated the code. Kernels patch themselves and load programs through such mappings,
+and say so by IC IVAU, which the engine ignores. Nobody can ask it to forget a physical line, only a
+virtual one that it could fetch from; at EL3 without translation those are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+from unicorn import arm64_const as regs
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.system_registers import HCR_EL2, SCTLR_EL3
+from spe_unicorn.host.engine import PSTATE
+from spe_unicorn.host.native_calls import address_of, call_register, call_translate, pointer_to
+from spe_unicorn.host.native_state import State
+
+LINE: Final = 64
+"""Bytes that IC IVAU is about: CTR_EL0.IminLine of the engine."""
+CP_REG: Final = np.dtype(
+    [
+        ("crn", np.uint32),
+        ("crm", np.uint32),
+        ("op0", np.uint32),
+        ("op1", np.uint32),
+        ("op2", np.uint32),
+        ("pad", np.uint32),
+        ("value", np.int64),
+    ]
+)
+"""How the engine's interface names a System register and carries its value."""
+
+_CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
+_PSTATE: Final = int(PSTATE)
+_READ: Final = int(uc_const.UC_PROT_READ)
+_AT_EL3: Final = 0x3CD
+_REMOVE: Final = int(uc_const.UC_CTL_TB_REMOVE_CACHE | 2 << 26 | uc_const.UC_CTL_IO_WRITE << 30)
+_SCRATCH: Final = State.scratch.offset
+_PHYSICAL: Final = State.physical.offset
+_SIZE: Final = CP_REG.itemsize
+
+
+def named_registers() -> Any:
+    """The two System registers that :func:`forget_line` asks the engine about."""
+    rows = np.zeros(2, CP_REG)
+    for row, encoding in zip(rows, (HCR_EL2.encoding, SCTLR_EL3.encoding), strict=True):
+        _name(row, encoding)
+    return rows
+
+
+def _name(row: Any, encoding: Encoding) -> None:
+    for field in ("crn", "crm", "op0", "op1", "op2"):
+        row[field] = getattr(encoding, field)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _call_control(_: Any, function: Any, engine: Any, control: Any, begin: Any, end: Any) -> Any:
+    """Call ``uc_ctl`` with two numbers: ``int f(void *, int, ...)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide, half = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(half, [wide, half], var_arg=True)
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()),
+            [args[1], builder.trunc(args[2], half), args[3], args[4]],
+        )
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@njit  # type: ignore[untyped-decorator]
+def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
+    """The PE executes IC IVAU of ``register``. False if everything has to be forgotten instead."""
+    here = address_of(user)
+    uc = address_of(engine)
+    call_register(s.reg_read, uc, register, here + _SCRATCH)
+    if call_translate(s.vmem_translate, uc, s.scratch, _READ, here + _PHYSICAL) != 0:
+        return True  # nothing is there
+    line = s.physical & -LINE
+    names = carray(pointer_to(s.named), (2,), CP_REG)
+    call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
+    if names[1].value & 1:
+        return False  # EL3 translates, so a physical address is no virtual one there
+    call_register(s.reg_read, uc, _PSTATE, here + _SCRATCH)
+    pstate = s.scratch
+    call_register(s.reg_read, uc, _CP_REG, s.named)
+    s.scratch = _AT_EL3
+    call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
+    call_register(s.reg_write, uc, _CP_REG, s.named)  # has the engine look at PSTATE
+    _call_control(s.control, uc, _REMOVE, line, line + LINE)
+    s.scratch = pstate
+    call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
+    call_register(s.reg_write, uc, _CP_REG, s.named)
+    return True

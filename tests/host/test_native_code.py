@@ -1,0 +1,82 @@
+"""Code that is patched through another mapping than the one that it runs in."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.sysreg import SysReg
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, image_of
+
+CODE = 0x4000_0000
+FUNCTION = CODE + 0x1000
+TABLE = CODE + 0x2000
+ALIAS = 0x8000_0000 - CODE
+"""What is to be added to an address for its second mapping, where nothing may be executed."""
+MMU_ON = 0x30D0_0801
+TCR = 25 | 25 << 16 | 0b10 << 30 | 0b10 << 32
+"""39 bits of addresses, tables of 4 KiB pages."""
+
+
+def msr(register: type[SysReg], rt: int) -> int:
+    return a.msr(astuple(register.encoding), rt)
+
+
+def tables() -> bytes:
+    """1 GiB at 0x40000000 as it is, and once more at 0x80000000 with UXN and PXN."""
+    block = CODE | 1 << 10 | 0b01
+    return struct.pack("<512Q", 0, block, block | 0b11 << 53, *[0] * 509)
+
+
+def function(value: int) -> list[int]:
+    return [a.movz(0, value), a.ret()]
+
+
+def patched_run(maintenance: list[int]) -> list[int]:
+    """What the function returns at first, and after a patch and ``maintenance``.
+
+    X1 is the function's address where it runs, X2 the one through which it is patched.
+    """
+    setup = [
+        *(*a.mov64(9, 0xFF), msr(s.MAIR_EL1, 9)),
+        *(*a.mov64(9, TCR), msr(s.TCR_EL1, 9)),
+        *(*a.mov64(9, TABLE), msr(s.TTBR0_EL1, 9)),
+        *(*a.mov64(9, MMU_ON), msr(s.SCTLR_EL1, 9), a.ISB),
+        *a.mov64(1, FUNCTION),
+        *a.mov64(2, FUNCTION + ALIAS),
+        *a.mov64(3, a.movz(0, 2)),
+        a.ldr(9, 2, size=2),
+        a.str_(9, 2, size=2),
+        *(a.blr(1), a.orr(10, 31, 0)),
+        a.str_(3, 2, size=2),
+        *maintenance,
+        *(a.blr(1), a.orr(11, 31, 0)),
+    ]
+    program = a.code([*setup, a.b(0)])
+    image = image_of({CODE: program, FUNCTION: a.code(function(1)), TABLE: tables()}, CODE)
+    machine = Machine(image)
+    machine.run(len(setup) + 2 * len(function(1)))
+    assert machine.board.handler.failure is None
+    return [machine.board.cpu.engine.x(n) for n in (10, 11)]
+
+
+@pytest.mark.parametrize("by", [1, 2], ids=["its own address", "the address of the other mapping"])
+def test_code_patched_through_another_mapping_runs_as_patched_after_maintenance(by: int) -> None:
+    assert patched_run([a.sys(3, 7, 5, 1, by), a.ISB]) == [1, 2]
+
+
+def test_maintenance_of_all_code_has_the_patch_seen() -> None:
+    assert patched_run([a.sys(0, 7, 5, 0), a.ISB]) == [1, 2]
+
+
+def test_the_engine_alone_misses_the_patch() -> None:
+    """Why there is something to do. An engine that sees it would make ``native_code`` needless."""
+    assert patched_run([a.ISB]) == [1, 1]
+
+
+def test_maintenance_of_an_address_without_memory_does_nothing() -> None:
+    assert patched_run([a.sys(3, 7, 5, 1, 31), a.sys(3, 7, 5, 1, 2), a.ISB]) == [1, 2]
