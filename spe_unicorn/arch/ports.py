@@ -42,6 +42,10 @@ class EventSink(Protocol):
         """PMU event ``number`` (Arm ARM D14.3) happened ``count`` times."""
         ...
 
+    def events(self, numbers: tuple[int, ...]) -> None:
+        """Each of these events happened once, all by one operation."""
+        ...
+
 
 class CoreModel(Protocol):
     """What a core's pipeline, caches, TLBs and predictors make of an operation."""

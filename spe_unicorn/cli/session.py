@@ -199,6 +199,7 @@ class _Session:
             board.cpu.executed,
             seconds,
             board.unit.statistics,
+            board.events.counts,
         )
         if not self.settings.quiet:
             _print(summary(outcome))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spe_unicorn.cli.progress import short
 from spe_unicorn.cli.stopping import Reason
+from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
 
 
@@ -20,6 +22,13 @@ class Outcome:
     operations: int
     seconds: float
     statistics: Statistics
+    pmu_events: Mapping[int, int]
+    """Counts of PMU events, by their number."""
+
+    @property
+    def named_events(self) -> dict[str, int]:
+        """The same by their names."""
+        return {f"SAMPLE_{SampleEvent(n).name}": count for n, count in self.pmu_events.items()}
 
 
 def summary(outcome: Outcome) -> str:
@@ -42,11 +51,14 @@ def summary(outcome: Outcome) -> str:
     samples += [f"{counts.lost} lost"] if counts.lost else []
     events = counts.management_events
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(events.items()))
+    pmu = ", ".join(f"{name} {count}" for name, count in outcome.named_events.items())
+    pmu = f"  PMU events: {pmu}\n" if pmu else ""
     return (
         f"spe-unicorn: {head}\n"
         f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
         f"  samples: {', '.join(samples)}\n"
         f"  management events: {sum(events.values())}{f' ({kinds})' if kinds else ''}\n"
+        f"{pmu}"
     )
 
 
@@ -70,5 +82,6 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "bytes": counts.bytes,
         "management_events": sum(counts.management_events.values()),
         "management_events_by_kind": dict(sorted(counts.management_events.items())),
+        "pmu_events": outcome.named_events,
         "seconds": round(outcome.seconds, 6),
     }

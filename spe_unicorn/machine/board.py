@@ -43,6 +43,7 @@ from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.psci import CPUOff, PowerState, is_psci, psci_call
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
@@ -154,6 +155,8 @@ class Board:
             cntvoff=lambda: self.cpu.registers.raw(CNTVOFF_EL2),
         )
         self.pmbirq = PMBIRQ(self.gic.ppi(0, gicv3.PMBIRQ))
+        self.events = EventJunction()
+        """PMU events so far."""
         self.unit = self._sampler(random, interrupts.profiling)
         self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
         self.rtc = PL031(self.cpu, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
@@ -201,6 +204,7 @@ class Board:
             cpu.counted,
             pmbirq=self.pmbirq,
             exception=exception,
+            events=self.events,
         )
 
     def load(self, image: Image) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 from spe_unicorn.arch.features import Feature, Features
@@ -9,7 +10,7 @@ from spe_unicorn.spe.filter import Filter, Flag
 
 
 class SampleEvent(IntEnum):
-    """Numbers of the PMU events of sampling."""
+    """Numbers of the PMU events of sampling, whose full names begin with ``SAMPLE_``."""
 
     POP = 0x4000
     """A member of the population went by."""
@@ -50,6 +51,17 @@ _BY_FLAG = {
 """The events of what an operation is, by the feature that brings them."""
 
 
+_TYPE, _EVENTS, _LATENCY, _SOURCE, _KEPT = (1 << len(Flag) + n for n in range(5))
+"""Bits of a key, above the flags: which tests a sample meets, and that it passed the filters."""
+_BY_TEST = (
+    (_TYPE, SampleEvent.FEED_OP),
+    (_EVENTS, SampleEvent.FEED_EVENT),
+    (_LATENCY, SampleEvent.FEED_LAT),
+    (_SOURCE, SampleEvent.FEED_DS),
+    (_KEPT, SampleEvent.FILTRATE),
+)
+
+
 class Feed:
     """Tells which events a taken sample generates on a core with certain features.
 
@@ -58,33 +70,48 @@ class Feed:
     """
 
     def __init__(self, features: Features) -> None:
-        pairs = [p for feature, group in _BY_FLAG.items() if feature in features for p in group]
-        # Plain numbers: this is looked up for each sample.
-        self._by_flags = [
-            [int(SampleEvent.FEED), *(int(event) for flag, event in pairs if flags & flag)]
-            for flags in range(1 << len(Flag))
-        ]
+        self._pairs = [p for f, group in _BY_FLAG.items() if f in features for p in group]
         self._tests = Feature.FEAT_SPEv1p2 in features
         self._sources = Feature.FEAT_SPE_FDS in features
+        self._sets: dict[int, tuple[int, ...]] = {}
+        """What happens together, by the key of a sample: few different ones occur."""
+        self._filter: Filter | None = None
+        self._keys: list[int] = []
+        """What the flags of a sample decide of its key, while the filter is this one."""
 
     def events(
-        self, filter_: Filter, flags: int, events: int, total: int, source: int | None
-    ) -> list[int]:
-        """The numbers of the events; arguments as of :meth:`Filter.keeps`."""
-        result = self._by_flags[flags].copy()
+        self, filter_: Filter, flags: int, events: int, total: int, source: int | None, kept: bool
+    ) -> tuple[int, ...]:
+        """The numbers of the events; arguments as of :meth:`Filter.keeps`, and what it said."""
+        if filter_ is not self._filter:
+            self._look_at(filter_)
+        key = self._keys[flags]
+        if kept:
+            key |= _KEPT
         if self._tests:
-            if filter_.meets_type(flags):
-                result.append(_FEED_OP)
             if filter_.meets_events(events):
-                result.append(_FEED_EVENT)
+                key |= _EVENTS
             if total >= filter_.min_latency:
-                result.append(_FEED_LAT)
+                key |= _LATENCY
         if self._sources and filter_.has_source(flags, source) and filter_.meets_source(source):
-            result.append(_FEED_DS)
-        return result
+            key |= _SOURCE
+        found = self._sets.get(key)
+        if found is None:
+            found = self._sets[key] = tuple(self._named(key))
+        return found
 
+    def _look_at(self, filter_: Filter) -> None:
+        self._filter = filter_
+        self._keys = [
+            flags | (_TYPE if self._tests and filter_.meets_type(flags) else 0)
+            for flags in range(1 << len(Flag))
+        ]
 
-_FEED_OP = int(SampleEvent.FEED_OP)
-_FEED_EVENT = int(SampleEvent.FEED_EVENT)
-_FEED_LAT = int(SampleEvent.FEED_LAT)
-_FEED_DS = int(SampleEvent.FEED_DS)
+    def _named(self, key: int) -> Iterator[int]:
+        yield int(SampleEvent.FEED)
+        for flag, event in self._pairs:
+            if key & flag:
+                yield int(event)
+        for bit, event in _BY_TEST:
+            if key & bit:
+                yield int(event)

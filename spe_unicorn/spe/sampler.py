@@ -27,6 +27,8 @@ RecordObserver = Callable[[bytes, Operation], None]
 ManagementObserver = Callable[[ManagementEvent, int], None]
 """Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
 
+_POP = int(SampleEvent.POP)
+
 
 @dataclass
 class Statistics:
@@ -136,7 +138,7 @@ class Sampler(ABC):
         hit = self._interval.advance(members)
         self.statistics.population += members
         if self._events is not None:
-            self._events.event(SampleEvent.POP, members)
+            self._events.event(_POP, members)
         return hit and self._select()
 
     def _select(self) -> bool:
@@ -167,19 +169,13 @@ class Sampler(ABC):
         if type_ is None:
             type_ = self._learn(operation)
         events = events_of(operation, timing, self._implemented)
-        sink = self._events
-        if sink is not None:
-            for number in self._feed.events(
-                filter_, type_.flags, events, timing.total, timing.data_source
-            ):
-                sink.event(number)
-        if filter_.active and not filter_.keeps(
-            type_.flags, events, timing.total, timing.data_source
-        ):
+        flags, total, source = type_.flags, timing.total, timing.data_source
+        kept = not filter_.active or filter_.keeps(flags, events, total, source)
+        if self._events is not None:
+            self._events.events(self._feed.events(filter_, flags, events, total, source, kept))
+        if not kept:
             self.statistics.filtered += 1
             return
-        if sink is not None:
-            sink.event(SampleEvent.FILTRATE)
         recorder = recorders.get(operation.el)
         if recorder is None:
             recorder = recorders[operation.el] = self._recorder_at(operation.el)

@@ -24,6 +24,7 @@ KEYS = {
     "bytes",
     "management_events",
     "management_events_by_kind",
+    "pmu_events",
     "seconds",
 }
 
@@ -45,6 +46,22 @@ def test_counts_belong_together(run_json, tmp_path, firmware):
     assert set(said["management_events_by_kind"]) == {"full"}
 
 
+def test_pmu_events_are_what_became_of_the_samples(run_json, firmware):
+    said = run_json("run", firmware("spe_full"))
+    events = said["pmu_events"]
+    assert events["SAMPLE_POP"] == said["population"]
+    assert events["SAMPLE_FEED"] == said["selected"]
+    assert events["SAMPLE_FILTRATE"] == said["written"] + said["discarded"] + said["lost"]
+    assert events["SAMPLE_BUFFER_FULL"] == said["management_events_by_kind"]["full"]
+    assert 0 < events["SAMPLE_FEED_LD"] < events["SAMPLE_FEED"]
+    assert "SAMPLE_COLLISION" not in events
+
+
+def test_a_guest_that_samples_nothing_has_no_pmu_events(command, run_json, firmware):
+    assert run_json("run", firmware("hello"))["pmu_events"] == {}
+    assert "PMU events" not in command("run", firmware("hello")).stderr
+
+
 def test_the_summary_says_the_same(command, tmp_path, firmware):
     file = tmp_path / "run.json"
     said = command("run", "--json", str(file), firmware("spe_full")).stderr
@@ -54,6 +71,8 @@ def test_the_summary_says_the_same(command, tmp_path, firmware):
     assert f"  {counts['operations']} operations in " in said
     full = counts["management_events"]
     assert f"management events: {full} (full {full})\n" in said
+    listed = ", ".join(f"{name} {count}" for name, count in counts["pmu_events"].items())
+    assert f"  PMU events: {listed}\n" in said
 
 
 def test_a_failure_has_its_cause_and_place(run_json, tmp_path):

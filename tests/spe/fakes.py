@@ -88,6 +88,9 @@ class FakeEvents:
     def event(self, number: int, count: int = 1) -> None:
         self.counts[number] += count
 
+    def events(self, numbers: tuple[int, ...]) -> None:
+        self.counts.update(numbers)
+
 
 ALU = Instruction(0x8B010000)
 LOAD = Instruction(0xF9400000, family=Family.LOAD, cost=CostClass.LOAD)

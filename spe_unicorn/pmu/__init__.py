@@ -1,0 +1,1 @@
+"""Performance monitors: so far, the junction at which PMU events arrive."""
