@@ -45,12 +45,16 @@ class RandomStream:
 
 
 class RandomSource:
-    """The one source of chance in a machine: a seed, any integer."""
+    """The one source of chance in a machine: a seed, any integer.
 
-    def __init__(self, seed: int) -> None:
+    Each PE, by its number, has streams of its own.
+    """
+
+    def __init__(self, seed: int, pe: int = 0) -> None:
         self.seed = seed
+        self._prefix = f"{seed}/pe{pe}" if pe else f"{seed}"
 
     def stream(self, name: str) -> RandomStream:
         """The stream called ``name``, from its beginning; equal names give equal sequences."""
-        digest = blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
+        digest = blake2b(f"{self._prefix}/{name}".encode(), digest_size=8).digest()
         return RandomStream(int.from_bytes(digest, "little"))

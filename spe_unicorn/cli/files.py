@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Generic, TextIO, TypeVar
 
@@ -71,19 +72,25 @@ class Files:
         return STANDARD_OUTPUT in self._taken
 
     def records(
-        self, path: str, form: str | None, image: ImageInfo, frequency: int, midr: int
-    ) -> OutputFile[bytes]:
-        """A file for records. ``frequency`` is that of timestamps, in Hz."""
+        self, path: str, form: str | None, image: ImageInfo, cpus: int, frequency: int, midr: int
+    ) -> list[OutputFile[bytes]]:
+        """A file for records, as each of ``cpus`` PEs writes it.
+
+        ``frequency`` is that of timestamps, in Hz.
+        """
         self._claim(path)
         try:
-            writer = open_output(path, form, image, frequency=frequency, midr=midr)
+            writer = open_output(path, form, image, cpus=cpus, frequency=frequency, midr=midr)
         except OutputError as error:
             raise UsageProblem(str(error)) from error
         except OSError as error:
             raise UsageProblem(complaint(path, error)) from error
-        file = OutputFile[bytes](path, writer.write, writer.close, self._on_error)
-        self._open.append(file)
-        return file
+        files = [
+            OutputFile[bytes](path, partial(writer.write, cpu=cpu), writer.close, self._on_error)
+            for cpu in range(cpus)
+        ]
+        self._open += files
+        return files
 
     def text(self, path: str) -> OutputFile[str]:
         """A file for lines of text."""

@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.operation import Operation
 from spe_unicorn.cli.console import Console
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
+from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, OutputFile, complaint
 from spe_unicorn.cli.progress import Progress
 from spe_unicorn.cli.settings import Sampling, Settings
 from spe_unicorn.cli.stopping import (
@@ -27,10 +29,10 @@ from spe_unicorn.cli.stopping import (
     Reason,
     Stopper,
 )
-from spe_unicorn.cli.summary import Outcome, json_object, summary
+from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
 from spe_unicorn.cores.profile import Core, CoreError, load_core
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.trace import TRACERS
+from spe_unicorn.debug.trace import trace
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.machine.board import Board, External, Options
@@ -79,6 +81,9 @@ def _boot_options(settings: Settings, core: Core) -> BootOptions:
         append=settings.append,
         initrd=settings.initrd,
         dtb=settings.dtb,
+        bios=settings.bios,
+        secure=settings.secure,
+        smp=settings.smp,
         el=settings.el,
         spe=Feature.FEAT_SPE in core.features and settings.sampling is None,
     )
@@ -86,7 +91,10 @@ def _boot_options(settings: Settings, core: Core) -> BootOptions:
 
 def _inputs(settings: Settings) -> tuple[str, ...]:
     """The files that the run reads."""
-    names = (settings.firmware, settings.kernel, settings.initrd, settings.dtb, settings.core)
+    names = (
+        *(settings.firmware, settings.kernel, settings.bios),
+        *(settings.initrd, settings.dtb, settings.core),
+    )
     return tuple(name for name in names if name is not None and os.path.isfile(name))
 
 
@@ -116,6 +124,10 @@ class _Session:
                     write=write,
                     read=read,
                     ram=settings.ram,
+                    smp=settings.smp,
+                    flash=settings.bios is not None,
+                    secure=settings.secure,
+                    reboot=not settings.no_reboot,
                     seed=settings.seed,
                     external=_external(settings.sampling),
                     semihosting_folder=None if folder is None else Path(folder),
@@ -154,28 +166,30 @@ class _Session:
             if settings.format is not None:
                 raise UsageProblem("--format is the format of -o, and there is no -o")
             return
-        file = self.files.records(
+        files = self.files.records(
             settings.output,
             settings.format,
             image_info(self.plan.image),
+            cpus=len(self.board.pes),
             frequency=COUNTER_FREQUENCY,
             midr=self.board.options.core.midr,
         )
-        self.board.unit.record_observers.append(lambda record, _: file.write(record))
+        for pe, file in zip(self.board.pes, files, strict=True):
+            pe.unit.record_observers.append(partial(_write_record, file))
 
     def _attach_traces(self) -> None:
         writers: dict[str | None, Callable[[str], None]] = {None: _print}
-        for trace in self.settings.trace:
-            if trace.file is not None and trace.file not in writers:
-                writers[trace.file] = self.files.text(trace.file).write
-            for kind in trace.kinds:
-                TRACERS[kind](self.board, writers[trace.file])
+        for choice in self.settings.trace:
+            if choice.file is not None and choice.file not in writers:
+                writers[choice.file] = self.files.text(choice.file).write
+            for kind in choice.kinds:
+                trace(self.board, kind, writers[choice.file])
 
     def run(self) -> int:
         """Run to the end, report, and return the exit status."""
         board, stopper = self.board, self.stopper
         start(board, self.plan)
-        board.runner.on_slice = self._on_slice
+        board.on_slice(self._on_slice)
         stopper.on_stop = self._stop
         stopper.start_clock()
         if stopper.reason is not None:
@@ -190,16 +204,15 @@ class _Session:
             self.progress.hide()
         seconds = time.monotonic() - began
         self.files.close(but=self.json)
-        if board.handler.failure is not None:
+        if ending is Ending.FAILED:
             _print(failure_report(board))
+        pc = board.running.cpu.pc
         outcome = Outcome(
             self._reason(ending),
-            board.cpu.pc,
-            self.plan.image.symbolize(board.cpu.pc),
-            board.cpu.executed,
+            pc,
+            self.plan.image.symbolize(pc),
             seconds,
-            board.unit.statistics,
-            board.events.counts,
+            tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
         )
         if not self.settings.quiet:
             _print(summary(outcome))
@@ -220,8 +233,9 @@ class _Session:
         if ending is Ending.ASLEEP:
             cause = "the guest waits for an interrupt, and nothing can ever raise one"
             return Reason("asleep", cause, ASLEEP_STATUS)
-        if board.handler.failure is not None:
-            return Reason("failed", board.handler.failure.reason, FAILED_STATUS)
+        failure = board.running.handler.failure
+        if failure is not None:
+            return Reason("failed", failure.reason, FAILED_STATUS)
         if board.exit_status is not None:
             return Reason("exit", None, board.exit_status)
         return Reason("interrupted", "the engine stopped", INTERRUPTED_STATUS)
@@ -229,12 +243,13 @@ class _Session:
     # While it runs
 
     def _stop(self) -> None:
-        self.board.runner.stopping = True
+        self.board.stop()
 
     def _on_slice(self) -> None:
         self.stopper.asked()
         if self.console is None or not self.console.mid_line:
-            self.progress.update(self.board.cpu.executed, self.board.unit.statistics.written)
+            written = sum(pe.unit.statistics.written for pe in self.board.pes)
+            self.progress.update(self.board.executed, written)
 
     def _on_file_error(self, path: str, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):
@@ -242,6 +257,10 @@ class _Session:
         else:
             reason = Reason(OUTPUT, complaint(path, error), BAD_FILE_STATUS)
         self.stopper.ask(reason)
+
+
+def _write_record(file: OutputFile[bytes], record: bytes, _: Operation) -> None:
+    file.write(record)
 
 
 def image_info(image: Image) -> ImageInfo:

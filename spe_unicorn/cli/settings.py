@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from spe_unicorn.cli.parameters import TraceChoice, console, number, seconds, size, trace
+from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.output.formats import FORMATS
 
 
@@ -34,6 +35,10 @@ class Settings:
     initrd: str | None = None
     dtb: str | None = None
     dump_dtb: str | None = None
+    bios: str | None = None
+    secure: bool = False
+    smp: int = 1
+    no_reboot: bool = False
     el: int | None = None
     console: str = "stdio"
     seed: int = 0
@@ -83,10 +88,32 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "--dump-dtb", metavar="FILE", help="Write the device tree there, and run nothing."
         ),
         click.option(
+            "--bios",
+            metavar="FILE",
+            help="Plain bytes for the flash at 0x0, where the PEs then start.",
+        ),
+        click.option(
+            "--secure",
+            is_flag=True,
+            help="Secure RAM at 0xe000000 and a GIC with two Security states; firmware starts at"
+            " EL3.",
+        ),
+        click.option(
+            "--smp",
+            type=click.IntRange(1, MAX_PES),
+            metavar="N",
+            default=Settings.smp,
+            show_default=True,
+            help=f"Number of PEs, up to {MAX_PES}.",
+        ),
+        click.option(
+            "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."
+        ),
+        click.option(
             "--el",
             type=click.IntRange(1, 3),
             metavar="1|2|3",
-            help="Exception level to start at: 1 unless said otherwise.",
+            help="Exception level to start at: 1, or 3 with --bios or --secure.",
         ),
         click.option(
             "--console",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,31 +14,63 @@ from spe_unicorn.spe.sampler import Statistics
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one PE came to. ``pmu_events`` are counts by the events' numbers."""
+
+    operations: int
+    statistics: Statistics
+    pmu_events: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """How a run ended, where, and what was counted. ``seconds`` are the host's."""
+    """How a run ended, where, and what was counted of each PE. ``seconds`` are the host's."""
 
     reason: Reason
     pc: int
     symbol: str | None
-    operations: int
     seconds: float
-    statistics: Statistics
-    pmu_events: Mapping[int, int]
-    """Counts of PMU events, by their number."""
+    shares: tuple[Share, ...]
 
     @property
-    def named_events(self) -> dict[str, int]:
-        """The same by their names."""
-        return {f"SAMPLE_{SampleEvent(n).name}": count for n, count in self.pmu_events.items()}
+    def operations(self) -> int:
+        """Those of all PEs."""
+        return sum(share.operations for share in self.shares)
+
+    @property
+    def statistics(self) -> Statistics:
+        """Those of all PEs."""
+        return sum((share.statistics for share in self.shares), Statistics())
+
+    @property
+    def pmu_events(self) -> dict[int, int]:
+        """Those of all PEs."""
+        total: Counter[int] = Counter()
+        for share in self.shares:
+            total.update(share.pmu_events)
+        return dict(sorted(total.items()))
 
 
 def summary(outcome: Outcome) -> str:
     """A few lines, each with its newline."""
-    counts = outcome.statistics
     rate = short(outcome.operations / outcome.seconds) if outcome.seconds else "?"
     head = f"exit status {outcome.reason.status}"
     if outcome.reason.cause is not None:
         head = f"{outcome.reason.cause}; {head}"
+    text = (
+        f"spe-unicorn: {head}\n"
+        f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
+        f"{_counts(outcome.statistics, outcome.pmu_events, '  ')}"
+    )
+    if len(outcome.shares) > 1:
+        for cpu, share in enumerate(outcome.shares):
+            text += f"  cpu {cpu}: {share.operations} operations\n"
+            if share.statistics.population:
+                text += _counts(share.statistics, share.pmu_events, "    ")
+    return text
+
+
+def _counts(counts: Statistics, pmu_events: Mapping[int, int], indent: str) -> str:
     samples = [
         f"{counts.population} population",
         f"{counts.selected} selected",
@@ -51,27 +84,42 @@ def summary(outcome: Outcome) -> str:
     samples += [f"{counts.lost} lost"] if counts.lost else []
     events = counts.management_events
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(events.items()))
-    pmu = ", ".join(f"{name} {count}" for name, count in outcome.named_events.items())
-    pmu = f"  PMU events: {pmu}\n" if pmu else ""
+    pmu = ", ".join(f"{name} {count}" for name, count in _named(pmu_events).items())
     return (
-        f"spe-unicorn: {head}\n"
-        f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
-        f"  samples: {', '.join(samples)}\n"
-        f"  management events: {sum(events.values())}{f' ({kinds})' if kinds else ''}\n"
-        f"{pmu}"
+        f"{indent}samples: {', '.join(samples)}\n"
+        f"{indent}management events: {sum(events.values())}{f' ({kinds})' if kinds else ''}\n"
+        + (f"{indent}PMU events: {pmu}\n" if pmu else "")
     )
+
+
+def _named(pmu_events: Mapping[int, int]) -> dict[str, int]:
+    """Counts of PMU events by their names."""
+    return {f"SAMPLE_{SampleEvent(n).name}": count for n, count in pmu_events.items()}
 
 
 def json_object(outcome: Outcome) -> dict[str, Any]:
     """The same for programs; only ``seconds`` differs between two equal runs."""
-    counts = outcome.statistics
-    return {
+    result = {
         "exit_status": outcome.reason.status,
         "ending": outcome.reason.ending,
         "cause": outcome.reason.cause,
         "pc": hex(outcome.pc),
         "symbol": outcome.symbol,
-        "operations": outcome.operations,
+        **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
+        "seconds": round(outcome.seconds, 6),
+    }
+    if len(outcome.shares) > 1:
+        result["cpus"] = [
+            _json_counts(s.operations, s.statistics, s.pmu_events) for s in outcome.shares
+        ]
+    return result
+
+
+def _json_counts(
+    operations: int, counts: Statistics, pmu_events: Mapping[int, int]
+) -> dict[str, Any]:
+    return {
+        "operations": operations,
         "population": counts.population,
         "selected": counts.selected,
         "collisions": counts.collisions,
@@ -82,6 +130,5 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "bytes": counts.bytes,
         "management_events": sum(counts.management_events.values()),
         "management_events_by_kind": dict(sorted(counts.management_events.items())),
-        "pmu_events": outcome.named_events,
-        "seconds": round(outcome.seconds, 6),
+        "pmu_events": _named(pmu_events),
     }

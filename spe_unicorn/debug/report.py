@@ -39,10 +39,12 @@ def failure_report(board: Board) -> str:
 
     Raises ValueError for a board that did not fail.
     """
-    failure = board.handler.failure
+    failure = board.running.handler.failure
     if failure is None:
         raise ValueError("the board has not failed")
     lines = [f"spe-unicorn: the guest cannot go on: {failure.reason}"]
+    if len(board.pes) > 1:
+        lines.append(f"  on cpu {board.running.number}")
     lines += _place(board, failure.pc)
     lines += _registers(board)
     lines += _nowhere(board)
@@ -61,13 +63,13 @@ def place(board: Board, address: int) -> str:
 
 
 def _place(board: Board, pc: int) -> Iterator[str]:
-    words = board.cpu.read_code(pc, 1)
+    words = board.running.cpu.read_code(pc, 1)
     code = "cannot be read" if words is None else f"{words[0]:08x}  {disassemble(words[0], pc)}"
-    yield f"  PC   {place(board, pc)} at EL{board.cpu.el}: {code}"
+    yield f"  PC   {place(board, pc)} at EL{board.running.cpu.el}: {code}"
 
 
 def _registers(board: Board) -> Iterator[str]:
-    cpu = board.cpu
+    cpu = board.running.cpu
     *general, sp, _ = cpu.engine.general()
     values = [(f"X{number}", value) for number, value in enumerate(general)]
     values.append(("SP", sp))
@@ -86,7 +88,7 @@ def _registers(board: Board) -> Iterator[str]:
 
 def _nowhere(board: Board) -> Iterator[str]:
     """What the address of a data abort lacks, if that is why the board failed."""
-    cpu = board.cpu
+    cpu = board.running.cpu
     esr, far, elr = (cpu.registers.raw(register) for register in _SYNDROMES[max(cpu.el, EL1)])
     syndrome = Syndrome.of_esr(esr)
     if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
@@ -103,7 +105,7 @@ def backtrace(board: Board) -> list[tuple[int, str]]:
     Follows the frame records that X29 points to. A function that has made none yet, or needs none,
     is found by X30.
     """
-    cpu = board.cpu
+    cpu = board.running.cpu
     frame, link = cpu.engine.x(29), cpu.engine.x(30)
     result = [(cpu.pc, "")]
     record = _frame(board, frame)
@@ -123,7 +125,7 @@ def backtrace(board: Board) -> list[tuple[int, str]]:
 
 def _frame(board: Board, address: int) -> tuple[int, int] | None:
     """The frame record at an address: the caller's frame pointer, and the return address."""
-    data = board.cpu.read_virtual(address, 16) if address and address % 8 == 0 else None
+    data = board.running.cpu.read_virtual(address, 16) if address and address % 8 == 0 else None
     return None if data is None else struct.unpack("<QQ", data)
 
 

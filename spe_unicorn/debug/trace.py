@@ -1,7 +1,8 @@
 """Traces: a line for each thing of a kind that happens on a board.
 
 A line begins with the number of the operation (the first one of the run is 1), so that traces of
-different kinds can be laid side by side. The same run gives the same lines.
+different kinds can be laid side by side. On a board of several PEs that is the number of the PE's
+own operation, behind the PE's own number. The same run gives the same lines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from spe_unicorn.debug.report import place
 from spe_unicorn.debug.verdicts import outcome
 from spe_unicorn.host.handling import SystemAccess
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.line import record_line
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.record import PlacedRecord, read_record
@@ -24,12 +26,24 @@ from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 Write = Callable[[str], None]
 """Takes a line, newline included."""
-Tracer = Callable[[Board, Write], None]
+Tracer = Callable[[Board, ProcessingElement, Write], None]
 
 
-def trace_sysreg(board: Board, write: Write) -> None:
+def trace(board: Board, kind: str, write: Write) -> None:
+    """Have ``write`` told of what happens on a board, by one of :data:`TRACERS`."""
+    for pe in board.pes:
+        TRACERS[kind](board, pe, write)
+
+
+def _moment(board: Board, pe: ProcessingElement) -> str:
+    """Which operation it is, and whose."""
+    number = str(pe.cpu.counted())
+    return number if len(board.pes) == 1 else f"cpu {pe.number} {number}"
+
+
+def trace_sysreg(board: Board, pe: ProcessingElement, write: Write) -> None:
     """Each access to a System register that the rules answer: SPE and what steers it."""
-    registers = board.cpu.registers
+    registers = pe.cpu.registers
 
     def on_access(access: SystemAccess) -> None:
         register = access.register
@@ -46,9 +60,9 @@ def trace_sysreg(board: Board, write: Write) -> None:
         renamed = register is None or register.__name__ != access.name
         verdict = outcome(access.verdict) if renamed else "allowed"
         where = f"{place(board, access.pc)} EL{access.el}"
-        write(f"{board.cpu.counted()} sysreg {where} {what} {verdict} [{rule}]{did}\n")
+        write(f"{_moment(board, pe)} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
-    board.handler.on_access = on_access
+    pe.handler.on_access = on_access
 
 
 def fields(register: type[SysReg], value: int, features: object) -> str:
@@ -71,22 +85,22 @@ def changes(register: type[SysReg], old: int, new: int, features: object) -> str
     return ", ".join(differing) or "no change"
 
 
-def trace_exception(board: Board, write: Write) -> None:
+def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:
     """Each exception that is taken."""
 
     def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
         write(
-            f"{board.cpu.counted()} exception {entry_text(record, entry)}"
+            f"{_moment(board, pe)} exception {entry_text(record, entry)}"
             f" from {place(board, entry.elr)} EL{entry.spsr >> 2 & 3} to EL{entry.target_el}"
             f" vector {place(board, entry.vector)}\n"
         )
 
-    board.cpu.on_exception = on_exception
+    pe.cpu.on_exception = on_exception
 
 
-def trace_spe(board: Board, write: Write) -> None:
+def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:
     """Each record, what was dropped since the one before, and each management event."""
-    counts = board.unit.statistics
+    counts = pe.unit.statistics
     seen = {"collisions": 0, "filtered": 0, "discarded": 0, "lost": 0}
 
     def dropped() -> str:
@@ -104,24 +118,24 @@ def trace_spe(board: Board, write: Write) -> None:
         assert isinstance(placed, PlacedRecord)
         pc = operation.pc
         write(
-            f"{board.cpu.counted()} spe record {counts.written} of {place(board, pc)}:"
+            f"{_moment(board, pe)} spe record {counts.written} of {place(board, pc)}:"
             f" {record_line(placed.record)}{dropped()}\n"
         )
 
     def on_management(event: ManagementEvent, el: int) -> None:
         lost = ", data lost" if event.data_lost else ""
         write(
-            f"{board.cpu.counted()} spe management event {event.kind} at {event.address:#x}"
+            f"{_moment(board, pe)} spe management event {event.kind} at {event.address:#x}"
             f"{lost}, in PMBSR_EL{el}{dropped()}\n"
         )
 
     def on_pmbirq(level: bool) -> None:
-        write(f"{board.cpu.counted()} spe PMBIRQ {int(level)}\n")
+        write(f"{_moment(board, pe)} spe PMBIRQ {int(level)}\n")
 
-    board.unit.record_observers.append(on_record)
-    if isinstance(board.unit, StatisticalProfilingUnit):
-        board.unit.management_observers.append(on_management)
-    board.pmbirq.on_change = on_pmbirq
+    pe.unit.record_observers.append(on_record)
+    if isinstance(pe.unit, StatisticalProfilingUnit):
+        pe.unit.management_observers.append(on_management)
+    pe.pmbirq.on_change = on_pmbirq
 
 
 TRACERS: Final[Mapping[str, Tracer]] = {

@@ -105,6 +105,11 @@ class GICv3:
             interface.reset()
         self._routing.reset(nonsecure)
 
+    def reset_cpu_interface(self, pe: int) -> None:
+        """Reset what is in the PE itself, as when it is turned on."""
+        self.cpu_interfaces[pe].reset()
+        self._routing.changed(pe)
+
     def ppi(self, pe: int, intid: int) -> InputLine:
         """The input of private interrupt ``intid``, 16 to 31, of a PE."""
         if not SGIS <= intid < PRIVATE:

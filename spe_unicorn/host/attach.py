@@ -192,6 +192,10 @@ class _NoPlatform:
     def happen(self) -> None:
         """Nothing does."""
 
+    def wait(self) -> bool:
+        """Nothing ends the wait."""
+        return False
+
     def claims(self, address: int) -> bool:
         """No device is ours."""
         return False

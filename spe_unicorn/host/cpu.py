@@ -248,16 +248,28 @@ class UnicornCPU:
         """CNTPCT_EL0 in ticks of ``sysregs.COUNTER_FREQUENCY``: an ``arch.ports.Clock``."""
         return self.cycles >> 4
 
-    def own(self, midr: int, gaps: Iterable[tuple[int, int]]) -> None:
-        """Make the engine wholly ours: identity, time, and where ``gaps`` in memory are."""
+    def own(
+        self,
+        midr: int,
+        gaps: Iterable[tuple[int, int]],
+        read_only: Iterable[tuple[int, int]] = (),
+        affinity: int = 0,
+    ) -> None:
+        """Make the engine wholly ours: identity, time, and where memory is not, or not for stores.
+
+        ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0.
+        """
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
+        if affinity:
+            sysregs.show_affinity(self.engine, self.hooks, affinity)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        self.hooks.install(gaps)
+        self.hooks.install(gaps, read_only)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
+        self.forget(code=True)
         self.registers.reset(self._unknown.bits64)
         for register, value in _RESET.items():
             if register in self.registers:
@@ -265,8 +277,23 @@ class UnicornCPU:
         firmware_state(self.registers, el)
         masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)
         self.set_pstate(masks | el << 2 | 1)
+        for number in range(31):
+            self.engine.set_x(number, 0)
         self.engine.set_x(0, x0)
         self.pc = entry
+
+    def heard(self) -> int:
+        """The maintenance, as ``State.maintenance`` has it, that other PEs have not heard of."""
+        maintenance = int(self.state.maintenance)
+        self.state.maintenance = 0
+        return maintenance
+
+    def forget(self, code: bool) -> None:
+        """Maintenance from outside: forget cached translations, and ``code`` as it was."""
+        self.engine.flush_tlb()
+        if code:
+            self.engine.uc.ctl_flush_tb()
+        self.state.epoch += 1
 
     # Exceptions
 

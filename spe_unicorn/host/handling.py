@@ -78,7 +78,11 @@ class Ending(Enum):
     INTERRUPTED = "interrupted"
     """The user did."""
     ASLEEP = "asleep"
-    """The guest waits for an interrupt that can never come."""
+    """The PE waits for an interrupt, or is off, and nothing can happen while it runs alone."""
+    RESET = "reset"
+    """The guest asked for the machine to start anew."""
+    TURN = "turn"
+    """Another PE, which had nothing to do, has now."""
     FAILED = "failed"
     """The guest or the engine did something that cannot go on."""
 
@@ -134,6 +138,10 @@ class Platform(Protocol):
 
     def happen(self) -> None:
         """The deadline has been reached: let it happen, and set the next one."""
+        ...
+
+    def wait(self) -> bool:
+        """The PE has nothing to do: let the next thing happen; False if that is not up to it."""
         ...
 
 
@@ -222,13 +230,10 @@ class StopHandler:
 
     def _sleep(self) -> None:
         """WFI: time goes on to the next thing that happens, until an interrupt is pending."""
-        platform = self.platform
         while not self.interrupts.pending:
-            if platform.deadline == NEVER_HAPPENS:
+            if not self.platform.wait():
                 self.ending = Ending.ASLEEP
                 return
-            self._state.skipped += max(0, platform.deadline - self.cpu.executed)
-            platform.happen()
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""

@@ -61,6 +61,8 @@ class Interrupts:
         cpu.on_pm = self._on_pm
         self.irq, self.fiq, self.virq, self.vfiq = (Line(self.update) for _ in range(4))
         self._physical = {ExceptionType.IRQ: self.irq, ExceptionType.FIQ: self.fiq}
+        self.on_pending: Callable[[], None] | None = None
+        """Called when any input may have been asserted."""
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
 
     @property
@@ -79,6 +81,8 @@ class Interrupts:
         state = self._cpu.state
         state.deliver = deliver
         state.special = bool(deliver or state.watch)
+        if self.pending and self.on_pending is not None:
+            self.on_pending()
 
     def take(self) -> bool:
         """Take what is due, if anything is.

@@ -6,21 +6,24 @@ import ctypes
 import mmap
 from bisect import bisect_right
 
-from unicorn import UC_PROT_ALL, Uc, UcError
+from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
 
 
 class Ram:
     """Memory of ours, mapped into one or more engines. ``base`` and ``size`` are in bytes.
 
+    A guest's stores to memory that is not ``writable`` are for somebody else to answer.
+
     Raises ValueError for a size or base that is not a multiple of the host's page size, and
     MemoryError when the host has not that much.
     """
 
-    def __init__(self, base: int, size: int) -> None:
+    def __init__(self, base: int, size: int, writable: bool = True) -> None:
         if size <= 0 or base % mmap.PAGESIZE or size % mmap.PAGESIZE:
             raise ValueError(f"memory {base:#x}+{size:#x} is not a multiple of {mmap.PAGESIZE}")
         self.base = base
         self.size = size
+        self.writable = writable
         try:
             self._map = mmap.mmap(-1, size)
         except (OSError, OverflowError, ValueError) as error:
@@ -29,47 +32,64 @@ class Ram:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
 
     def map_into(self, uc: Uc) -> None:
-        """Let an engine execute from, read and write this memory."""
-        uc.mem_map_ptr(self.base, self.size, UC_PROT_ALL, self._address)
+        """Let an engine execute from and read this memory, and write it if that is allowed."""
+        rights = UC_PROT_ALL if self.writable else UC_PROT_READ | UC_PROT_EXEC
+        uc.mem_map_ptr(self.base, self.size, rights, self._address)
 
 
 class RamMemory:
     """Physical memory made of :class:`Ram` regions; implements ``arch.ports.PhysicalMemory``."""
 
     def __init__(self, *regions: Ram) -> None:
-        self._regions = sorted(regions, key=lambda r: r.base)
-        self._bases = [r.base for r in self._regions]
+        self.regions = sorted(regions, key=lambda r: r.base)
+        self._bases = [r.base for r in self.regions]
 
     def gaps(self) -> list[tuple[int, int]]:
         """The ranges of physical addresses, first to last, where there is no memory."""
         gaps = []
         free = 0
-        for region in self._regions:
+        for region in self.regions:
             if region.base > free:
                 gaps.append((free, region.base - 1))
             free = region.base + region.size
         gaps.append((free, (1 << 64) - 1))
         return gaps
 
-    def _find(self, address: int, size: int) -> tuple[memoryview, int] | None:
+    def read_only(self) -> list[tuple[int, int]]:
+        """The ranges of physical addresses, first to last, where stores are lost."""
+        return [(r.base, r.base + r.size - 1) for r in self.regions if not r.writable]
+
+    def _find(self, address: int, size: int) -> tuple[Ram, int] | None:
         index = bisect_right(self._bases, address) - 1
         if index < 0:
             return None
-        region = self._regions[index]
+        region = self.regions[index]
         offset = address - region.base
-        return (region.bytes, offset) if offset + size <= region.size else None
+        return (region, offset) if offset + size <= region.size else None
 
     def read(self, address: int, size: int) -> bytes | None:
         """``size`` bytes at a physical address, None where there is no memory."""
         found = self._find(address, size)
-        return None if found is None else bytes(found[0][found[1] : found[1] + size])
+        if found is None:
+            return None
+        region, offset = found
+        return bytes(region.bytes[offset : offset + size])
 
     def write(self, address: int, data: bytes) -> bool:
-        """Store ``data`` at a physical address; False where there is no memory."""
+        """Store ``data`` at a physical address; False where there is no memory.
+
+        What is stored to read-only memory is lost.
+        """
+        found = self._find(address, len(data))
+        return found is not None and (not found[0].writable or self.fill(address, data))
+
+    def fill(self, address: int, data: bytes) -> bool:
+        """Put ``data`` into memory of any kind, from outside; False where there is none."""
         found = self._find(address, len(data))
         if found is None:
             return False
-        found[0][found[1] : found[1] + len(data)] = data
+        region, offset = found
+        region.bytes[offset : offset + len(data)] = data
         return True
 
 

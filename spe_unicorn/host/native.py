@@ -54,6 +54,7 @@ from spe_unicorn.host.native_code import CP_REG, forget_line, named_registers
 from spe_unicorn.host.native_state import (
     ALL_COUNTERS,
     BLOCKS,
+    CODE_MAINTENANCE,
     KEYS,
     MARK_FP,
     MARK_RETURN,
@@ -78,6 +79,7 @@ from spe_unicorn.host.native_state import (
     SAMPLE_WORDS,
     SAMPLES,
     SYSTEM,
+    TLB_MAINTENANCE,
     UNBOUNDED,
     WRITE,
     Action,
@@ -398,6 +400,8 @@ def _system_hook(kind: int) -> Any:
         if action in (_TRANSLATION, _CODE, _LINE):
             s.epoch += 1
             s.writes += 1
+            if kind == SYSTEM:
+                s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
             if action == _CODE or (
                 action == _LINE and not forget_line(s, engine, user, np.int64(register))
             ):
@@ -503,18 +507,24 @@ class NativeHooks:
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []
 
-    def install(self, gaps: Iterable[tuple[int, int]] = ()) -> None:
+    def install(
+        self,
+        gaps: Iterable[tuple[int, int]] = (),
+        read_only: Iterable[tuple[int, int]] = (),
+    ) -> None:
         """Add the hooks to the engine, whose translated code must be none or be flushed.
 
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
-        accesses are ours to answer. They are needed exactly: a hook over memory that is there makes
-        every store to it ten times slower.
+        accesses are ours to answer, ``read_only`` those where stores are. They are needed exactly:
+        a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
         self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address))
         self.stop_at_exceptions()
         for gap in gaps:
             self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
+        for rom in read_only:
+            self._add(uc_const.UC_HOOK_MEM_WRITE_PROT, _on_unmapped.address, bounds=rom)
         self._add(instruction, _on_mrs.address, regs.UC_ARM64_INS_MRS)
         self._add(instruction, _on_msr.address, regs.UC_ARM64_INS_MSR)
         self._add(instruction, _on_sys.address, regs.UC_ARM64_INS_SYS)

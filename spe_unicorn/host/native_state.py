@@ -124,6 +124,7 @@ _FIELDS: Final = (
     ("unattended", ctypes.c_int64),
     ("steered", ctypes.c_int64),
     ("stale_code", ctypes.c_int64),
+    ("maintenance", ctypes.c_int64),
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
@@ -164,6 +165,9 @@ class State(ctypes.Structure):
     maintenance. ``counters`` has two bits for each Exception level:
     CNTPCT and CNTVCT may be read there.
 
+    ``maintenance`` collects what maintenance other PEs have to hear of: 1 of TLBs, 2 of instruction
+    caches.
+
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
@@ -175,6 +179,8 @@ class State(ctypes.Structure):
 
 KEYS: Final = 1 << 16
 """Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
+TLB_MAINTENANCE, CODE_MAINTENANCE = 1, 2
+"""Bits of ``State.maintenance``."""
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 

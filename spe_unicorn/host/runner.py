@@ -87,6 +87,7 @@ class Runner:
             executed = cpu.executed
             if executed >= platform.deadline:
                 platform.happen()
+                continue
             if goal is not None and executed >= goal:
                 return Ending.LIMIT
             if cpu.pc == until:

@@ -28,6 +28,9 @@ from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action
 
 MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
+MPIDR_EL1: Final = Encoding(3, 0, 0, 0, 5)
+VMPIDR_EL2: Final = Encoding(3, 4, 0, 0, 5)
+_MPIDR_RES1: Final = 1 << 31
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
 CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
@@ -209,6 +212,13 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
             if any(register.encoding == encoding for register in registers):
                 return action
     return Action.ENGINE
+
+
+def show_affinity(engine: Engine, hooks: NativeHooks, affinity: int) -> None:
+    """Tell a guest which PE this is."""
+    mpidr = _MPIDR_RES1 | affinity
+    hooks.act(Action.CELL, MPIDR_EL1, READ, cell=mpidr)
+    engine.set_system(VMPIDR_EL2, mpidr)
 
 
 def keep_time(hooks: NativeHooks) -> None:

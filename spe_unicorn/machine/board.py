@@ -1,4 +1,4 @@
-"""The virt board: one PE, RAM, a console, firmware calls, and the sampling unit.
+"""The virt board: PEs, RAM, a console, firmware calls, and the sampling units.
 
 ``run`` and ``record`` are this object with two kinds of sampling unit. Devices answer at their
 places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and ``SMC``.
@@ -9,41 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import CNTVOFF_EL2
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core
-from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
-from spe_unicorn.devices.gicv3_access import gic_accessors
-from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
-from spe_unicorn.devices.timer import FREQUENCY, GenericTimer
-from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.host import device_registers
+from spe_unicorn.devices.timer import FREQUENCY
 from spe_unicorn.host.controls import answer_el12_names
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine, new_engine
-from spe_unicorn.host.handling import HVC, NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
+from spe_unicorn.host.handling import HVC, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
+from spe_unicorn.machine.bus import Bus, ReadOnlyMemory
 from spe_unicorn.machine.image import Image
-from spe_unicorn.machine.memory_map import RAM_BASE, Region
-from spe_unicorn.machine.psci import CPUOff, PowerState, is_psci, psci_call
+from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
+from spe_unicorn.machine.psci import (
+    CPUOff,
+    CPUOn,
+    PowerState,
+    Status,
+    SystemAction,
+    is_psci,
+    psci_call,
+)
+from spe_unicorn.machine.schedule import Schedule
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
-from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
@@ -61,235 +61,273 @@ class External:
 
 @dataclass(frozen=True)
 class Options:
-    """How a board is built. ``ram`` is in bytes; ``write`` and ``read`` are the console's ends.
+    """How a board is built. ``ram`` is in bytes, ``smp`` the number of PEs, 1 to 8.
 
-    ``read`` waits and returns up to that many bytes, none at the end of input.
+    ``write`` and ``read`` are the console's ends; ``read`` waits and returns up to that many bytes,
+    none at the end of input. With ``flash`` there is memory at 0x0, with ``secure`` Secure RAM and
+    a GIC with two Security states. Without ``reboot`` a guest that resets the machine ends it.
     """
 
     core: Core
     write: Callable[[bytes], None]
     read: Callable[[int], bytes] = lambda size: b""
     ram: int = 128 << 20
+    smp: int = 1
+    flash: bool = False
+    secure: bool = False
+    reboot: bool = True
     seed: int = 0
     external: External | None = None
     semihosting_folder: Path | None = None
     command_line: bytes = b""
 
 
-class Device(Protocol):
-    """What is behind a window of physical memory; ``offset`` and ``size`` are in bytes."""
-
-    def read(self, offset: int, size: int) -> int:
-        """A load."""
-        ...
-
-    def write(self, offset: int, size: int, value: int) -> None:
-        """A store."""
-        ...
-
-
-class PMBIRQ:
-    """The interrupt line of the Profiling Buffer, on its way to the GIC, for others to watch."""
-
-    def __init__(self, line: IRQLine) -> None:
-        self.level = False
-        self.on_change: Callable[[bool], None] | None = None
-        self._line = line
-
-    def set_level(self, level: bool) -> None:
-        """Drive the line."""
-        self.level = level
-        self._line.set_level(level)
-        if self.on_change is not None:
-            self.on_change(level)
-
-
 class _GuestMemory:
     """The virtual memory of the code that makes a semihosting call."""
 
-    def __init__(self, cpu: UnicornCPU) -> None:
-        self.read = cpu.read_virtual
-        self.write = cpu.write_virtual
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Bytes, None where they cannot be read."""
+        return self._board.running.cpu.read_virtual(address, size)
+
+    def write(self, address: int, data: bytes) -> bool:
+        """False where they cannot be written."""
+        return self._board.running.cpu.write_virtual(address, data)
 
 
 class Board:
     """One virt machine. Load an image, then run it.
 
-    Raises MemoryError when the host has not enough memory for ``ram``.
+    ``cpu``, ``unit``, ``pmbirq``, ``handler`` and ``runner`` are those of the first PE. Raises
+    MemoryError when the host has not enough memory for ``ram``, ValueError for a number of PEs that
+    the GIC does not serve.
     """
 
     def __init__(self, options: Options, runner: type[Runner] = Runner) -> None:
         self.options = options
-        core = options.core
-        random = RandomSource(options.seed)
         self.ram = Ram(RAM_BASE, options.ram)
-        self.memory = RamMemory(self.ram)
-        engine = Engine(new_engine())
-        self.ram.map_into(engine.uc)
-        features = core.features
+        self.memory = RamMemory(self.ram, *_more_memory(options))
+        features = options.core.features
         if options.external is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
-        self.cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
-        self.cpu.own(core.midr, self.memory.gaps())
-        answer_el12_names(self.cpu.hooks)
-        self.deadline = NEVER_HAPPENS
-        interrupts = Interrupts(self.cpu)
+        sources = [RandomSource(options.seed, number) for number in range(options.smp)]
+        cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
+        interrupts = [Interrupts(cpu) for cpu in cpus]
         self.gic = GICv3(
             [
-                GICPort(
-                    self.cpu,
-                    0,
-                    interrupts.irq,
-                    interrupts.fiq,
-                    interrupts.virq,
-                    interrupts.vfiq,
-                )
-            ]
+                GICPort(cpu, number, i.irq, i.fiq, i.virq, i.vfiq)
+                for number, (cpu, i) in enumerate(zip(cpus, interrupts, strict=True))
+            ],
+            two_security_states=options.secure,
         )
-        self.timer = GenericTimer(
-            physical=self.gic.ppi(0, gicv3.PHYSICAL_TIMER),
-            virtual=self.gic.ppi(0, gicv3.VIRTUAL_TIMER),
-            el2_physical=self.gic.ppi(0, gicv3.EL2_PHYSICAL_TIMER),
-            el2_virtual=self.gic.ppi(0, gicv3.EL2_VIRTUAL_TIMER),
-            secure_physical=self.gic.ppi(0, gicv3.SECURE_PHYSICAL_TIMER),
-            cntvoff=lambda: self.cpu.registers.raw(CNTVOFF_EL2),
-        )
-        self.pmbirq = PMBIRQ(self.gic.ppi(0, gicv3.PMBIRQ))
-        self.events = EventJunction()
-        """PMU events so far."""
-        self.unit = self._sampler(random, interrupts.profiling)
         self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
-        self.rtc = PL031(self.cpu, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
-        self._devices: tuple[tuple[Region, Device], ...] = (
-            (memory_map.GIC_DISTRIBUTOR, self.gic.distributor),
-            (memory_map.GIC_REDISTRIBUTORS, self.gic.redistributors),
-            (memory_map.UART, self.uart),
-            (memory_map.RTC, self.rtc),
-            (memory_map.VIRTIO, EmptyVirtioSlots()),
-            (memory_map.PCIE_ECAM, EmptyECAM()),
+        self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
+        self.bus = Bus(
+            (
+                (memory_map.FLASH, ReadOnlyMemory()),
+                (memory_map.GIC_DISTRIBUTOR, self.gic.distributor),
+                (memory_map.GIC_REDISTRIBUTORS, self.gic.redistributors),
+                (memory_map.UART, self.uart),
+                (memory_map.RTC, self.rtc),
+                (memory_map.VIRTIO, EmptyVirtioSlots()),
+                (memory_map.PCIE_ECAM, EmptyECAM()),
+            )[0 if options.flash else 1 :]
         )
+        self.pes = tuple(
+            ProcessingElement(number, cpu, inputs, self, self._sampler(source), runner)
+            for number, (cpu, inputs, source) in enumerate(
+                zip(cpus, interrupts, sources, strict=True)
+            )
+        )
+        first = self.pes[0]
+        self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
+        self._schedule = Schedule(self.pes, self._rtc_due) if options.smp > 1 else None
         folder = options.semihosting_folder
         self._semihosting = Semihosting(
-            _GuestMemory(self.cpu),
+            _GuestMemory(self),
             write=options.write,
             read=options.read,
-            nanoseconds=lambda: self.cpu.cycles,
+            nanoseconds=lambda: self.running.cpu.cycles,
             command_line=options.command_line,
             heap=HeapInfo(),
             folder=SharedFolder(folder) if folder is not None else None,
         )
-        table, registers = self._device_registers()
-        self.handler = StopHandler(self.cpu, self, table, registers, interrupts)
-        self.cpu.hooks.ask_by(self.handler.answer)
-        self.runner = runner(self.cpu, self.unit, self.handler)
         self.image: Image | None = None
         self.conduit: str | None = "hvc"
         """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
+        self.restart: Callable[[], None] | None = None
+        """Brings the machine back to its first moment."""
         self.exit_status: int | None = None
         """What the guest ended with, 0 to 255; None while it has not."""
 
-    def _sampler(self, random: RandomSource, exception: IRQLine) -> Sampler:
-        cpu, core = self.cpu, self.options.core
-        model = ConstantModel()
-        external = self.options.external
-        if external is not None:
-            return ExternalSampler(cpu, external.period, model, external.filter_, core.features)
-        if Feature.FEAT_SPE not in core.features:
-            return NoSampler(cpu, model)
-        return StatisticalProfilingUnit(
-            cpu,
-            self.memory,
-            model,
-            random.stream("interval"),
-            cpu.counted,
-            pmbirq=self.pmbirq,
-            exception=exception,
-            events=self.events,
-        )
+    def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
+        core = self.options.core
+        engine = Engine(new_engine())
+        for region in self.memory.regions:
+            region.map_into(engine.uc)
+        cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
+        cpu.own(core.midr, self.memory.gaps(), self.memory.read_only(), affinity=number)
+        answer_el12_names(cpu.hooks)
+        return cpu
+
+    def _sampler(self, random: RandomSource) -> MakeSampler:
+        """What makes the sampling unit of a PE that draws from ``random``."""
+        core, external = self.options.core, self.options.external
+
+        def sampler(pe: ProcessingElement) -> Sampler:
+            cpu = pe.cpu
+            model = ConstantModel()
+            if external is not None:
+                return ExternalSampler(cpu, external.period, model, external.filter_, core.features)
+            if Feature.FEAT_SPE not in core.features:
+                return NoSampler(cpu, model)
+            return StatisticalProfilingUnit(
+                cpu,
+                self.memory,
+                model,
+                random.stream("interval"),
+                cpu.counted,
+                pmbirq=pe.pmbirq,
+                exception=pe.interrupts.profiling,
+                events=pe.events,
+            )
+
+        return sampler
+
+    @property
+    def handler(self) -> StopHandler:
+        """What carries out the stops of the first PE."""
+        return self.pes[0].handler
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the first PE."""
+        return self.pes[0].runner
+
+    @property
+    def running(self) -> ProcessingElement:
+        """The PE that runs, or ran last."""
+        return self.pes[0] if self._schedule is None else self._schedule.running
+
+    @property
+    def executed(self) -> int:
+        """Operations that all PEs together have attempted since the machine began."""
+        return sum(pe.cpu.executed for pe in self.pes)
+
+    def physical_count(self) -> int:
+        """The system counter: an ``arch.ports.Clock``."""
+        return self.running.cpu.physical_count()
+
+    def _rtc_due(self) -> int | None:
+        count = self.rtc.next_deadline()
+        return None if count is None else count << 4
+
+    # Running
 
     def load(self, image: Image) -> None:
-        """Copy an image into RAM and have the PE start at its entry, at EL1."""
+        """Copy an image into RAM and have the first PE start at its entry, at EL1."""
         for segment in image.segments:
-            self.memory.write(segment.address, segment.data)
+            self.memory.fill(segment.address, segment.data)
         self.image = image
-        self.gic.reset(nonsecure=True)
-        self.cpu.start(EL1, image.entry)
-        self.handler.steered()
-        self.unit.reload()
+        self.restart = lambda: self.load(image)
+        self.reset(nonsecure=True)
+        self.pes[0].start(EL1, image.entry)
+
+    def reset(self, nonsecure: bool) -> None:
+        """Reset all devices, and turn all PEs off. Time and memory stay as they are.
+
+        With ``nonsecure`` the GIC is as firmware leaves it to a kernel.
+        """
+        self.gic.reset(nonsecure)
+        self.uart.reset()
+        self.rtc.reset()
+        for pe in self.pes:
+            pe.on = pe.asleep = False
+        if self._schedule is not None:
+            self._schedule.restarted()
 
     def run(self, operations: int | None = None) -> Ending:
-        """Run until the guest ends, or for a number of operations."""
-        return self.runner.run(operations)
+        """Run until the guest ends, or for a number of operations of all PEs together."""
+        goal = None if operations is None else self.executed + operations
+        while True:
+            left = None if goal is None else goal - self.executed
+            if self._schedule is None:
+                ending = self.pes[0].runner.run(left)
+            else:
+                ending = self._schedule.run(left)
+            if ending is not Ending.RESET or self.restart is None:
+                return ending
+            self.restart()
 
-    # Around the PE: host.handling.Platform
+    def stop(self) -> None:
+        """Have the run end soon; from anywhere, at any time."""
+        if self._schedule is None:
+            self.pes[0].runner.stopping = True
+        else:
+            self._schedule.stop()
 
-    def claims(self, address: int) -> bool:
-        """Whether a device answers at a physical address."""
-        return self._device_at(address) is not None
+    def on_slice(self, look: Callable[[], None]) -> None:
+        """Have ``look`` called every few hundredths of a second while the machine runs."""
+        for pe in self.pes:
+            pe.runner.on_slice = look
+        if self._schedule is not None:
+            self._schedule.on_slice = look
 
-    def read(self, address: int, size: int) -> int:
-        """A load from a device."""
-        found = self._device_at(address)
-        return found[1].read(address - found[0].base, size) if found else 0
+    # Around the PEs: machine.pe.Surroundings
 
-    def write(self, address: int, size: int, value: int) -> None:
-        """A store to a device."""
-        found = self._device_at(address)
-        if found:
-            found[1].write(address - found[0].base, size, value)
-            self._set_deadline()
-
-    def _device_at(self, address: int) -> tuple[Region, Device] | None:
-        return next((found for found in self._devices if address in found[0]), None)
-
-    def happen(self) -> None:
-        """Time has come for a timer or the clock: drive their lines, and see what is next."""
-        self.timer.update(self.cpu.physical_count())
-        self.rtc.update()
-        self._set_deadline()
-
-    def _set_deadline(self) -> None:
-        """The number of executed operations at which a line changes by itself."""
-        now = self.cpu.physical_count()
-        counts = [self.timer.next_deadline(now), self.rtc.next_deadline()]
-        due = [count for count in counts if count is not None]
-        self.deadline = (min(due) << 4) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
-
-    def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
-        """The System registers that are devices', and how they are reached."""
-        interface = self.gic.cpu_interfaces[0]
-        gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
-        registers = device_registers.registers(self.cpu, self.timer, interface, self._set_deadline)
-        device_registers.install(self.cpu, gic)
-        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic))
-        return table, registers
-
-    def call(self, exception: EngineException) -> bool:
+    def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """PSCI, by the one instruction that leads to us: higher levels may be the guest's."""
-        engine = self.cpu.engine
+        engine = pe.cpu.engine
         function = engine.x(0)
         called_by = "hvc" if exception.number == HVC else "smc"
         if called_by != self.conduit or not is_psci(function):
             return False
-        answer = psci_call(function, [engine.x(n) for n in (1, 2, 3)], {0: PowerState.ON})
+        states = {p.number: PowerState.ON if p.on else PowerState.OFF for p in self.pes}
+        answer = psci_call(function, [engine.x(n) for n in (1, 2, 3)], states)
         if isinstance(answer, int):
             engine.set_x(0, answer)
         elif isinstance(answer, CPUOff):
-            self.handler.ending = Ending.ASLEEP  # there is no other PE to turn it on again
+            pe.on = False
+            pe.handler.ending = Ending.ASLEEP
+        elif isinstance(answer, CPUOn):
+            engine.set_x(0, Status.SUCCESS)
+            self._turn_on(answer)
+        elif answer is SystemAction.RESET and self.options.reboot:
+            pe.handler.ending = Ending.RESET
         else:
-            self._end(0)
+            self._end(pe, 0)
         return True
 
-    def semihosting(self) -> bool:
+    def _turn_on(self, call: CPUOn) -> None:
+        """CPU_ON: the PE begins at the level at which the first one did."""
+        assert self._schedule is not None  # there is another PE than the caller
+        self.gic.reset_cpu_interface(call.affinity)
+        el = EL1 if self.conduit == "hvc" else EL2
+        self.pes[call.affinity].start(el, call.entry, (call.context,))
+        self._schedule.changed()
+
+    def semihosting(self, pe: ProcessingElement) -> bool:
         """A semihosting call: W0 is the operation, X1 its parameter."""
-        engine = self.cpu.engine
+        engine = pe.cpu.engine
         answer = self._semihosting.call(engine.x(0) & 0xFFFF_FFFF, engine.x(1))
         if isinstance(answer, Exit):
-            self._end(answer.status)
+            self._end(pe, answer.status)
         else:
             engine.set_x(0, answer)
         return True
 
-    def _end(self, status: int) -> None:
+    def _end(self, pe: ProcessingElement, status: int) -> None:
         self.exit_status = status
-        self.handler.ending = Ending.EXIT
+        pe.handler.ending = Ending.EXIT
+
+
+def _more_memory(options: Options) -> list[Ram]:
+    """Memory besides RAM."""
+    regions = []
+    if options.flash:
+        regions.append(Ram(memory_map.FLASH.base, memory_map.FLASH.size, writable=False))
+    if options.secure:
+        regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size))
+    return regions

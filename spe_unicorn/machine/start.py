@@ -8,18 +8,18 @@ from spe_unicorn.machine.image import LoadError
 
 
 def start(board: Board, plan: BootPlan) -> None:
-    """Fill memory and set the PE up, so that ``board.run()`` begins as the plan says.
+    """Fill memory and set the PEs up, so that ``board.run()`` begins as the plan says.
 
-    Raises LoadError for a piece where the board has no memory.
+    A reset by the guest begins there again: what was loaded is loaded anew, other memory keeps what
+    it holds. Raises LoadError for a piece where the board has no memory.
     """
     for piece in plan.pieces:
-        if not board.memory.write(piece.address, piece.data):
+        data = piece.data + bytes(piece.size - len(piece.data))
+        if not board.memory.fill(piece.address, data):
             raise LoadError(f"{piece.name}: the board has no memory at {piece.address:#x}")
     board.image = plan.image
     board.conduit = plan.conduit
-    board.gic.reset(nonsecure=not plan.secure)
-    board.cpu.start(plan.el, plan.entry)
-    for number, value in enumerate(plan.x):
-        board.cpu.engine.set_x(number, value)
-    board.handler.steered()
-    board.unit.reload()
+    board.restart = lambda: start(board, plan)
+    board.reset(nonsecure=not plan.secure)
+    for pe in board.pes if plan.all_start else board.pes[:1]:
+        pe.start(plan.el, plan.entry, plan.x)

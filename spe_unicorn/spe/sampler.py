@@ -47,6 +47,18 @@ class Statistics:
     management_events: dict[str, int] = field(default_factory=dict)
     """By :attr:`~spe_unicorn.spe.management.ManagementEvent.kind`."""
 
+    def __add__(self, other: Statistics) -> Statistics:
+        """What both came to."""
+        result = Statistics()
+        for each in (self, other):
+            for name, value in vars(each).items():
+                if isinstance(value, int):
+                    setattr(result, name, getattr(result, name) + value)
+            for kind, number in each.management_events.items():
+                events = result.management_events
+                events[kind] = events.get(kind, 0) + number
+        return result
+
 
 class Sampler(ABC):
     """Samples one PE.

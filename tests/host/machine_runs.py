@@ -21,6 +21,7 @@ from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.filter import Filter
+from spe_unicorn.spe.sampler import Statistics
 
 PAGE = 4096
 _VECTORS = tuple(regs.UC_ARM64_REG_Q0 + n for n in range(32))
@@ -33,6 +34,7 @@ class Sampled:
     operation: int
     pc: int
     record: bytes
+    pe: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Result:
     console: bytes
     records: list[Sampled]
     events: list[tuple[int, object, int]]
-    statistics: object
+    statistics: list[Statistics]
     registers: list[int]
     vectors: list[int]
     system: dict[str, int]
@@ -90,6 +92,7 @@ class Machine:
         core: Core | str = "generic",
         ram: int = 128 << 20,
         el: int = EL1,
+        smp: int = 1,
     ) -> None:
         self.console = bytearray()
         self.sampled: list[Sampled] = []
@@ -103,6 +106,7 @@ class Machine:
                 ram=ram,
                 seed=seed,
                 external=external,
+                smp=smp,
             ),
             runner,
         )
@@ -114,26 +118,24 @@ class Machine:
         self.board.load(image)
         if el != EL1:
             self._start_at(el)
-        unit = self.board.unit
-        unit.record_observers.append(self._on_record)
-        if external is None:
-            unit.management_observers.append(self._on_event)
+        for pe in self.board.pes:
+            pe.unit.record_observers.append(self._on_record)
+            if external is None:
+                pe.unit.management_observers.append(self._on_event)
 
     def _start_at(self, el: int) -> None:
         board = self.board
         board.conduit = "smc" if el == EL2 else None
-        board.gic.reset(nonsecure=el != EL3)
-        board.cpu.start(el, self.image.entry)
-        board.handler.steered()
-        board.unit.reload()
+        board.reset(nonsecure=el != EL3)
+        board.pes[0].start(el, self.image.entry)
 
     def _on_record(self, record: bytes, operation: Operation) -> None:
-        place = self.board.cpu.counted()
-        self.sampled.append(Sampled(place, operation.pc, bytes(record)))
+        pe = self.board.running
+        self.sampled.append(Sampled(pe.cpu.counted(), operation.pc, bytes(record), pe.number))
         self.operations.append(operation)
 
     def _on_event(self, event: object, el: int) -> None:
-        self.events.append((self.board.cpu.counted(), event, el))
+        self.events.append((self.board.running.cpu.counted(), event, el))
 
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image."""
@@ -141,10 +143,10 @@ class Machine:
 
     def go_on_with(self, runner: type[Runner]) -> None:
         """From now on another way to run; translations made for the one so far are forgotten."""
-        board = self.board
-        board.cpu.engine.uc.ctl_flush_tb()
-        board.cpu.hooks.block_keys.fill(-1)  # a runner knows only the blocks that it entered itself
-        board.runner = runner(board.cpu, board.unit, board.handler)
+        for pe in self.board.pes:
+            pe.cpu.engine.uc.ctl_flush_tb()
+            pe.cpu.hooks.block_keys.fill(-1)  # a runner knows only the blocks that it entered
+            pe.runner = runner(pe.cpu, pe.unit, pe.handler)
 
     def run(self, operations: int | None = None) -> Result:
         """Run, and say what it came to so far."""
@@ -154,20 +156,23 @@ class Machine:
     def result(self, ending: Ending) -> Result:
         """What there is to see now."""
         board = self.board
-        cpu = board.cpu
-        uc = cpu.engine.uc
+        cpus = [pe.cpu for pe in board.pes]
         return Result(
             ending,
             board.exit_status,
-            board.handler.failure,
-            cpu.executed,
+            board.running.handler.failure,
+            board.executed,
             bytes(self.console),
             list(self.sampled),
             list(self.events),
-            board.unit.statistics,
-            [*cpu.engine.general(), cpu.pc, cpu.pstate],
-            [uc.reg_read(number) for number in _VECTORS],
-            {r.__name__: cpu.registers.raw(r) for r in cpu.registers},
+            [pe.unit.statistics for pe in board.pes],
+            [value for cpu in cpus for value in (*cpu.engine.general(), cpu.pc, cpu.pstate)],
+            [cpu.engine.uc.reg_read(number) for cpu in cpus for number in _VECTORS],
+            {
+                f"{r.__name__} of {number}": cpu.registers.raw(r)
+                for number, cpu in enumerate(cpus)
+                for r in cpu.registers
+            },
             self.pages(),
         )
 

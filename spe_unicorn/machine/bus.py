@@ -1,0 +1,56 @@
+"""The physical addresses of the board at which devices answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from spe_unicorn.machine.memory_map import Region
+
+
+class Device(Protocol):
+    """What is behind a window of physical memory; ``offset`` and ``size`` are in bytes."""
+
+    def read(self, offset: int, size: int) -> int:
+        """A load."""
+        ...
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """A store."""
+        ...
+
+
+class ReadOnlyMemory:
+    """What answers stores to memory that is not written: nothing. Loads never come here."""
+
+    def read(self, offset: int, size: int) -> int:
+        """Memory answers loads by itself."""
+        raise LookupError("a load from memory came to its device")
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """The store is lost."""
+
+
+class Bus:
+    """Devices by the windows in which they answer."""
+
+    def __init__(self, windows: Sequence[tuple[Region, Device]]) -> None:
+        self._windows = tuple(windows)
+
+    def claims(self, address: int) -> bool:
+        """Whether a device answers at a physical address."""
+        return self._at(address) is not None
+
+    def read(self, address: int, size: int) -> int:
+        """A load of ``size`` bytes; 0 where nobody answers."""
+        found = self._at(address)
+        return found[1].read(address - found[0].base, size) if found else 0
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A store of ``size`` bytes."""
+        found = self._at(address)
+        if found:
+            found[1].write(address - found[0].base, size, value)
+
+    def _at(self, address: int) -> tuple[Region, Device] | None:
+        return next((found for found in self._windows if address in found[0]), None)

@@ -1,0 +1,191 @@
+"""One PE of the board, with what is its alone: timers, sampling unit, interrupt inputs, runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
+from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.system_registers import CNTVOFF_EL2
+from spe_unicorn.devices import gicv3
+from spe_unicorn.devices.gicv3 import GICv3
+from spe_unicorn.devices.gicv3_access import gic_accessors
+from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
+from spe_unicorn.devices.pl031 import PL031
+from spe_unicorn.devices.timer import GenericTimer
+from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
+from spe_unicorn.host import device_registers
+from spe_unicorn.host.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, StopHandler
+from spe_unicorn.host.interrupts import Interrupts
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.bus import Bus
+from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.spe.sampler import Sampler
+
+MakeSampler = Callable[["ProcessingElement"], Sampler]
+"""Makes the sampling unit of a PE, whose lines and junction of events are there already."""
+
+
+class PMBIRQ:
+    """The interrupt line of the Profiling Buffer, on its way to the GIC, for others to watch."""
+
+    def __init__(self, line: IRQLine) -> None:
+        self.level = False
+        self.on_change: Callable[[bool], None] | None = None
+        self._line = line
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line."""
+        self.level = level
+        self._line.set_level(level)
+        if self.on_change is not None:
+            self.on_change(level)
+
+
+class Surroundings(Protocol):
+    """What is around the PEs of a board."""
+
+    bus: Bus
+    rtc: PL031
+    gic: GICv3
+
+    def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
+        """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
+        ...
+
+    def semihosting(self, pe: ProcessingElement) -> bool:
+        """The host answers ``HLT #0xF000``."""
+        ...
+
+
+class ProcessingElement:
+    """A PE on its engine; implements ``host.handling.Platform`` for itself.
+
+    ``sampler`` makes the sampling unit.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        cpu: UnicornCPU,
+        interrupts: Interrupts,
+        board: Surroundings,
+        sampler: MakeSampler,
+        runner: type[Runner],
+    ) -> None:
+        self.number = number
+        self.cpu = cpu
+        self.interrupts = interrupts
+        self._board = board
+        gic = board.gic
+        self.timer = GenericTimer(
+            physical=gic.ppi(number, gicv3.PHYSICAL_TIMER),
+            virtual=gic.ppi(number, gicv3.VIRTUAL_TIMER),
+            el2_physical=gic.ppi(number, gicv3.EL2_PHYSICAL_TIMER),
+            el2_virtual=gic.ppi(number, gicv3.EL2_VIRTUAL_TIMER),
+            secure_physical=gic.ppi(number, gicv3.SECURE_PHYSICAL_TIMER),
+            cntvoff=lambda: cpu.registers.raw(CNTVOFF_EL2),
+        )
+        self.pmbirq = PMBIRQ(gic.ppi(number, gicv3.PMBIRQ))
+        self.events = EventJunction()
+        """PMU events so far."""
+        self.unit = sampler(self)
+        self.on = False
+        """Whether it executes, or waits for an interrupt, at all (PSCI)."""
+        self.asleep = False
+        """Whether it is in a WFI that its run did not end by itself."""
+        self.alone = True
+        """Whether there is no other PE, so that time may pass while this one waits."""
+        self.deadline = NEVER_HAPPENS
+        table, registers = self._device_registers()
+        self.handler = StopHandler(cpu, self, table, registers, interrupts)
+        cpu.hooks.ask_by(self.handler.answer)
+        self.runner = runner(cpu, self.unit, self.handler)
+
+    def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
+        """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.
+
+        The registers of the GIC's CPU interface are reset by who resets the GIC.
+        """
+        cpu = self.cpu
+        self.timer.reset()
+        cpu.start(el, entry)
+        for number, value in enumerate(x):
+            cpu.engine.set_x(number, value)
+        self.handler.steered()
+        self.unit.reload()
+        self.on = True
+        self.asleep = False
+
+    @property
+    def runnable(self) -> bool:
+        """Whether it has something to execute."""
+        return self.on and not (self.asleep and not self.interrupts.pending)
+
+    @property
+    def due(self) -> int | None:
+        """The time, in cycles, at which a timer of its own drives a line; None for never."""
+        count = self.timer.next_deadline(self.cpu.physical_count())
+        return None if count is None else count << 4
+
+    def move_to(self, time: int) -> None:
+        """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""
+        cpu = self.cpu
+        cpu.state.skipped = time - cpu.executed
+        self.happen()
+
+    # Around the PE: host.handling.Platform
+
+    def claims(self, address: int) -> bool:
+        """Whether a device answers at a physical address."""
+        return self._board.bus.claims(address)
+
+    def read(self, address: int, size: int) -> int:
+        """A load from a device."""
+        return self._board.bus.read(address, size)
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A store to a device."""
+        self._board.bus.write(address, size, value)
+        self._set_deadline()
+
+    def happen(self) -> None:
+        """Time has come for a timer or the clock: drive their lines, and see what is next."""
+        self.timer.update(self.cpu.physical_count())
+        self._board.rtc.update()
+        self._set_deadline()
+
+    def wait(self) -> bool:
+        """Let time pass to what happens next, if that is this PE's matter alone."""
+        if not self.alone or self.deadline == NEVER_HAPPENS:
+            return False
+        self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
+        self.happen()
+        return True
+
+    def call(self, exception: EngineException) -> bool:
+        """Firmware answers an HVC or SMC; False where there is no firmware."""
+        return self._board.call(self, exception)
+
+    def semihosting(self) -> bool:
+        """The host answers ``HLT #0xF000``."""
+        return self._board.semihosting(self)
+
+    def _set_deadline(self) -> None:
+        """The number of executed operations at which a line changes by itself."""
+        now = self.cpu.physical_count()
+        counts = [self.timer.next_deadline(now), self._board.rtc.next_deadline()]
+        due = [count for count in counts if count is not None]
+        self.deadline = (min(due) << 4) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
+
+    def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
+        """The System registers that are devices', and how they are reached."""
+        interface = self._board.gic.cpu_interfaces[self.number]
+        gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
+        registers = device_registers.registers(self.cpu, self.timer, interface, self._set_deadline)
+        device_registers.install(self.cpu, gic)
+        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic))
+        return table, registers

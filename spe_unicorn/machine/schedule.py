@@ -1,0 +1,176 @@
+"""Several PEs on one host thread: they take turns, and time goes on from turn to turn.
+
+A turn is a number of operations of one PE. Time is the machine's: a turn begins when the one
+before it ended, so a PE that has seen a message sees no clock that is behind the sender's. While a
+PE waits for its turn, time passes for it as for a thread of a multithreaded core that cannot issue.
+Nothing here depends on the host: equal runs have equal turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.native_state import CODE_MAINTENANCE
+from spe_unicorn.machine.pe import ProcessingElement
+
+TURN: Final = 1 << 12
+"""Operations of a turn while another PE has something to do."""
+_LONG_TURN: Final = 1 << 24
+"""Operations of a turn while none has; it ends when that changes."""
+_SLICE_SECONDS: Final = 0.03
+"""Seconds of the host between two looks at the user and the clock."""
+
+
+class Schedule:
+    """Runs the PEs of one machine. ``rtc_due`` is when its clock drives a line, None for never."""
+
+    def __init__(self, pes: Sequence[ProcessingElement], rtc_due: Callable[[], int | None]) -> None:
+        self.pes = tuple(pes)
+        self.running = self.pes[0]
+        """The PE whose turn it is, or was last."""
+        self.on_slice: Callable[[], None] | None = None
+        """Called between turns, every few hundredths of a second."""
+        self._rtc_due = rtc_due
+        self._time = 0
+        self._last = -1
+        self._left = 0
+        self._alone = False
+        """Whether no other PE had anything to do when the turn began."""
+        self._stopping = False
+        self._looked = 0.0
+        for pe in self.pes:
+            pe.alone = False
+            pe.interrupts.on_pending = self.changed
+
+    def stop(self) -> None:
+        """End the run soon; from anywhere, at any time."""
+        self._stopping = True
+        self.running.runner.stopping = True
+
+    def restarted(self) -> None:
+        """The machine was reset: it begins with the first PE's turn."""
+        self.running = self.pes[0]
+        self._last = -1
+        self._left = 0
+
+    def changed(self) -> None:
+        """Another PE than the running one may have something to do now."""
+        running = self.running
+        others = (pe for pe in self.pes if pe is not running)
+        if self._alone and running.handler.ending is None and any(pe.runnable for pe in others):
+            running.handler.ending = Ending.TURN
+
+    def run(self, operations: int | None) -> Ending:
+        """Run all PEs, at most ``operations`` of them together."""
+        left = operations
+        while True:
+            self._look()
+            if self._stopping:
+                return self._stopped()
+            if left == 0:
+                return Ending.LIMIT
+            self._wake_sleepers()
+            if not self._choose():
+                if not self._skip():
+                    return Ending.ASLEEP
+                continue
+            done, ending = self._run(left)
+            if left is not None:
+                left -= done
+            if ending is Ending.INTERRUPTED:
+                return self._stopped()
+            if ending not in (Ending.LIMIT, Ending.ASLEEP, Ending.TURN):
+                return ending
+
+    def _stopped(self) -> Ending:
+        self._stopping = False
+        for pe in self.pes:
+            pe.runner.stopping = False
+        return Ending.INTERRUPTED
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now - self._looked > _SLICE_SECONDS:
+            self._looked = now
+            if self.on_slice is not None:
+                self.on_slice()
+
+    def _choose(self) -> bool:
+        """Go on with the turn, or begin that of the next PE; False if there is none."""
+        if self._left and self.running.runnable:
+            return True
+        count = len(self.pes)
+        first = self._last + 1
+        able = [pe for n in range(count) if (pe := self.pes[(first + n) % count]).runnable]
+        if not able:
+            return False
+        self._alone = len(able) == 1
+        self._left = _LONG_TURN if self._alone else TURN
+        self.running = able[0]
+        self._last = self.running.number
+        self.running.asleep = False
+        self.running.move_to(self._time)
+        return True
+
+    def _run(self, left: int | None) -> tuple[int, Ending]:
+        """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
+        pe = self.running
+        cpu = pe.cpu
+        bounds = [self._left]
+        if left is not None:
+            bounds.append(left)
+        due = self._next_sleeper()
+        if due is not None:
+            bounds.append(due - self._time)
+        before = cpu.executed
+        ending = pe.runner.run(min(bounds))
+        done = cpu.executed - before
+        self._time = cpu.cycles
+        self._left -= done
+        if ending is Ending.ASLEEP:
+            pe.asleep = pe.on
+        if ending in (Ending.ASLEEP, Ending.TURN):
+            self._left = 0
+        self._spread_maintenance(pe)
+        return done, ending
+
+    def _spread_maintenance(self, pe: ProcessingElement) -> None:
+        """Let the others hear of TLB and instruction cache maintenance before they run again."""
+        maintenance = pe.cpu.heard()
+        if maintenance:
+            for other in self.pes:
+                if other is not pe:
+                    other.cpu.forget(code=bool(maintenance & CODE_MAINTENANCE))
+
+    # Those who wait
+
+    def _sleepers(self) -> list[ProcessingElement]:
+        return [pe for pe in self.pes if pe.on and pe.asleep and not pe.interrupts.pending]
+
+    def _next_sleeper(self) -> int | None:
+        """The time at which a timer of a PE that waits goes off, None for never."""
+        times = [pe.due for pe in self._sleepers()]
+        return min((due for due in times if due is not None), default=None)
+
+    def _wake_sleepers(self) -> None:
+        """Let timers go off whose time has come while another PE ran."""
+        for pe in self._sleepers():
+            due = pe.due
+            if due is not None and due <= self._time:
+                pe.move_to(self._time)
+                if pe.runnable and self._alone:
+                    self._left = 0
+
+    def _skip(self) -> bool:
+        """All wait: let time pass to the next thing that happens; False if nothing ever will."""
+        times = [self._next_sleeper(), self._rtc_due()]
+        due = min((at for at in times if at is not None), default=None)
+        if due is None:
+            return False
+        self._time = max(self._time, due)
+        for pe in self.pes:
+            pe.move_to(self._time)
+        return True
