@@ -236,7 +236,7 @@ class Blocks:
             self._free = 0
         hooks.plans[self._free : self._free + len(block.words)] = block.words
         slot = address >> 2 & BLOCKS - 1
-        hooks.block_keys[slot] = signed(address)
+        hooks.block_keys[slot] = signed(address) ^ len(words)
         hooks.block_epochs[slot] = hooks.state.epoch
         hooks.block_marks[slot] = block.marks
         hooks.block_plans[slot] = self._free
@@ -245,12 +245,12 @@ class Blocks:
         self._slots[slot] = block
         return block
 
-    def find(self, address: int) -> Block | None:
-        """The block that this epoch's table holds for ``address``."""
+    def find(self, address: int, operations: int) -> Block | None:
+        """The block of that many operations that this epoch's table holds for ``address``."""
         hooks = self._hooks
         slot = address >> 2 & BLOCKS - 1
         if (
-            hooks.block_keys[slot] != signed(address)
+            hooks.block_keys[slot] != signed(address) ^ operations
             or hooks.block_epochs[slot] != hooks.state.epoch
         ):
             return None
@@ -268,4 +268,4 @@ class Blocks:
         """The block in a slot of the table, and its address; it has not been replaced since."""
         block = self._slots[slot]
         assert block is not None
-        return block, int(self._hooks.block_keys[slot]) & _MASK
+        return block, (int(self._hooks.block_keys[slot]) ^ len(block.code)) & _MASK

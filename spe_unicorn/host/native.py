@@ -125,12 +125,12 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
-def _slot(s: Any, address: Any) -> Any:
+def _slot(s: Any, address: Any, operations: Any) -> Any:
     """Where the block at ``address`` stands in the block table, -1 if it is not there."""
     slot = (address >> 2) & _MASK
     keys = carray(_pointer(s.block_keys), (BLOCKS,), np.int64)
     epochs = carray(_pointer(s.block_epochs), (BLOCKS,), np.int64)
-    return slot if keys[slot] == address and epochs[slot] == s.epoch else -1
+    return slot if keys[slot] == address ^ operations and epochs[slot] == s.epoch else -1
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -163,7 +163,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         return False
     if s.watch == 0:
         return True
-    slot = _slot(s, address)
+    slot = _slot(s, address, operations)
     if slot < 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
@@ -181,7 +181,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         s.budget = operations
     if marks & s.relevant == 0:
         quick = carray(_pointer(s.quick), (BLOCKS,), np.int64)
-        quick[slot] = address ^ (s.epoch << 48)
+        quick[slot] = address ^ operations ^ (s.epoch << 48)
     return True
 
 
@@ -300,7 +300,7 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
     budget = s.budget
     fits = s.exact == 0 or s.granted - budget + operations <= s.horizon
     if fits and operations - budget <= s.gap_floor and s.epoch == s.gap_epoch:
-        slot = _slot(s, address)
+        slot = _slot(s, address, operations)
         if slot >= 0:
             place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * budget
             plans = carray(_pointer(s.plans), (PLANS,), np.int64)

@@ -68,7 +68,8 @@ def _block_hook(special_block: int) -> ir.Module:
     slot = code.and_(code.lshr(address, ir.Constant(_WIDE, 2)), ir.Constant(_WIDE, BLOCKS - 1))
     known = code.load(code.gep(code.inttoptr(code.load(place("quick")), _STATE), [slot]))
     epoch = code.shl(code.load(place("epoch")), ir.Constant(_WIDE, 48))
-    differs = code.or_(code.xor(known, code.xor(address, epoch)), code.load(place("deliver")))
+    sought = code.xor(code.xor(address, operations), epoch)
+    differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
     code.cbranch(code.icmp_signed("==", differs, zero), count, special)
 
     code.position_at_end(count)

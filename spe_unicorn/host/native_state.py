@@ -185,7 +185,11 @@ READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 
 BLOCKS: Final = 1 << 13
-"""Entries of the block table, direct-mapped by address."""
+"""Entries of the block table, direct-mapped by address.
+
+The key is the address XOR the number of operations: an operation that the engine knows to trap
+ends its block, so what traps decides how long a block is.
+"""
 NOTICE_RETURN: Final = 2
 """``State.notice`` while a block runs that ends with an ERET."""
 MARK_RETURN: Final = 1

@@ -17,7 +17,7 @@ from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.syndromes import EC
-from spe_unicorn.host.blocks import Blocks
+from spe_unicorn.host.blocks import Block, Blocks
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
@@ -145,7 +145,7 @@ class Runner:
         block = int(state.block_operations)
         hit = unit.until_hit() if unit.enabled else 0
         if 0 < hit <= block and not (exact and hit > ahead):
-            self._consider_probe(state.block & _MASK, hit - 1)
+            self._consider_probe(hit - 1)
             if hit > 1:
                 # it is then the first of a block of its own, which may well have a plan
                 self._run_exactly(hit - 1)
@@ -156,13 +156,14 @@ class Runner:
         elif ahead < block:
             self._slice_over = True
 
-    def _consider_probe(self, start: int, k: int) -> None:
+    def _consider_probe(self, k: int) -> None:
         """Put a probe at an operation that has to be stepped to for the second time.
 
         A probe costs a few nanoseconds whenever its operation runs, a step some tens of
         microseconds whenever it is sampled: worth it if samples are not too far apart.
         """
-        block = self._blocks.find(start)
+        start = self._state.block & _MASK
+        block = self._begun()
         if block is None or not block.suits_probe(k):
             return
         address = start + 4 * k & _MASK
@@ -294,7 +295,7 @@ class Runner:
             self.cpu.returned(self._level)
         self._notices()
         if stop is Stop.UNSEEN:
-            if self._blocks.find(state.block & _MASK) is None:
+            if self._begun() is None:
                 self._enter_block()
         elif stop is Stop.INTERRUPT:
             self.handler.interrupts.take()
@@ -302,7 +303,7 @@ class Runner:
         elif stop is Stop.TRAP:
             self._trap()
         elif stop is Stop.BUDGET:
-            if self.unit.enabled and self._blocks.find(state.block & _MASK) is None:
+            if self.unit.enabled and self._begun() is None:
                 self._enter_block()
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
@@ -358,7 +359,7 @@ class Runner:
             return  # an exception came first, or it is the operation at which the engine stands
         cpu = self.cpu
         start = state.block & _MASK
-        block = self._blocks.find(start)
+        block = self._begun()
         assert block is not None
         behind = done - k - 1
         cpu.ahead = behind
@@ -425,12 +426,17 @@ class Runner:
 
     def _trap(self) -> None:
         """Run what is in front of a block's first operation that traps and the engine executes."""
-        block = self._blocks.find(self._state.block & _MASK)
+        block = self._begun()
         assert block is not None
         trap = self.handler.controls.trap
         k = next(k for k, i in enumerate(block.code) if trap(i) is not None)
         if self._run_exactly(k):
             self._at_operation(Stop.TRAP)
+
+    def _begun(self) -> Block | None:
+        """What is known of the block that began last, or in front of which the engine stopped."""
+        state = self._state
+        return self._blocks.find(state.block & _MASK, int(state.block_operations))
 
     def _enter_block(self) -> None:
         state = self._state

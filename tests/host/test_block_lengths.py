@@ -1,0 +1,46 @@
+"""Blocks that begin at the same address and are not equally long."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, Result, image_of
+
+CODE = 0x4000_0000
+VECTORS = CODE + 0x1000
+CURRENT_EL_SPX = VECTORS + 0x200
+CPACR = astuple(s.CPACR_EL1.encoding)
+CNTB_X6 = 0x0420_E3E6
+ERET = 0xD69F_03E0
+LOOP = [
+    a.msr(CPACR, 1),
+    a.ISB,
+    CNTB_X6,  # traps, and so ends its block; when it is executed again, the block goes on
+    *[a.ldr(4 + n, 0, 8 * n) for n in range(8) if 4 + n != 6],
+    a.subs_imm(3, 3, 1),
+]
+PROGRAM = [
+    *(*a.mov64(9, VECTORS), a.msr(astuple(s.VBAR_EL1.encoding), 9)),
+    *(a.movz(1, 0), a.movz(2, 0b11, 16), a.movz(3, 400)),
+    *a.mov64(0, CODE + 0x8000),
+    *LOOP,
+    a.b_cond(1, -4 * len(LOOP)),
+    a.b(0),
+]
+HANDLER = [a.msr(CPACR, 2), a.ISB, ERET]
+
+
+def sampled_run(runner: type[Runner] | type[ReferenceRunner], period: int) -> Result:
+    image = image_of({CODE: a.code(PROGRAM), CURRENT_EL_SPX: a.code(HANDLER)}, CODE)
+    return Machine(image, runner=runner, period=period).run(6000)
+
+
+def test_an_operation_behind_one_that_no_longer_traps_is_sampled_as_by_stepping() -> None:
+    for period in (3, 13, 61):
+        fast, plain = sampled_run(Runner, period), sampled_run(ReferenceRunner, period)
+        assert not fast.differences(plain)
+        assert len(fast.records) == 6000 // period
