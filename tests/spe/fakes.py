@@ -46,11 +46,15 @@ class FakePE:
 
 
 class FakeMemory:
-    """Physical memory of bytes; ``aborting`` addresses answer with an External abort."""
+    """Physical memory of bytes; ``aborting`` addresses answer with an External abort.
+
+    Those that are ``read_only`` do so for writes.
+    """
 
     def __init__(self) -> None:
         self.bytes: dict[int, int] = {}
         self.aborting: set[int] = set()
+        self.read_only: set[int] = set()
 
     def read(self, address: int, size: int) -> bytes | None:
         if self.aborting & {*range(address, address + size)}:
@@ -58,7 +62,7 @@ class FakeMemory:
         return bytes(self.bytes.get(address + i, 0) for i in range(size))
 
     def write(self, address: int, data: bytes) -> bool:
-        if self.aborting & {*range(address, address + len(data))}:
+        if (self.aborting | self.read_only) & {*range(address, address + len(data))}:
             return False
         for i, byte in enumerate(data):
             self.bytes[address + i] = byte

@@ -6,13 +6,10 @@ import itertools
 
 import pytest
 
-from spe_unicorn.arch.descriptors import Fault
-from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
-from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.spe_registers import (
     PMBLIMITR_EL1,
-    PMBMAR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
     PMBSR_EL2,
@@ -29,25 +26,10 @@ from spe_unicorn.arch.spe_registers import (
 )
 from spe_unicorn.arch.system_registers import (
     CONTEXTIDR_EL1,
-    HCR_EL2,
-    MAIR_EL1,
-    MDCR_EL2,
     MDCR_EL3,
-    SCR_EL3,
-    SCTLR_EL1,
-    SCTLR_EL2,
-    TCR_EL1,
-    TCR_EL2,
-    TTBR0_EL2,
-    TTBR1_EL1,
-    VTCR_EL2,
-    VTTBR_EL2,
 )
-from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.feed import SampleEvent
-from spe_unicorn.spe.management import ManagementEvent
-from spe_unicorn.spe.record import PlacedRecord, decode_stream
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from tests.spe.bench import BUFFER, LIMIT, Bench
 from tests.spe.fakes import (
     ATOMIC,
     BRANCH,
@@ -58,99 +40,9 @@ from tests.spe.fakes import (
     V1P3,
     WITH_EL2,
     WITH_EL3,
-    FakeEvents,
-    FakeLine,
-    FakeMemory,
-    FakePE,
     alu,
     load,
 )
-
-BUFFER = 0x10000
-LIMIT = 0x20000
-SMALL = ImpDef(max_size=6, pa_bits=44)
-"""A core whose largest record is 64 bytes, so that the examples' sums come out."""
-
-
-class FixedModel:
-    """Gives every operation the same timing."""
-
-    def __init__(self, timing: Timing) -> None:
-        self.answer = timing
-
-    def timing(self, operation: Operation) -> Timing:
-        return self.answer
-
-
-class Bench:
-    """A unit with everything around it. One operation takes one cycle."""
-
-    def __init__(
-        self,
-        features: Features = EL1_ONLY,
-        *,
-        impdef: ImpDef = SMALL,
-        timing: Timing | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.pe = FakePE(features, impdef=impdef)
-        self.registers = self.pe.registers
-        self.memory = FakeMemory()
-        self.line = FakeLine()
-        self.events = FakeEvents()
-        self.now = 0
-        self.unit = StatisticalProfilingUnit(
-            self.pe,
-            self.memory,
-            ConstantModel() if timing is None else FixedModel(timing),
-            RandomSource(seed).stream("sample interval"),
-            lambda: self.now,
-            pmbirq=self.line,
-            events=self.events,
-        )
-        self.reported: list[tuple[ManagementEvent, int]] = []
-        self.unit.management_observers.append(lambda event, el: self.reported.append((event, el)))
-        self.seen: list[bytes] = []
-        self.unit.record_observers.append(lambda record, operation: self.seen.append(record))
-
-    def program(self, **pmscr: int) -> None:
-        """What a driver writes before it enables: an empty buffer, interval 1."""
-        write = self.registers.write
-        if Feature.FEAT_EL3 in self.pe.features:
-            write(SCR_EL3, SCR_EL3.of(NS=1).value)
-            write(MDCR_EL3, self.registers.read(MDCR_EL3).replace(NSPB=0b11).value)
-        if Feature.FEAT_EL2 in self.pe.features:
-            write(MDCR_EL2, MDCR_EL2.of(E2PB=0b11).value)
-        write(PMBPTR_EL1, BUFFER)
-        write(PMBLIMITR_EL1, LIMIT | 1)
-        write(PMSIRR_EL1, 1 << 8)
-        write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1, E1SPE=1, **pmscr).value)
-        self.unit.refresh()
-
-    def run(self, operation: Operation, members: int | None = None) -> bool:
-        """Let members go by, up to the next selection unless said otherwise."""
-        count = self.unit.until_hit() if members is None else members
-        self.now += count
-        if not self.unit.advance(count):
-            return False
-        self.unit.complete(operation)
-        return True
-
-    def sample(self, operation: Operation | None = None) -> None:
-        """One operation is sampled and done; any earlier one has completed long ago."""
-        self.now += 100_000
-        assert self.run(operation or alu())
-
-    def pmbsr(self) -> PMBSR_EL1:
-        return self.registers.read(PMBSR_EL1)
-
-    def records(self) -> list[PlacedRecord]:
-        """What the guest finds between the buffer's start and its pointer."""
-        end = self.registers.raw(PMBPTR_EL1)
-        found = list(decode_stream(self.memory.read(BUFFER, end - BUFFER) or b""))
-        assert all(isinstance(record, PlacedRecord) for record in found)
-        return [record for record in found if isinstance(record, PlacedRecord)]
-
 
 # Enabling and counting
 
@@ -484,204 +376,6 @@ def test_discard_mode_writes_nothing_and_never_fills() -> None:
     assert bench.seen == []
 
 
-# Translation by the owner's regime. Tables of 4 KB granules; 39-bit ranges start at level 1.
-
-TABLES = 0x8000_0000
-NORMAL_PAGE = 0x403 | 1 << 2  # AF, page, attribute 1
-READ_ONLY = 1 << 7
-HIGH = 0xFFFF_FF80_0000_1000
-
-
-def translated(bench: Bench, l3: int | None) -> None:
-    """EL1's upper range maps its second page by ``l3``; None leaves level 1 empty."""
-    if l3 is not None:
-        for level, index, descriptor in (
-            (0, 0, TABLES + 0x1000 | 3),
-            (1, 0, TABLES + 0x2000 | 3),
-            (2, 1, l3),
-        ):
-            bench.memory.write(
-                TABLES + level * 0x1000 + index * 8, descriptor.to_bytes(8, "little")
-            )
-    write = bench.registers.write
-    write(TCR_EL1, TCR_EL1.of(T0SZ=25, T1SZ=25, TG1=2, IPS=2).value)
-    write(TTBR1_EL1, TABLES)
-    write(MAIR_EL1, 0xFF00)
-    write(SCTLR_EL1, 1)
-    write(PMBPTR_EL1, HIGH)
-    write(PMBLIMITR_EL1, HIGH + 0x1000 | 1)
-    bench.unit.refresh()
-
-
-def test_buffer_is_translated_by_the_owning_regime() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE)
-    bench.sample(alu(0x1234000))
-    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
-
-
-def test_no_translation_at_level_1_is_a_stage_1_fault() -> None:
-    """A small example: EC 0x24, FSC 0x05, the pointer at the fault, DL unchanged."""
-    bench = Bench()
-    bench.program()
-    translated(bench, None)
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
-    assert bench.registers.raw(PMBPTR_EL1) == HIGH
-    assert bench.line.levels == [True]
-    assert bench.unit.statistics.lost == 1
-
-
-def test_read_only_page_is_a_permission_fault() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE | READ_ONLY)
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x0F)
-
-
-def test_access_flag_fault_and_access_outside_the_range() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE & ~0x400)
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x0B)
-    bench.registers.write(PMBSR_EL1, 0)
-    bench.registers.write(PMBPTR_EL1, 0xFFFF_0000_0000_0000)
-    bench.registers.write(PMBLIMITR_EL1, 0xFFFF_0000_0001_0000 | 1)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x04)
-
-
-def test_a_faulting_buffer_works_after_the_page_is_mapped_and_s_cleared() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, None)
-    bench.sample()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE)
-    bench.registers.write(PMBSR_EL1, 0)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1(0)
-    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
-
-
-def test_tables_changed_by_the_guest_hold_after_translations_are_forgotten() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE)
-    bench.sample()
-    bench.memory.write(TABLES + 0x2008, (0x4000_6000 | NORMAL_PAGE).to_bytes(8, "little"))
-    bench.unit.forget_translations()
-    bench.sample()
-    assert bench.memory.read(0x4000_6040, 64) == bench.seen[1]
-
-
-def test_another_table_base_holds_at_once() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, 0x4000_5000 | NORMAL_PAGE)
-    bench.sample()
-    bench.registers.write(TTBR1_EL1, 0x9000_0000)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.pmbsr().EC == 0x24
-
-
-def stage2_page(bench: Bench, ipa_page: int, descriptor: int) -> None:
-    """Stage 2 from level 2 on (a 30-bit IPA), one page mapped."""
-    root = 0xA000_0000
-    bench.memory.write(root + (ipa_page >> 21) * 8, (root + 0x1000 | 3).to_bytes(8, "little"))
-    index = ipa_page >> 12 & 0x1FF
-    bench.memory.write(root + 0x1000 + index * 8, descriptor.to_bytes(8, "little"))
-    write = bench.registers.write
-    write(VTCR_EL2, VTCR_EL2.of(T0SZ=34, SL0=0, PS=2).value)
-    write(VTTBR_EL2, root)
-    write(HCR_EL2, HCR_EL2.of(VM=1, RW=1).value)
-    bench.unit.refresh()
-
-
-S2_READ_WRITE = 0x403 | 0xF << 2 | 3 << 6
-
-
-def test_stage_2_translates_the_buffer_of_el1() -> None:
-    bench = Bench(WITH_EL2)
-    bench.program()
-    stage2_page(bench, BUFFER, 0x4000_5000 | S2_READ_WRITE)
-    bench.sample()
-    assert bench.memory.read(0x4000_5000, 64) == bench.seen[0]
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "fsc"), [(0, 0x07), (0x4000_5000 | 0x403 | 0xF << 2 | 1 << 6, 0x0F)]
-)
-def test_stage_2_faults_have_their_own_class(descriptor: int, fsc: int) -> None:
-    bench = Bench(WITH_EL2)
-    bench.program()
-    stage2_page(bench, BUFFER, descriptor)
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x25, MSS=fsc)
-    assert bench.registers.raw(PMBPTR_EL1) == BUFFER
-
-
-def test_el2_owner_translates_by_its_own_tables() -> None:
-    bench = Bench(WITH_EL2)
-    bench.program()
-    write = bench.registers.write
-    write(MDCR_EL2, MDCR_EL2.of(E2PB=0).value)
-    write(PMSCR_EL2, PMSCR_EL2.of(E2SPE=1).value)
-    write(TCR_EL2, 25 | 2 << 16)
-    write(TTBR0_EL2, TABLES)
-    write(SCTLR_EL2, 1)
-    bench.pe.el = 2
-    bench.unit.refresh()
-    bench.sample(alu(el=2))
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
-    bench.registers.write(PMBSR_EL1, 0)
-    bench.registers.write(SCTLR_EL2, 0)
-    bench.unit.refresh()
-    bench.sample(alu(el=2))
-    assert bench.memory.read(BUFFER, 64) == bench.seen[0]
-
-
-def test_physical_pointers_are_not_translated_by_stage_1() -> None:
-    bench = Bench(EL1_ONLY | EXC)
-    bench.program()
-    translated(bench, None)
-    write = bench.registers.write
-    write(PMBMAR_EL1, PMBMAR_EL1.of(SH=3, Attr=0xFF).value)
-    write(PMBPTR_EL1, 0x4000_8000)
-    write(PMBLIMITR_EL1, PMBLIMITR_EL1.of(LIMIT=0x4000_A, nVM=1, E=1).value)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.memory.read(0x4000_8000, 64) == bench.seen[0]
-
-
-def test_physical_pointer_beyond_the_address_size_is_a_stage_1_fault_at_level_0() -> None:
-    bench = Bench(EL1_ONLY | EXC)
-    bench.program()
-    write = bench.registers.write
-    write(PMBPTR_EL1, 1 << 44)
-    write(PMBLIMITR_EL1, (1 << 44) + 0x10000 | 1 << 7 | 1)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x00)
-
-
-def test_el2_can_refuse_physical_pointers_to_el1() -> None:
-    bench = Bench(WITH_EL2 | EXC)
-    bench.program()
-    translated(bench, None)
-    write = bench.registers.write
-    write(PMBPTR_EL1, HIGH)
-    write(PMBLIMITR_EL1, HIGH + 0x1000 | 1 << 7 | 1)
-    bench.unit.refresh()
-    bench.sample()
-    assert bench.pmbsr() == PMBSR_EL1.of(S=1, EC=0x24, MSS=0x05)
-
-
 # Routing of events with FEAT_SPE_EXC
 
 
@@ -880,13 +574,3 @@ def test_reset_is_noticed_when_the_unit_is_told() -> None:
     bench.unit.reload()
     assert not bench.unit.enabled
     assert bench.registers.raw(PMSICR_EL1) == 0
-
-
-def test_fault_kinds_are_those_of_the_walker() -> None:
-    bench = Bench()
-    bench.program()
-    translated(bench, None)
-    bench.sample()
-    ((event, el),) = bench.reported
-    assert event.status == Fault.Translation.value + 1
-    assert (event.address, el) == (HIGH, 1)
