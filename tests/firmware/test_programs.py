@@ -12,7 +12,16 @@ from tests.firmware.conftest import WholeRun
 from tests.host.machine_runs import Machine, Result
 
 _ELSEWHERE = (
-    *("bench_", "hello", "spe_access", "spe_el2_owner", "spe_el3_monitor", "spe_exc", "spe_smp"),
+    *(
+        "bench_",
+        "hello",
+        "spe_access",
+        "spe_el2_owner",
+        "spe_el3_monitor",
+        "spe_events",
+        "spe_exc",
+        "spe_smp",
+    ),
     *(
         "beyond_qemu",
         "priv_align",

@@ -17,6 +17,12 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "EL2's buffer": ("spe_el2_owner", {"el": 2}),
     "EL2's buffer, everything": ("spe_el2_owner", {"el": 2, "core": "max"}),
     "both Security states": ("spe_el3_monitor", {"el": 3}),
+    "faults of EL1": ("spe_events", {}),
+    "faults of EL1, everything": ("spe_events", {"core": "max"}),
+    "faults of EL1, no choices": ("spe_events", {"core": "minimal"}),
+    "faults of EL2": ("spe_events", {"el": 2}),
+    "faults of EL2, everything": ("spe_events", {"el": 2, "core": "max"}),
+    "faults of EL2, no choices": ("spe_events", {"el": 2, "core": "minimal"}),
 }
 SHORT = ("exceptions",)
 """Those short enough to be stepped from beginning to end."""
