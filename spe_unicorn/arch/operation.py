@@ -40,6 +40,21 @@ class RegisterKind(IntEnum):
     """A Guarded Control Stack entry."""
 
 
+class Structure(IntEnum):
+    """How a load or store of SIMD&FP or SVE registers lays their elements out in memory."""
+
+    NONE = 0
+    """One after the other, one register or a pair."""
+    MULTIPLE = 1
+    """One after the other, up to four registers: LD1, ST1."""
+    INTERLEAVED = 2
+    """The first element of each register, then the second: LD2 to LD4, ST2 to ST4."""
+    LANE = 3
+    """One element of each register."""
+    REPLICATE = 4
+    """One element for each register, copied to all its lanes: LD1R to LD4R."""
+
+
 class Mark(IntEnum):
     """Operations that a host has to know of before it runs them."""
 
@@ -132,8 +147,10 @@ class Instruction:
     ``reads`` and ``writes`` are bit sets over X0..X30, :data:`SP` and :data:`NZCV`.
     ``condition`` is the 4-bit condition of a conditional select, compare or B.cond.
     ``target_offset`` is set for direct branches, in bytes from the instruction.
-    ``scalar`` says that a SIMD_FP load or store moves scalars of up to 64 bits (filter flag FP,
-    else SIMD). ``fp`` and ``simd`` are the Other-class properties of data processing.
+    ``register_count`` says how many registers a load or store moves, ``structure`` how they lie.
+    ``part`` tells the micro-operations of one word apart (see ``cores.cracking``). ``scalar`` says
+    that a SIMD_FP load or store moves scalars of up to 64 bits (filter flag FP, else SIMD).
+    ``fp`` and ``simd`` are the Other-class properties of data processing.
     """
 
     word: int
@@ -142,6 +159,8 @@ class Instruction:
     cost: CostClass = CostClass.ALU
     access: Access | None = None
     registers: RegisterKind = RegisterKind.GENERAL
+    register_count: int = 1
+    structure: Structure = Structure.NONE
     scalar: bool = False
     acquire_release: bool = False
     exclusive: bool = False
@@ -159,12 +178,14 @@ class Instruction:
     gather_scatter: bool = False
     reads: int = 0
     writes: int = 0
+    part: int = 0
 
 
 @dataclass(slots=True)
 class Operation:
     """One executed operation, from its selection to its completion.
 
+    Where the population is micro-operations, it is one of those: ``instruction`` describes it.
     Addresses are as the PE used them, 64 bits. ``va`` and ``pa`` are those of the first data
     access, None where there was none or it did not translate. ``target`` is where a taken branch
     went, with the Exception level there. ``previous_target`` is where the last taken branch before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spe_unicorn.arch.operation import Operation, Timing
+from spe_unicorn.arch.operation import Instruction, Operation, Timing
 
 
 class PhysicalMemory(Protocol):
@@ -52,4 +52,12 @@ class CoreModel(Protocol):
 
     def timing(self, operation: Operation) -> Timing:
         """Latencies in cycles, the events that depend on the model, and the data source."""
+        ...
+
+
+class Cracker(Protocol):
+    """What a core breaks instructions into, where it samples micro-operations."""
+
+    def parts(self, instruction: Instruction, /) -> tuple[Instruction, ...]:
+        """The micro-operations of an instruction in their order, at least one."""
         ...

@@ -38,6 +38,11 @@ def show(core: Core) -> Iterator[str]:
         yield f"  architecture  Armv{core.architecture}-A"
     if Feature.FEAT_SPE in core.features:
         yield f"  PMSIDR_EL1    {pmsidr_el1(core.features, core.impdef)}"
+    if core.cracking is not None:
+        yield "Micro-operations:"
+        yield from table(
+            (kind, ", ".join(words) or "none") for kind, words in core.cracking.rules.items()
+        )
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
     yield "Choices:"

@@ -2,7 +2,9 @@
 
 A profile has ``name``, ``description``, ``midr``, ``features`` (a list), optionally
 ``architecture`` (such as ``"9.0"``), a table ``impdef`` with the IMPLEMENTATION DEFINED choices
-of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` for the core model.
+of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` for the core model. A core that
+samples micro-operations has ``cracking``: a table of rules, or the name of a set of them (see
+:mod:`spe_unicorn.cores.cracking`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.cores.cracking import Cracking
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,6 +44,8 @@ class Core:
     architecture: str | None = None
     model: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The numbers of the core model, for the model to read."""
+    cracking: Cracking | None = None
+    """How instructions become micro-operations, None where each is one member of the population."""
 
 
 def core_names() -> tuple[str, ...]:
@@ -83,7 +88,10 @@ def parse_core(data: bytes, source: str) -> Core:
         raise CoreError(f"{source}: {error}") from error
 
 
-_KEYS = ("name", "description", "midr", "architecture", "features", "impdef", "model")
+_KEYS = (
+    *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
+)
+_RULES = files(__package__) / "micro_operations"
 _CHOICES = {f.name: f for f in fields(ImpDef)}
 
 
@@ -110,7 +118,37 @@ def _core(table: Mapping[str, Any]) -> Core:
         impdef=impdef,
         architecture=architecture,
         model=MappingProxyType(_take(table, "model", dict, {})),
+        cracking=_cracking(table, features),
     )
+
+
+def _cracking(table: Mapping[str, Any], features: Features) -> Cracking | None:
+    if "cracking" not in table:
+        return None
+    if Feature.FEAT_SPE_ArchInst in features:
+        raise CoreError("cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one")
+    rules = table["cracking"]
+    if isinstance(rules, str):
+        rules = _shared_rules(rules)
+    elif not isinstance(rules, dict):
+        raise CoreError(f"cracking = {rules!r}: allowed is a table, or a name of one")
+    for kind, words in rules.items():
+        for word in _typed(f"cracking.{kind}", words, list):
+            _typed(f"cracking.{kind}", word, str)
+    try:
+        return Cracking(rules)
+    except ValueError as error:
+        raise CoreError(f"cracking.{error}") from error
+
+
+def _shared_rules(name: str) -> Mapping[str, Any]:
+    """A set of rules that profiles share."""
+    known = {
+        entry.name.removesuffix(".toml"): entry for entry in _RULES.iterdir() if entry.is_file()
+    }
+    if name not in known:
+        raise CoreError(f"cracking = {name!r}: allowed are {', '.join(sorted(known))}, or a table")
+    return tomllib.loads(known[name].read_text())
 
 
 _MISSING: Any = object()

@@ -244,7 +244,12 @@ class Attachment:
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._interval = random.stream("interval")
         self.unit: Sampler = StatisticalProfilingUnit(
-            self.cpu, self.memory, ConstantModel(), self._interval, self.cpu.counted
+            self.cpu,
+            self.memory,
+            ConstantModel(),
+            self._interval,
+            self.cpu.counted,
+            cracker=core.cracking,
         )
         self.registers = Registers(self)
         self._callbacks: list[RecordCallback] = []
@@ -252,7 +257,7 @@ class Attachment:
         self._runner = Runner(self.cpu, self.unit, self._handler)
         self._running = False
         self._observe(self.unit)
-        self.cpu.hooks.install()
+        self.cpu.hooks.install(weighed=core.cracking is not None)
         uc.ctl_flush_tb()
         self._executed = 0
         self._leave()
@@ -281,6 +286,7 @@ class Attachment:
             ConstantModel(),
             chosen_filter(types, min_latency),
             self.core.features,
+            self.core.cracking,
         )
         self._observe(self.unit)
         self._runner = Runner(self.cpu, self.unit, self._handler)
@@ -327,7 +333,7 @@ class Attachment:
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
         state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
-        state.special = state.notice = state.pending = 0
+        state.special = state.weigh = state.notice = state.pending = 0
         state.unattended = 1
         cpu.hooks.ignore_exceptions()
 

@@ -6,6 +6,9 @@ operation ``k`` of it, should that be the chosen one? Mostly the answer lies in 
 words and in two or three registers as they are at the block's start or at its end, and then the
 block can simply run. Where it does not, the plan says EXACT, and the host steps to the operation.
 
+Where the population is micro-operations there is a plan for each of those, and a block weighs as
+much as it has of them.
+
 The table is keyed by address-space epoch and virtual address. Plans hold no more than the code at
 that place says, so a block that the guest rewrites must be entered anew: instruction-cache
 maintenance starts a new epoch.
@@ -21,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
+from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.native import NativeHooks
@@ -39,6 +43,7 @@ from spe_unicorn.host.native_state import (
     PLAN_FLAGS_AT_END,
     PLAN_INDEX,
     PLAN_INDEX_AT_END,
+    PLAN_PLACE,
     PLAN_PROBE,
     PLAN_RUN,
     PLAN_SHIFT,
@@ -63,13 +68,15 @@ class When(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How operation ``k`` of a block is described when it is the sampled one.
+    """How a member of the population in a block is described when it is the sampled one.
 
-    ``exact``: only by stepping to it. Else ``base``, ``index`` and ``flags`` say where those
-    values are to be had, where the operation needs them.
+    ``instruction`` is the operation, or the micro-operation, and ``place`` is the operation's place
+    in the block, counted from 0. ``exact``: only by stepping to it. Else ``base``, ``index`` and
+    ``flags`` say where those values are to be had, where the operation needs them.
     """
 
     instruction: Instruction
+    place: int
     exact: bool
     base: When = When.START
     index: When = When.START
@@ -80,7 +87,7 @@ class Plan:
         """The plan as the compiled block hook reads it."""
         if self.exact:
             return PLAN_EXACT, 0
-        word = PLAN_RUN
+        word = PLAN_RUN | self.place << PLAN_PLACE
         detail = 0
         access = self.instruction.access
         if access is not None:
@@ -105,8 +112,8 @@ class Plan:
         return word, detail
 
 
-def plan_block(code: Sequence[Instruction]) -> list[Plan]:
-    """The plan of each operation of a block, in order."""
+def plan_block(code: Sequence[Instruction], cracker: Cracker | None = None) -> list[Plan]:
+    """The plan of each member of the population in a block, in order."""
     runs_on = all(i.mark in _RUNS_ON for i in code)
     written_after = [0] * len(code)
     for k in range(len(code) - 2, -1, -1):
@@ -114,13 +121,19 @@ def plan_block(code: Sequence[Instruction]) -> list[Plan]:
     plans = []
     written = 0
     for k, instruction in enumerate(code):
-        plan = _plan(instruction, written, written_after[k]) if runs_on else None
-        plans.append(plan or Plan(instruction, exact=True))
+        for part in cracked(instruction, cracker):
+            plan = _plan(part, k, written, written_after[k]) if runs_on else None
+            plans.append(plan or Plan(part, k, exact=True))
         written |= instruction.writes
     return plans
 
 
-def _plan(instruction: Instruction, before: int, after: int) -> Plan | None:
+def cracked(instruction: Instruction, cracker: Cracker | None) -> tuple[Instruction, ...]:
+    """The members of the population that an operation is."""
+    return (instruction,) if cracker is None else cracker.parts(instruction)
+
+
+def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan | None:
     """A plan that lets the block run, given what other operations of the block write."""
     access = instruction.access
     base = index = flags = When.START
@@ -150,7 +163,7 @@ def _plan(instruction: Instruction, before: int, after: int) -> Plan | None:
         if found is None:
             return None
         flags = found
-    return Plan(instruction, False, base, index, flags)
+    return Plan(instruction, place, False, base, index, flags)
 
 
 def tests_flags(instruction: Instruction) -> bool:
@@ -187,7 +200,7 @@ def _number(register: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block: its code, decoded, and the plan of each operation."""
+    """One block: its code, decoded, and the plan of each member of the population in it."""
 
     code: tuple[Instruction, ...]
     plans: tuple[Plan, ...]
@@ -196,21 +209,27 @@ class Block:
     words: Any
     """Its plans as the compiled hook reads them: an array of 64-bit words."""
 
-    def suits_probe(self, k: int) -> bool:
-        """Whether all that is wanting to describe operation ``k`` are registers at its place."""
-        instruction = self.code[k]
+    def suits_probe(self, member: int) -> bool:
+        """Whether all that is wanting to describe a member are registers at its operation."""
+        plan = self.plans[member]
+        instruction = plan.instruction
         return (
-            self.plans[k].exact
+            plan.exact
             and all(i.mark in _RUNS_ON for i in self.code)
             and (instruction.access is not None or tests_flags(instruction))
         )
 
 
 class Blocks:
-    """The blocks seen, here for Python and in the compiled hooks' table."""
+    """The blocks seen, here for Python and in the compiled hooks' table.
 
-    def __init__(self, hooks: NativeHooks) -> None:
+    ``cracker`` makes micro-operations of instructions, None where each is one member of the
+    population.
+    """
+
+    def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
         self._hooks = hooks
+        self._cracker = cracker
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
         self._free = 0
@@ -220,7 +239,7 @@ class Blocks:
         block = self._known.get(words)
         if block is None:
             code = tuple(decode(word) for word in words)
-            plans = tuple(plan_block(code))
+            plans = tuple(plan_block(code, self._cracker))
             marks = MARK_RETURN if code[-1].mark is Mark.ERET else 0
             if any(uses_fp(word) for word in words):
                 marks |= MARK_FP
@@ -240,6 +259,7 @@ class Blocks:
         hooks.block_epochs[slot] = hooks.state.epoch
         hooks.block_marks[slot] = block.marks
         hooks.block_plans[slot] = self._free
+        hooks.weights[slot] = len(block.plans)
         hooks.quick[slot] = -1
         self._free += len(block.words)
         self._slots[slot] = block
@@ -256,12 +276,12 @@ class Blocks:
             return None
         return self._slots[slot]
 
-    def probe(self, address: int, k: int) -> None:
-        """Have operation ``k`` of the block at ``address`` described by a probe at its place."""
+    def probe(self, address: int, block: Block, member: int) -> None:
+        """Have a member of the block at ``address`` described by a probe at its operation."""
         slot = address >> 2 & BLOCKS - 1
-        block, _ = self.at(slot)
-        word, detail = Plan(block.code[k], exact=False).words
-        place = int(self._hooks.block_plans[slot]) + 2 * k
+        plan = block.plans[member]
+        word, detail = Plan(plan.instruction, plan.place, exact=False).words
+        place = int(self._hooks.block_plans[slot]) + 2 * member
         self._hooks.plans[place : place + 2] = word | PLAN_PROBE, detail
 
     def at(self, slot: int) -> tuple[Block, int]:

@@ -254,10 +254,11 @@ class UnicornCPU:
         gaps: Iterable[tuple[int, int]],
         read_only: Iterable[tuple[int, int]] = (),
         affinity: int = 0,
+        weighed: bool = False,
     ) -> None:
         """Make the engine wholly ours: identity, time, and where memory is not, or not for stores.
 
-        ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0.
+        ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
         if affinity:
@@ -265,7 +266,7 @@ class UnicornCPU:
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        self.hooks.install(gaps, read_only)
+        self.hooks.install(gaps, read_only, weighed=weighed)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""

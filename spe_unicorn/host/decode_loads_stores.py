@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
+from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind, Structure
 from spe_unicorn.host.decode_parts import FLAGS, atomic, memory, signed, unallocated, x, xs, xsp
 
 TAG_GRANULE = 16
@@ -58,6 +58,7 @@ def _exclusive(word: int, size: int, *, pair: bool) -> Instruction:
         load=load,
         data=x(word & 31) | (x(word >> 10 & 31) if pair else 0),
         writes=0 if load else x(word >> 16 & 31),  # the status
+        count=1 + pair,
         ordered=bool(word >> 15 & 1),
         exclusive=True,
     )
@@ -120,7 +121,9 @@ def _structure(word: int) -> Instruction:
     size, quad = word >> 10 & 3, word >> 30 & 1
     if size == 3 and not quad and elements > 1:
         return unallocated(word)
-    return _vector(word, repeat * elements * (8 << quad), 1 << size, post, rm)
+    structure = Structure.MULTIPLE if elements == 1 else Structure.INTERLEAVED
+    count = repeat * elements
+    return _vector(word, count * (8 << quad), 1 << size, post, rm, count, structure)
 
 
 def _single_structure(word: int, post: int, rm: int) -> Instruction:
@@ -134,21 +137,32 @@ def _single_structure(word: int, post: int, rm: int) -> Instruction:
             return unallocated(word)
     scale = opcode >> 1
     elements = (opcode & 1) * 2 + r + 1
+    structure = Structure.LANE
     if scale == 3:  # load and replicate
         if not load or s:
             return unallocated(word)
         scale = size
+        structure = Structure.REPLICATE
     elif scale == 1 and size & 1:
         return unallocated(word)
     elif scale == 2:
         if size & 2 or (size and s):
             return unallocated(word)
         scale += size
-    return _vector(word, elements << scale, 1 << scale, post, rm, ordered=ordered)
+    total = elements << scale
+    return _vector(word, total, 1 << scale, post, rm, elements, structure, ordered=ordered)
 
 
 def _vector(
-    word: int, total: int, element: int, post: int, rm: int, *, ordered: bool = False
+    word: int,
+    total: int,
+    element: int,
+    post: int,
+    rm: int,
+    count: int,
+    structure: Structure,
+    *,
+    ordered: bool = False,
 ) -> Instruction:
     where = Access(
         word >> 5 & 31,
@@ -163,6 +177,8 @@ def _vector(
         where,
         load=bool(word >> 22 & 1),
         registers=RegisterKind.SIMD_FP,
+        count=count,
+        structure=structure,
         ordered=ordered,
     )
 
@@ -185,13 +201,14 @@ def _literal(word: int) -> Instruction:
 
 
 def _simd_fp(
-    word: int, where: Access, *, load: bool, scalar: bool, ordered: bool = False
+    word: int, where: Access, *, load: bool, scalar: bool, count: int = 1, ordered: bool = False
 ) -> Instruction:
     return memory(
         word,
         where,
         load=load,
         registers=RegisterKind.SIMD_FP,
+        count=count,
         scalar=scalar,
         ordered=ordered,
     )
@@ -253,7 +270,7 @@ def _ordered_pair_or_writeback(word: int) -> Instruction:
         where = Access(rn, 0, 2 * size, size)
     else:
         where = Access(rn, 0 if load else step, 2 * size, size, writeback=step)
-    return memory(word, where, load=load, data=x(rt) | x(rt2), ordered=True)
+    return memory(word, where, load=load, data=x(rt) | x(rt2), count=2, ordered=True)
 
 
 def _copy_or_set(word: int) -> Instruction:
@@ -365,8 +382,8 @@ def _pair(word: int) -> Instruction:
         writeback=offset if mode & 1 else None,
     )
     if simd:
-        return _simd_fp(word, where, load=load, scalar=size <= 8)
-    return memory(word, where, load=load, data=x(word & 31) | x(word >> 10 & 31))
+        return _simd_fp(word, where, load=load, scalar=size <= 8, count=2)
+    return memory(word, where, load=load, data=x(word & 31) | x(word >> 10 & 31), count=2)
 
 
 # Bits 29:28 = 11: one register, and the atomics
@@ -491,9 +508,9 @@ def _64_bytes(word: int, key: int) -> Instruction:
         return unallocated(word)
     where = Access(word >> 5 & 31, 0, 64, 64)
     if key in (9, 13) and rs == 31:
-        return memory(word, where, load=key == 13, data=xs(rt, 8))
+        return memory(word, where, load=key == 13, data=xs(rt, 8), count=8)
     if key in (10, 11):
-        return memory(word, where, load=False, data=xs(rt, 8), writes=x(rs))
+        return memory(word, where, load=False, data=xs(rt, 8), writes=x(rs), count=8)
     return unallocated(word)
 
 

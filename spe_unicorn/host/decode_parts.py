@@ -11,6 +11,7 @@ from spe_unicorn.arch.operation import (
     Instruction,
     Mark,
     RegisterKind,
+    Structure,
 )
 
 FLAGS = 1 << NZCV
@@ -56,6 +57,8 @@ def memory(
     reads: int = 0,
     writes: int = 0,
     registers: RegisterKind = RegisterKind.GENERAL,
+    count: int = 1,
+    structure: Structure = Structure.NONE,
     scalar: bool = False,
     ordered: bool = False,
     exclusive: bool = False,
@@ -63,7 +66,8 @@ def memory(
 ) -> Instruction:
     """A load or store. The registers of ``access`` are added to ``reads`` and ``writes``.
 
-    ``data`` is the set of general registers that a load writes or a store reads.
+    ``data`` is the set of general registers that a load writes or a store reads, ``count`` the
+    number of registers of any kind that it moves.
     """
     if load:
         writes |= data
@@ -76,6 +80,8 @@ def memory(
         cost=CostClass.LOAD if load else CostClass.STORE,
         access=access,
         registers=registers,
+        register_count=count,
+        structure=structure,
         scalar=scalar,
         acquire_release=ordered,
         exclusive=exclusive,

@@ -12,6 +12,7 @@ from spe_unicorn.arch.operation import (
     Family,
     Instruction,
     RegisterKind,
+    Structure,
 )
 from spe_unicorn.host.decode_parts import FLAGS, address_reads, signed, unallocated, x, xsp
 
@@ -41,6 +42,7 @@ def _memory(
     reads: int = 0,
     predicated: bool = True,
     gather_scatter: bool = False,
+    count: int = 1,
 ) -> Instruction:
     return Instruction(
         word,
@@ -48,6 +50,8 @@ def _memory(
         cost=CostClass.LOAD if load else CostClass.STORE,
         access=access,
         registers=RegisterKind.SVE,
+        register_count=count,
+        structure=Structure.NONE if count == 1 else Structure.INTERLEAVED,
         sve=True,
         predicated=predicated,
         gather_scatter=gather_scatter,
@@ -114,9 +118,11 @@ def _contiguous_load(word: int) -> Instruction:
         return _memory(word, _scalar_plus_immediate(word, scale, 16 >> lane - scale), load=True)
     scale, size = _structures(word)
     if form == 6:
-        return _memory(word, _scalar_plus_scalar(word, scale, size), load=True)
+        where = _scalar_plus_scalar(word, scale, size)
+        return _memory(word, where, load=True, count=size // 16)
     if form == 7 and not bit20:
-        return _memory(word, _scalar_plus_immediate(word, scale, size), load=True)
+        where = _scalar_plus_immediate(word, scale, size)
+        return _memory(word, where, load=True, count=size // 16)
     # SVE2.1: quadword lanes and structures
     return _memory(word, None, load=True, reads=xsp(_base(word)) | rm)
 
@@ -196,11 +202,13 @@ def _store(word: int) -> Instruction:
             return _memory(word, where, load=False)
     elif form == 3:  # STNT1, ST2 to ST4 (scalar plus scalar)
         scale, total = _structures(word)
-        return _memory(word, _scalar_plus_scalar(word, scale, total), load=False)
+        where = _scalar_plus_scalar(word, scale, total)
+        return _memory(word, where, load=False, count=total // 16)
     elif form == 7:
         if word >> 20 & 1:  # STNT1, ST2 to ST4 (scalar plus immediate)
             scale, total = _structures(word)
-            return _memory(word, _scalar_plus_immediate(word, scale, total), load=False)
+            where = _scalar_plus_immediate(word, scale, total)
+            return _memory(word, where, load=False, count=total // 16)
         if size >= msz:  # ST1 (scalar plus immediate)
             where = _scalar_plus_immediate(word, msz, 16 >> size - msz)
             return _memory(word, where, load=False)

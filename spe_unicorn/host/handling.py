@@ -430,7 +430,7 @@ class StopHandler:
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
             return True
-        operation = self._latch.begin(cpu.pc)
+        (operation,) = self._latch.begin(cpu.pc)
         if self.platform.claims(address):
             moved = transfer(operation.instruction.word)
             if moved is None:

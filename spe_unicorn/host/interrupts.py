@@ -80,7 +80,7 @@ class Interrupts:
                 deliver |= self._deliverable_at(el) << 4 * el
         state = self._cpu.state
         state.deliver = deliver
-        state.special = bool(deliver or state.watch)
+        state.special = bool(deliver or state.watch or state.weigh)
         if self.pending and self.on_pending is not None:
             self.on_pending()
 

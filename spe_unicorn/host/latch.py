@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spe_unicorn.arch.operation import Access, Family, Mark, Operation
+from spe_unicorn.arch.operation import Access, Family, Instruction, Mark, Operation
+from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
-from spe_unicorn.host.blocks import WRITES, Plan, When, tests_flags
+from spe_unicorn.host.blocks import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
 from spe_unicorn.host.native_state import SAMPLE_PA
@@ -23,19 +24,26 @@ _TICK: Final = 4
 
 
 class Latch:
-    """Describes operations of one PE."""
+    """Describes operations of one PE, or its micro-operations where there is a ``cracker``."""
 
-    def __init__(self, cpu: UnicornCPU) -> None:
+    def __init__(self, cpu: UnicornCPU, cracker: Cracker | None = None) -> None:
         self._cpu = cpu
+        self._cracker = cracker
         self._engine = cpu.engine
         self._state = cpu.hooks.state
 
-    def begin(self, pc: int) -> Operation:
-        """The operation at ``pc``, where the PE stands: it has not been executed."""
+    def begin(self, pc: int) -> list[Operation]:
+        """What the operation at ``pc`` is, where the PE stands: it has not been executed.
+
+        Its micro-operations in order; else it is the only one.
+        """
+        words = self._cpu.read_code(pc, 1)
+        parts = cracked(decode(words[0] if words else 0), self._cracker)
+        return [self._begin(pc, part) for part in parts]
+
+    def _begin(self, pc: int, instruction: Instruction) -> Operation:
         cpu = self._cpu
         engine = self._engine
-        words = cpu.read_code(pc, 1)
-        instruction = decode(words[0] if words else 0)
         operation = Operation(instruction, pc, cpu.el, cpu.cycles >> _TICK)
         access = instruction.access
         if access is not None:
@@ -96,7 +104,7 @@ class Latch:
 
     def sampled(self, plan: Plan, pc: int, row: Sequence[int]) -> Operation:
         """An operation that the compiled hook has noted in its ring of samples."""
-        _, _, before, following, va, pa, flags, bits = row
+        _, _, before, following, va, pa, flags, bits, _ = row
         instruction = plan.instruction
         operation = Operation(instruction, pc, bits & 3, before >> _TICK)
         access = instruction.access

@@ -69,6 +69,8 @@ from spe_unicorn.host.native_state import (
     PLAN_FLAGS_AT_END,
     PLAN_INDEX,
     PLAN_INDEX_AT_END,
+    PLAN_PLACE,
+    PLAN_PLACES,
     PLAN_PROBE,
     PLAN_RUN,
     PLAN_SHIFT,
@@ -161,7 +163,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return False
-    if s.watch == 0:
+    if s.watch == 0 and s.weigh == 0:
         return True
     slot = _slot(s, address, operations)
     if slot < 0:
@@ -204,13 +206,14 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
     here = _address(user)
     plan = s.plan
-    k = s.pending - 1
+    member = s.pending - 1
+    k = plan >> PLAN_PLACE & PLAN_PLACES
     s.pending = 0
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
     row = carray(_pointer(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
     row[0] = s.slot
-    row[1] = k
+    row[1] = member
     row[2] = executed - behind - 1 + s.skipped
     row[3] = following
     _call_register(s.reg_read, _address(engine), _PSTATE, here + _SCRATCH)
@@ -252,6 +255,13 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row[7] = bits
     gap = carray(_pointer(s.gaps), (SAMPLES,), np.int64)[s.noted]
     s.noted += 1
+    if s.weigh != 0:
+        behind = carray(_pointer(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
+        row[8] = s.members_granted - s.members - behind
+        s.members = gap - 1 - behind
+        s.members_granted = row[8] + gap - 1
+        return
+    row[8] = executed - behind
     budget = gap - 1 - behind
     if budget > s.horizon - executed:
         # the end of the slice or of the run comes before the next one
@@ -261,10 +271,74 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     s.granted = executed + budget
 
 
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
+    """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
+    marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
+    if marks & s.watch & (MARK_FP | MARK_SYNC):
+        return False
+    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * member
+    plans = carray(_pointer(s.plans), (PLANS,), np.int64)
+    plan = plans[place]
+    if plan & PLAN_RUN == 0:
+        return False
+    if plan & PLAN_PROBE:
+        s.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
+    else:
+        _note_registers(s, engine, user, plan)
+    s.slot = slot
+    s.plan = plan
+    s.access = plans[place + 1]
+    s.pending = member + 1
+    return True
+
+
+@njit  # type: ignore[untyped-decorator]
+def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> None:
+    """A block that is not known to be harmless, where the population is counted by weights."""
+    if s.pending != 0:
+        _note_sample(s, engine, user, address)
+        if s.noted >= s.room:
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+    if s.notice != 0:
+        _stop(s, engine, _STOP_NOTICED, address, operations)
+        return
+    if s.deliver != 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return
+    slot = _slot(s, address, operations)
+    if slot < 0:
+        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        return
+    weight = carray(_pointer(s.weights), (BLOCKS,), np.int64)[slot]
+    ends = operations > s.budget
+    if weight > s.members:
+        near = weight - s.members > s.gap_floor or s.epoch != s.gap_epoch
+        if near or (ends and s.exact != 0):
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+        if not _samples(s, engine, user, address, slot, s.members):
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+    elif ends:
+        _stop(s, engine, _STOP_BUDGET, address, operations)
+        return
+    elif not _goes_on(s, engine, user, address, operations):
+        return
+    s.budget -= operations
+    s.members -= weight
+    s.block = address
+    s.block_operations = operations
+
+
 @cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
 def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = carray(user, (1,), _RECORD)[0]
+    if s.weigh != 0:
+        _weigh_block(s, engine, user, address, operations)
+        return
     if operations <= s.budget:
         if _goes_on(s, engine, user, address, operations):
             s.budget -= operations
@@ -297,27 +371,14 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return
     # the operation after the next `budget` ones lies in this block
-    budget = s.budget
-    fits = s.exact == 0 or s.granted - budget + operations <= s.horizon
-    if fits and operations - budget <= s.gap_floor and s.epoch == s.gap_epoch:
+    fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
+    if fits and operations - s.budget <= s.gap_floor and s.epoch == s.gap_epoch:
         slot = _slot(s, address, operations)
-        if slot >= 0:
-            place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * budget
-            plans = carray(_pointer(s.plans), (PLANS,), np.int64)
-            plan = plans[place]
-            if plan & PLAN_RUN:
-                if plan & PLAN_PROBE:
-                    s.probe = address + 4 * budget
-                else:
-                    _note_registers(s, engine, user, plan)
-                s.slot = slot
-                s.plan = plan
-                s.access = plans[place + 1]
-                s.pending = budget + 1
-                s.budget = budget - operations
-                s.block = address
-                s.block_operations = operations
-                return
+        if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
+            s.budget -= operations
+            s.block = address
+            s.block_operations = operations
+            return
     _stop(s, engine, _STOP_BUDGET, address, operations)
 
 
@@ -480,6 +541,7 @@ class NativeHooks:
         self.block_epochs = np.zeros(BLOCKS, np.int64)
         self.block_marks = np.zeros(BLOCKS, np.int64)
         self.block_plans = np.zeros(BLOCKS, np.int64)
+        self.weights = np.zeros(BLOCKS, np.int64)
         self.plans = np.zeros(PLANS, np.int64)
         self.samples = np.zeros((SAMPLES, SAMPLE_WORDS), np.int64)
         self.gaps = np.zeros(SAMPLES, np.int64)
@@ -498,6 +560,7 @@ class NativeHooks:
             "block_epochs",
             "block_marks",
             "block_plans",
+            "weights",
             "plans",
             "samples",
             "gaps",
@@ -511,15 +574,18 @@ class NativeHooks:
         self,
         gaps: Iterable[tuple[int, int]] = (),
         read_only: Iterable[tuple[int, int]] = (),
+        *,
+        weighed: bool = False,
     ) -> None:
         """Add the hooks to the engine, whose translated code must be none or be flushed.
 
+        ``weighed``: the population that is sampled can be micro-operations.
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
         accesses are ours to answer, ``read_only`` those where stores are. They are needed exactly:
         a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
-        self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address))
+        self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address, weighed))
         self.stop_at_exceptions()
         for gap in gaps:
             self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)

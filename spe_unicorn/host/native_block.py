@@ -21,34 +21,36 @@ _STATE = _WIDE.as_pointer()
 _FIELD_SIZE = 8
 
 
-@lru_cache(maxsize=1)
-def _compiled(special_block: int) -> tuple[Any, int]:
+@lru_cache(maxsize=2)
+def _compiled(special_block: int, weighed: bool) -> tuple[Any, int]:
     """The machine code, which lives as long as its engine, and where it is."""
     target = binding.Target.from_default_triple().create_target_machine(opt=2)
-    module = binding.parse_assembly(str(_block_hook(special_block)))
+    module = binding.parse_assembly(str(_block_hook(special_block, weighed)))
     engine = binding.create_mcjit_compiler(module, target)
     engine.finalize_object()
     return engine, engine.get_function_address("on_block")
 
 
-def compile_block_hook(special_block: int) -> int:
+def compile_block_hook(special_block: int, weighed: bool) -> int:
     """The address of the block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
+
+    ``weighed``: it can count a population of micro-operations beside operations.
 
     ``special_block`` is the address of the hook for the blocks that it does not count by itself,
     ``void f(engine, State *, int64_t address, int64_t operations)``.
     """
-    return _compiled(special_block)[1]
+    return _compiled(special_block, weighed)[1]
 
 
-def _block_hook(special_block: int) -> ir.Module:
+def _block_hook(special_block: int, weighed: bool) -> ir.Module:
     module = ir.Module("block_hook")
     module.triple = binding.get_process_triple()
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
     function = ir.Function(module, kind, "on_block")
     engine, address, size, state = function.args
-    start, enough, watched, count, special = (
+    start, enough, watched, weigh, weighs, count, special = (
         function.append_basic_block(name)
-        for name in ("start", "enough", "watched", "count", "special")
+        for name in ("start", "enough", "watched", "weigh", "weighs", "count", "special")
     )
     code = ir.IRBuilder(start)
     zero = ir.Constant(_WIDE, 0)
@@ -66,11 +68,24 @@ def _block_hook(special_block: int) -> ir.Module:
     # a block that is known to be harmless, while no interrupt is pending
     code.position_at_end(watched)
     slot = code.and_(code.lshr(address, ir.Constant(_WIDE, 2)), ir.Constant(_WIDE, BLOCKS - 1))
-    known = code.load(code.gep(code.inttoptr(code.load(place("quick")), _STATE), [slot]))
+
+    def entry(table: str) -> Any:
+        return code.gep(code.inttoptr(code.load(place(table)), _STATE), [slot])
+
+    known = code.load(entry("quick"))
     epoch = code.shl(code.load(place("epoch")), ir.Constant(_WIDE, 48))
     sought = code.xor(code.xor(address, operations), epoch)
     differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
-    code.cbranch(code.icmp_signed("==", differs, zero), count, special)
+    harmless = weigh if weighed else count
+    code.cbranch(code.icmp_signed("==", differs, zero), harmless, special)
+
+    code.position_at_end(weigh)
+    members = code.sub(code.load(place("members")), code.load(entry("weights")))
+    code.cbranch(code.icmp_signed("<", members, zero), special, weighs)
+
+    code.position_at_end(weighs)
+    code.store(members, place("members"))
+    code.branch(count)
 
     code.position_at_end(count)
     code.store(left, place("budget"))

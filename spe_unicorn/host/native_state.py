@@ -83,6 +83,7 @@ _FIELDS: Final = (
     ("block_epochs", ctypes.c_int64),
     ("block_marks", ctypes.c_int64),
     ("block_plans", ctypes.c_int64),
+    ("weights", ctypes.c_int64),
     ("plans", ctypes.c_int64),
     ("vmem_translate", ctypes.c_int64),
     ("samples", ctypes.c_int64),
@@ -96,6 +97,9 @@ _FIELDS: Final = (
     ("block", ctypes.c_int64),
     ("block_operations", ctypes.c_int64),
     ("skipped", ctypes.c_int64),
+    ("weigh", ctypes.c_int64),
+    ("members_granted", ctypes.c_int64),
+    ("members", ctypes.c_int64),
     # watching
     ("special", ctypes.c_int64),
     ("watch", ctypes.c_int64),
@@ -150,7 +154,12 @@ class State(ctypes.Structure):
     ``granted - budget`` operations have been executed, up to the end of the block that began
     last.
 
-    ``gap_floor`` is 0 when no operation is chosen, else a number of operations after the chosen
+    While ``weigh`` is set, the population is counted apart from operations: each block has as many
+    members as the table ``weights`` says, and ``members_granted - members`` of them have gone by.
+    Then ``members`` are left before the chosen one and ``budget`` ends at ``horizon``; else
+    ``budget`` ends at whichever comes first.
+
+    ``gap_floor`` is 0 when no member is chosen, else a number of members after the chosen
     one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook
     takes samples by itself while there is ``room`` for them, up to ``horizon``, a number of
     executed operations that is not passed where ``exact``.
@@ -201,8 +210,9 @@ MARK_SYNC: Final = 4
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
-# A plan is two words an operation: how to describe it when it is the sampled one. The second word
-# is the offset of its address (low half) and what it adds to its base (high half), both signed.
+# A plan is two words a member of the population: how to describe it when it is the sampled one. The
+# second word is the offset of its address (low half) and what it adds to its base (high half), both
+# signed.
 PLAN_EXACT: Final = 0
 """Stop in front of the block and step to the operation."""
 PLAN_RUN: Final = 1
@@ -226,13 +236,17 @@ PLAN_SHIFT: Final = 44
 PLAN_ALIGN: Final = 48
 """Shifts of the extension of the index (``arch.operation.Extend``), of its shift, and of the power
 of two to which the address is rounded down."""
+PLAN_PLACE: Final = 52
+PLAN_PLACES: Final = 0x7FF
+"""Shift and mask of the operation's place in its block."""
 PLANS: Final = 1 << 18
 """Words in the pool of plans."""
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
-SAMPLE_WORDS: Final = 8
-"""A sample: its block's slot, its place there, cycles before it, the PC behind it, its virtual and
-physical address, the condition flags, and the Exception level with the bits below."""
+SAMPLE_WORDS: Final = 9
+"""A sample: its block's slot, its place among the members there, cycles before it, the PC behind
+it, its virtual and physical address, the condition flags, the Exception level with the bits below,
+and the members that have gone by, itself included."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 

@@ -36,8 +36,9 @@ class ReferenceRunner(Runner):
             return
         before = cpu.executed
         begun = cpu.pc
-        chosen = unit.enabled and unit.until_hit() == 1
-        operation = self._latch.begin(cpu.pc) if chosen else None
+        members = self._members(cpu.pc)
+        chosen = unit.enabled and unit.until_hit() <= members
+        operations = self._latch.begin(cpu.pc) if chosen else []
         sleeps = words == (_WFI,)
         level = cpu.el
         stop = self._run_one()
@@ -48,12 +49,14 @@ class ReferenceRunner(Runner):
         fetch = at_operation and not call and self._finished(stop)
         executed = call or not at_operation or (fetch and cpu.pc != begun)
         state.granted = before + executed + state.budget
-        if executed and self._count(1):
-            assert operation is not None
-            operation.exception = call
-            if not call:
-                self._latch.finish(operation, cpu.pc)
-            self._complete(operation)
+        if executed:
+            self._pass_by(members)
+            for member in self._select(members):
+                operation = operations[member]
+                operation.exception = call
+                if not call:
+                    self._latch.finish(operation, cpu.pc)
+                self._complete(operation)
         if executed and words and decode(words[0]).mark is Mark.ERET:
             cpu.returned(level)
         self._notices()
@@ -69,7 +72,7 @@ class ReferenceRunner(Runner):
         state = self._state
         state.granted += _PLENTY - state.budget
         state.budget = _PLENTY
-        state.gap_floor = state.watch = state.special = state.stop = 0
+        state.gap_floor = state.watch = state.weigh = state.special = state.stop = 0
         self.cpu.forget_el()
         self.handler.status = self._engine.step(self.cpu.pc)
         return Stop(state.stop)

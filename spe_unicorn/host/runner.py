@@ -17,13 +17,20 @@ from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.syndromes import EC
-from spe_unicorn.host.blocks import Block, Blocks
+from spe_unicorn.host.blocks import Block, Blocks, cracked
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native_state import MARK_RETURN, NOTICE_RETURN, SAMPLES, Stop
+from spe_unicorn.host.native_state import (
+    BLOCKS,
+    MARK_RETURN,
+    NOTICE_RETURN,
+    SAMPLES,
+    UNBOUNDED,
+    Stop,
+)
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -43,7 +50,12 @@ _IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.TRA
 
 
 class Runner:
-    """Runs one PE. ``handler`` carries out what a stop is about."""
+    """Runs one PE. ``handler`` carries out what a stop is about.
+
+    The members of the population are operations, or micro-operations where ``unit`` has a cracker.
+    Operations are counted down in the hook's budget. Micro-operations are counted beside them, as
+    time and limits are in operations.
+    """
 
     def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
         self.cpu = cpu
@@ -55,8 +67,12 @@ class Runner:
         """Called between slices, every few hundredths of a second."""
         self._engine = cpu.engine
         self._state = cpu.hooks.state
-        self._blocks = Blocks(cpu.hooks)
-        self._latch = Latch(cpu)
+        self._cracker = unit.cracker
+        self._blocks = Blocks(cpu.hooks, unit.cracker)
+        self._latch = Latch(cpu, unit.cracker)
+        self._known_weights: dict[int, int] = {}
+        self._row: list[int] | None = None
+        """How many members the operations are that run without being weighed by the hook."""
         self._slice = _FIRST_SLICE
         self._probes: set[int] = set()
         self._stepped: set[int] = set()
@@ -65,8 +81,8 @@ class Runner:
         self._epoch = int(self._state.epoch)
         self._level = 0
         """The Exception level at which the engine began to run: that of an ERET that is noticed."""
-        self._counted = cpu.executed
-        """``cpu.executed`` up to which the unit has been told of members of the population."""
+        self._counted = self._position
+        """Members gone by of which the unit has been told."""
 
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
@@ -131,24 +147,25 @@ class Runner:
         self._translations()
         state.horizon = ends
         state.exact = exact
-        budget, gap_floor = ends - began, 0
+        budget, members, gap_floor = ends - began, UNBOUNDED, 0
         if unit.enabled:
             hit = unit.until_hit()
-            if hit <= budget:
+            if self._cracker is not None:
+                members, gap_floor = hit - 1, self._plan_samples()
+            elif hit <= budget:
                 budget, gap_floor = hit - 1, self._plan_samples()
-        stop = self._run(budget, until, gap_floor)
+        stop = self._run(budget, until, gap_floor, members)
         self._settle(stop)
         if stop is not Stop.BUDGET:
             return
         # in front of a block that holds a chosen operation, or the end, or for want of room
         ahead = ends - cpu.executed
         block = int(state.block_operations)
-        hit = unit.until_hit() if unit.enabled else 0
-        if 0 < hit <= block and not (exact and hit > ahead):
-            self._consider_probe(hit - 1)
-            if hit > 1:
+        k = self._chosen_place()
+        if k is not None and not (exact and k >= ahead):
+            if k > 0:
                 # it is then the first of a block of its own, which may well have a plan
-                self._run_exactly(hit - 1)
+                self._run_exactly(k)
             else:
                 self._step()
         elif exact and ahead < block:
@@ -156,24 +173,34 @@ class Runner:
         elif ahead < block:
             self._slice_over = True
 
-    def _consider_probe(self, k: int) -> None:
+    def _chosen_place(self) -> int | None:
+        """Where in the block in front of which the engine stands the next chosen operation is."""
+        unit = self.unit
+        if not unit.enabled:
+            return None
+        hit = unit.until_hit()
+        block = self._begun()
+        if block is None or hit > len(block.plans):
+            return None
+        self._consider_probe(self._state.block & _MASK, block, hit - 1)
+        return block.plans[hit - 1].place
+
+    def _consider_probe(self, start: int, block: Block, member: int) -> None:
         """Put a probe at an operation that has to be stepped to for the second time.
 
         A probe costs a few nanoseconds whenever its operation runs, a step some tens of
         microseconds whenever it is sampled: worth it if samples are not too far apart.
         """
-        start = self._state.block & _MASK
-        block = self._begun()
-        if block is None or not block.suits_probe(k):
+        if not block.suits_probe(member):
             return
-        address = start + 4 * k & _MASK
+        address = start + 4 * block.plans[member].place & _MASK
         if address in self._probes:
-            self._blocks.probe(start, k)
+            self._blocks.probe(start, block, member)
         elif address in self._stepped:
             if len(self._probes) < _MOST_PROBES and min(self.unit.following(1)) < _PROBE_INTERVAL:
                 self._probes.add(address)
                 self.cpu.hooks.probe(address)
-                self._blocks.probe(start, k)
+                self._blocks.probe(start, block, member)
         else:
             self._stepped.add(address)
 
@@ -191,14 +218,33 @@ class Runner:
         self._state.room = len(gaps)
         return min(gaps) - 1
 
-    def _run(self, budget: int, until: int, gap_floor: int = 0, *, watch: bool = True) -> Stop:
-        """Grant ``budget`` operations and run the engine until something stops it."""
+    def _run(
+        self,
+        budget: int,
+        until: int,
+        gap_floor: int = 0,
+        members: int = UNBOUNDED,
+        *,
+        watch: bool = True,
+    ) -> Stop:
+        """Grant ``budget`` operations and run the engine until something stops it.
+
+        Without ``watch`` they are so many operations in a row from the PC on.
+        """
         state = self._state
         state.granted += budget - state.budget
         state.budget = budget
         state.gap_floor = gap_floor
         state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
-        state.special = bool(state.watch or state.deliver)
+        self._row = None
+        position = self._position
+        if self._cracker is not None:
+            state.weigh = watch and self.unit.enabled
+            # the hook takes weights away from this even where they do not count
+            state.members_granted, state.members = position + members, members
+            if not watch:
+                self._row = self._weights(self.cpu.pc, budget)
+        state.special = bool(state.watch or state.deliver or state.weigh)
         if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
         else:
@@ -210,6 +256,10 @@ class Runner:
         if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
             state.stop = 0
             self.cpu.pc = until
+        if self._cracker is not None and not state.weigh:
+            state.members_granted = position + state.members
+        if self._row is not None:
+            self._pass_by(sum(self._row[: budget - int(state.budget)]))
         return Stop(state.stop)
 
     def _trapped_at(self, until: int) -> bool:
@@ -245,17 +295,20 @@ class Runner:
     def _step(self) -> None:
         """Execute the chosen operation, which is the next one."""
         cpu = self.cpu
-        operation = self._latch.begin(cpu.pc)
-        self._engine.forget_code(operation.pc, operation.pc + 4)
-        stop = self._run(1, operation.pc + 4 & _MASK, watch=False)
+        operations = self._latch.begin(cpu.pc)
+        first = operations[0]
+        self._engine.forget_code(first.pc, first.pc + 4)
+        stop = self._run(1, first.pc + 4 & _MASK, watch=False)
         if stop in _AT_AN_OPERATION and not self._finished(stop):
             self._state.budget += 1
+            self._pass_by(-len(operations))
             self._at_operation(stop)
             return
-        if operation.instruction.mark is Mark.ERET:
-            cpu.returned(operation.el)
+        if first.instruction.mark is Mark.ERET:
+            cpu.returned(first.el)
         call = stop is Stop.EXCEPTION and self._state.interrupt in CALLS
-        if self._count(1):
+        for member in self._select(len(operations)):
+            operation = operations[member]
             operation.exception = call
             if not call:
                 self._latch.finish(operation, cpu.pc)
@@ -263,7 +316,7 @@ class Runner:
         self._notices()
         if stop in _AT_AN_OPERATION:
             self._carry_out(stop)
-        elif operation.instruction.mark is Mark.WFI or self.handler.status:
+        elif first.instruction.mark is Mark.WFI or self.handler.status:
             self.handler.idle()
 
     def _finished(self, stop: Stop) -> bool:
@@ -286,6 +339,8 @@ class Runner:
         if at_operation or stop is Stop.NONE:
             done = self._executed_of_block(stop)
             state.budget += begun - done
+            if self._cracker is not None and done < begun and self.unit.enabled:
+                self._pass_by(-self._weight_from(done))
         if state.noted:
             self._complete_noted()
         if state.pending:
@@ -343,32 +398,30 @@ class Runner:
         executed, skipped = cpu.executed, int(state.skipped)
         for row in rows:
             block, start = self._blocks.at(row[0])
-            counted = row[2] - skipped + 1
-            cpu.ahead = executed - counted
-            if self._count(counted - self._counted):
+            cpu.ahead = executed - (row[2] - skipped + 1)
+            if self._count(row[8] - self._counted):
                 plan = block.plans[row[1]]
-                self.unit.complete(self._latch.sampled(plan, start + 4 * row[1] & _MASK, row))
+                self.unit.complete(self._latch.sampled(plan, start + 4 * plan.place & _MASK, row))
         cpu.ahead = 0
 
     def _complete_pending(self, stop: Stop, done: int) -> None:
         """The sampled operation's block ran, ``done`` operations of it at least."""
         state = self._state
-        k = int(state.pending) - 1
+        member = int(state.pending) - 1
         state.pending = 0
+        block, start = self._blocks.at(int(state.slot))
+        plan = block.plans[member]
+        k = plan.place
         if k >= done:
             return  # an exception came first, or it is the operation at which the engine stands
         cpu = self.cpu
-        start = state.block & _MASK
-        block = self._begun()
-        assert block is not None
         behind = done - k - 1
         cpu.ahead = behind
-        if self._count(cpu.executed - behind - self._counted):
+        after = sum(plan.place < done for plan in block.plans[member + 1 :])
+        if self._count(self._position - after - self._counted):
             following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
             before = cpu.cycles - behind - 1
-            operation = self._latch.describe(
-                block.plans[k], start + 4 * k & _MASK, before, following
-            )
+            operation = self._latch.describe(plan, start + 4 * k & _MASK, before, following)
             operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
             self._complete(operation)
         cpu.ahead = 0
@@ -376,15 +429,18 @@ class Runner:
     def _at_operation(self, stop: Stop) -> None:
         """The engine stands in front of an operation that the host carries out."""
         cpu = self.cpu
-        cpu.ahead = -1
-        sampled = self._count(1)
-        cpu.ahead = 0
         # at an exception the PC may no longer be the operation's: hooks of others saw it, too
         pc = self._state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
-        operation = self._latch.begin(pc) if sampled else None
+        members = self._members(pc)
+        self._pass_by(members)
+        cpu.ahead = -1
+        selected = self._select(members)
+        cpu.ahead = 0
+        begun = self._latch.begin(pc) if selected else []
+        operations = [begun[member] for member in selected]
         self._state.budget -= 1
         raised = self.handler.handle(stop)
-        if operation is not None:
+        for operation in operations:
             operation.exception = raised
             self._complete(operation)
         self._refresh()
@@ -448,15 +504,69 @@ class Runner:
 
     # Counting
 
+    @property
+    def _position(self) -> int:
+        """Members of the population gone by, operations that do not count among them."""
+        state = self._state
+        if self._cracker is None:
+            return self.cpu.executed
+        return int(state.members_granted - state.members)
+
+    def _pass_by(self, members: int) -> None:
+        """So many members went by, or fewer, apart from those that the hook has counted."""
+        if self._cracker is not None:
+            self._state.members -= members
+
+    def _weights(self, pc: int, operations: int) -> list[int]:
+        """How many members each of some operations is; none of them where profiling is disabled."""
+        if not self.unit.enabled:
+            return [0] * operations
+        words = self.cpu.read_code(pc, operations) or ()
+        return [self._weight(word) for word in words]
+
+    def _weight(self, word: int) -> int:
+        weight = self._known_weights.get(word)
+        if weight is None:
+            weight = self._known_weights[word] = len(cracked(decode(word), self._cracker))
+        return weight
+
+    def _members(self, pc: int) -> int:
+        """How many members the operation at ``pc`` is."""
+        if self._cracker is None:
+            return 1
+        return sum(self._weights(pc, 1))
+
+    def _weight_from(self, place: int) -> int:
+        """How many members the block that began last has from an operation on."""
+        if self._row is not None:
+            return sum(self._row[place : self._state.block_operations])
+        block, _ = self._blocks.at(self._state.block >> 2 & BLOCKS - 1)
+        return sum(plan.place >= place for plan in block.plans)
+
     def _count_all(self) -> None:
         """Tell the unit of everything that has been executed since it was last told."""
-        if self._count(self.cpu.executed - self._counted):
+        if self._count(self._position - self._counted):
             raise RuntimeError("an operation was chosen that nobody looked at")
 
     def _count(self, members: int) -> bool:
         """Tell the unit of members of its population, if they are; True if the last is sampled."""
         self._counted += members
         return bool(members) and self.unit.enabled and self.unit.advance(members)
+
+    def _select(self, members: int) -> list[int]:
+        """Tell the unit of the members that one operation is; which of them are sampled."""
+        unit = self.unit
+        self._counted += members
+        if not unit.enabled:
+            return []
+        selected = []
+        done = 0
+        while done < members:
+            step = min(unit.until_hit(), members - done)
+            done += step
+            if unit.advance(step):
+                selected.append(done - 1)
+        return selected
 
     def _refresh(self) -> None:
         """Look anew whether profiling is enabled: the Exception level or registers changed."""

@@ -168,7 +168,13 @@ class Board:
         for region in self.memory.regions:
             region.map_into(engine.uc)
         cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
-        cpu.own(core.midr, self.memory.gaps(), self.memory.read_only(), affinity=number)
+        cpu.own(
+            core.midr,
+            self.memory.gaps(),
+            self.memory.read_only(),
+            affinity=number,
+            weighed=core.cracking is not None,
+        )
         answer_el12_names(cpu.hooks)
         return cpu
 
@@ -180,7 +186,9 @@ class Board:
             cpu = pe.cpu
             model = ConstantModel()
             if external is not None:
-                return ExternalSampler(cpu, external.period, model, external.filter_, core.features)
+                return ExternalSampler(
+                    cpu, external.period, model, external.filter_, core.features, core.cracking
+                )
             if Feature.FEAT_SPE not in core.features:
                 return NoSampler(cpu, model)
             return StatisticalProfilingUnit(
@@ -192,6 +200,7 @@ class Board:
                 pmbirq=pe.pmbirq,
                 exception=pe.interrupts.profiling,
                 events=pe.events,
+                cracker=core.cracking,
             )
 
         return sampler

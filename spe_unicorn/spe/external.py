@@ -10,7 +10,7 @@ from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
-from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.arch.ports import CoreModel, Cracker
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
 from spe_unicorn.spe.enabling import Collection
@@ -43,8 +43,9 @@ class ExternalSampler(Sampler):
         model: CoreModel,
         filter_: Filter | None = None,
         features: Features | None = None,
+        cracker: Cracker | None = None,
     ) -> None:
-        super().__init__(pe, FixedInterval(period), model, features=features)
+        super().__init__(pe, FixedInterval(period), model, features=features, cracker=cracker)
         self._filter = filter_ or Filter()
         self._el = -1
         self.enabled = True

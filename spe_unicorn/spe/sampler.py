@@ -8,13 +8,14 @@ selected operation into a record. Who controls it and where records go is its su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
-from spe_unicorn.arch.ports import CoreModel, EventSink
+from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -67,9 +68,13 @@ class Sampler(ABC):
 
         sampler.refresh()           # after anything that may switch profiling on or off
         if sampler.enabled:
-            n = sampler.until_hit() # run n operations, or fewer
+            n = sampler.until_hit() # run n members of the population, or fewer
             if sampler.advance(n):  # account them; True: the last one is sampled
                 sampler.complete(operation)
+
+    The members are operations, or where there is a ``cracker`` their micro-operations. All those of
+    one operation may be accounted before the first sampled one is completed; the samples are then
+    completed in their order.
 
     ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the
     records, the PE's own unless given.
@@ -87,6 +92,7 @@ class Sampler(ABC):
         model: CoreModel,
         events: EventSink | None = None,
         features: Features | None = None,
+        cracker: Cracker | None = None,
     ) -> None:
         features = pe.features if features is None else features
         self.enabled = False
@@ -95,6 +101,7 @@ class Sampler(ABC):
         self.record_observers: list[RecordObserver] = []
         self.until_hit = interval.until_hit
         self.following = interval.following
+        self.cracker = cracker
         self._pe = pe
         self._interval = interval
         self._model = model
@@ -104,10 +111,12 @@ class Sampler(ABC):
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
         self._types: dict[int, OperationType] = {}
+        """By word, with the part of it above."""
         self._filter = Filter()
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
-        self._sampling: tuple[dict[int, Recorder], Filter] | None = None
+        self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
+        """What the registers said when each of the samples was taken that are not yet complete."""
 
     @abstractmethod
     def refresh(self) -> None:
@@ -144,8 +153,8 @@ class Sampler(ABC):
     def advance(self, members: int) -> bool:
         """Let ``members`` of the population go by, at most :meth:`until_hit` of them.
 
-        True if the last one is sampled: give it to :meth:`complete` when it is done, before the
-        next call. Raises ValueError if a member before the last would be selected.
+        True if the last one is sampled: give it to :meth:`complete` when it is done. Raises
+        ValueError if a member before the last would be selected.
         """
         hit = self._interval.advance(members)
         self.statistics.population += members
@@ -163,21 +172,20 @@ class Sampler(ABC):
                 self._events.event(SampleEvent.COLLISION)
             return False
         # What the registers say now holds for this sample, whatever its operation changes.
-        self._sampling = self._recorders, self._filter
+        self._sampling.append((self._recorders, self._filter))
         return True
 
     def complete(self, operation: Operation) -> None:
-        """The sampled operation is done: filter it and make its record.
+        """The sampled operation is done, the first one if there are several: make its record.
 
         Raises RuntimeError without a sampled operation.
         """
-        if self._sampling is None:
+        if not self._sampling:
             raise RuntimeError("no operation is being sampled")
-        recorders, filter_ = self._sampling
-        self._sampling = None
+        recorders, filter_ = self._sampling.popleft()
         timing = self._model.timing(operation)
         self._occupy(timing.total)
-        type_ = self._types.get(operation.instruction.word)
+        type_ = self._types.get(operation.instruction.word | operation.instruction.part << 32)
         if type_ is None:
             type_ = self._learn(operation)
         events = events_of(operation, timing, self._implemented)
@@ -196,7 +204,7 @@ class Sampler(ABC):
     def _learn(self, operation: Operation) -> OperationType:
         instruction = operation.instruction
         type_ = operation_type(instruction, self._features)
-        self._types[instruction.word] = type_
+        self._types[instruction.word | instruction.part << 32] = type_
         return type_
 
     def _written(self, record: bytes, operation: Operation) -> None:

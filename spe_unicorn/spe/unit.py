@@ -22,7 +22,7 @@ from spe_unicorn.arch.effective import (
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, PE
-from spe_unicorn.arch.ports import CoreModel, EventSink, IRQLine, PhysicalMemory
+from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
 from spe_unicorn.arch.spe_registers import (
@@ -165,9 +165,10 @@ class StatisticalProfilingUnit(Sampler):
         pmbirq: IRQLine | None = None,
         exception: IRQLine | None = None,
         events: EventSink | None = None,
+        cracker: Cracker | None = None,
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
-        super().__init__(pe, counters, model, events)
+        super().__init__(pe, counters, model, events, cracker=cracker)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
             memory,
@@ -297,10 +298,10 @@ class StatisticalProfilingUnit(Sampler):
 
     def _collides(self) -> bool:
         now = self._selected_at = self._cycles()
-        if not self._busy:
+        if not self._busy and not self._sampling:
             return False
         self._busy = [end for end in self._busy if end > now]
-        if len(self._busy) < self._capacity:
+        if len(self._busy) + len(self._sampling) < self._capacity:
             return False
         register = PMBSR_BY_EL[reporting_el(self._pe, None)]
         registers = self._pe.registers

@@ -128,6 +128,23 @@ WRONG = [
     (HEAD + "deep = " + "[" * 5000 + "]" * 5000, "x.toml: not TOML: "),
     ('name = "x"\nmidr = ' + "9" * 5000, "x.toml: not TOML: "),
     (HEAD + "model = 1", "x.toml: model = 1: allowed is a table"),
+    (HEAD + "cracking = 1", "x.toml: cracking = 1: allowed is a table, or a name of one"),
+    (HEAD + 'cracking = "n7"', "x.toml: cracking = 'n7': allowed are neoverse, or a table"),
+    (HEAD + "[cracking]\nload = 1", "x.toml: cracking.load = 1: allowed is a list"),
+    (HEAD + "[cracking]\nload = [1]", "x.toml: cracking.load = 1: allowed is a string"),
+    (HEAD + "[cracking]\nload = []", "x.toml: cracking.load: a list of at least one "),
+    (
+        HEAD + '[cracking]\nload = ["add"]',
+        "x.toml: cracking.load: 'add' is none of access, access per register, data, ",
+    ),
+    (
+        HEAD + '[cracking]\nloads = ["access"]',
+        "x.toml: cracking.loads: no such kind; allowed are load, store, ",
+    ),
+    (
+        HEAD + 'features = ["FEAT_SPE", "FEAT_SPE_ArchInst"]\ncracking = "neoverse"',
+        "x.toml: cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one",
+    ),
 ]
 
 

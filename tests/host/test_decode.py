@@ -15,6 +15,7 @@ from spe_unicorn.arch.operation import (
     Instruction,
     Mark,
     RegisterKind,
+    Structure,
 )
 from spe_unicorn.host.decode import decode
 
@@ -64,7 +65,10 @@ def on(condition: int) -> dict[str, Any]:
     return {"conditional": True, "condition": condition}
 
 
-NOT_TYPE = {"word", "cost", "access", "target_offset", "reads", "writes"}
+NOT_TYPE = {
+    *("word", "cost", "access", "target_offset", "reads", "writes", "part"),
+    *("register_count", "structure"),
+}
 TYPE = [f for f in fields(Instruction) if f.name not in NOT_TYPE]
 
 TYPES = [
@@ -361,6 +365,44 @@ def test_type_of_an_instruction(word: int, expected: dict[str, Any]) -> None:
     instruction = decode(word)
     told = {f.name: getattr(instruction, f.name) for f in TYPE}
     assert told == {f.name: f.default for f in TYPE} | expected
+
+
+REGISTERS = [
+    (0xF940_0020, "ldr x0, [x1]", 1, Structure.NONE),
+    (0xA8C1_07E0, "ldp x0, x1, [sp], #16", 2, Structure.NONE),
+    (0xA800_0440, "stnp x0, x1, [x2]", 2, Structure.NONE),
+    (0x6940_0440, "ldpsw x0, x1, [x2]", 2, Structure.NONE),
+    (0xF83F_D100, "ld64b x0, [x8]", 8, Structure.NONE),
+    (0xF829_B100, "st64bv x9, x0, [x8]", 8, Structure.NONE),
+    (0xAD40_0440, "ldp q0, q1, [x2]", 2, Structure.NONE),
+    (0x6DBF_27E8, "stp d8, d9, [sp, #-16]!", 2, Structure.NONE),
+    (0xD941_0840, "ldiapp x0, x1, [x2], #16", 2, Structure.NONE),
+    (0xC87F_0440, "ldxp x0, x1, [x2]", 2, Structure.NONE),
+    (0x8823_8440, "stlxp w3, w0, w1, [x2]", 2, Structure.NONE),
+    (0x4C40_7020, "ld1 {v0.16b}, [x1]", 1, Structure.MULTIPLE),
+    (0x4CDF_8820, "ld2 {v0.4s, v1.4s}, [x1], #32", 2, Structure.INTERLEAVED),
+    (0x0C82_4020, "st3 {v0.8b-v2.8b}, [x1], x2", 3, Structure.INTERLEAVED),
+    (0x0D20_7820, "st4 {v0.h-v3.h}[3], [x1]", 4, Structure.LANE),
+    (0x0D40_0420, "ld1 {v0.b}[1], [x1]", 1, Structure.LANE),
+    (0x4D40_CC20, "ld1r {v0.2d}, [x1]", 1, Structure.REPLICATE),
+    (0x0D60_E420, "ld4r {v0.4h-v3.4h}, [x1]", 4, Structure.REPLICATE),
+    (0x0D01_8420, "stl1 {v0.d}[0], [x1]", 1, Structure.LANE),
+    (0xA5C0_E020, "ld3d {z0.d-z2.d}, p0/z, [x1]", 3, Structure.INTERLEAVED),
+    (0xE522_6020, "st2w {z0.s-z1.s}, p0, [x1, x2, lsl #2]", 2, Structure.INTERLEAVED),
+    (0x4C40_A020, "ld1 {v0.16b, v1.16b}, [x1]", 2, Structure.MULTIPLE),
+    (0x0C9F_2420, "st1 {v0.4h-v3.4h}, [x1], #32", 4, Structure.MULTIPLE),
+    (0x9B02_0C20, "madd x0, x1, x2, x3", 1, Structure.NONE),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "count", "structure"),
+    [(word, count, structure) for word, _, count, structure in REGISTERS],
+    ids=[row[1] for row in REGISTERS],
+)
+def test_registers_that_a_load_or_store_moves(word: int, count: int, structure: Structure) -> None:
+    instruction = decode(word)
+    assert (instruction.register_count, instruction.structure) == (count, structure)
 
 
 REGISTERS = [

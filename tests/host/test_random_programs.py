@@ -12,32 +12,47 @@ import pytest
 from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, Uc
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.host.decode import decode
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
 from tests.host.machine_runs import Machine, Result
 from tests.host.random_programs import RAM, Settings, random_program
 
+GENERIC, NEOVERSE = (load_core(name) for name in ("generic", "neoverse-v2"))
 PLACES = (0, 0xFC0, 0xFF8, 0x124)
 """Where in its page a loop begins: it may well end in the next one."""
 
 
 class Trace:
-    """Every operation that an engine attempts: its PC, and the first physical address it uses."""
+    """Every operation that an engine attempts: its PC, and the physical addresses it uses."""
 
     def __init__(self, machine: Machine) -> None:
         self.pcs: list[int] = []
-        self.accesses: dict[int, int] = {}
+        self.words: list[int] = []
+        self.accesses: dict[int, list[int]] = {}
         uc = machine.board.cpu.engine.uc
         uc.hook_add(UC_HOOK_CODE, self._on_operation)
         uc.hook_add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, self._on_access)
 
     def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
         self.pcs.append(address)
+        self.words.append(int.from_bytes(uc.mem_read(address, 4), "little"))
 
     def _on_access(
         self, uc: Uc, kind: int, address: int, size: int, value: int, data: object
     ) -> None:
-        self.accesses.setdefault(len(self.pcs), address)
+        self.accesses.setdefault(len(self.pcs), []).append(address)
+
+
+def members(trace: Trace, core: Core) -> list[tuple[int, int, int]]:
+    """The population of a trace: operation counted from 1, PC, and which micro-operation it is."""
+    found = []
+    for number, (pc, word) in enumerate(zip(trace.pcs, trace.words, strict=True), 1):
+        instruction = decode(word)
+        parts = core.cracking.parts(instruction) if core.cracking else (instruction,)
+        found += [(number, pc, part.part) for part in parts]
+    return found
 
 
 def settings_of(seed: int) -> Settings:
@@ -58,37 +73,44 @@ def run_in_pieces(machine: Machine, operations: int, random: Random) -> Result:
     return machine.result(ending)
 
 
-def assert_same_from_outside(seed: int, period: int, operations: int) -> None:
+def assert_same_from_outside(seed: int, period: int, operations: int, core: Core = GENERIC) -> None:
     """Both runners and the trace, over the program of ``seed``."""
     settings = settings_of(seed)
     image = random_program(seed, settings)
     fast, reference = (
-        Machine(image, runner=runner, period=period, ram=RAM, seed=seed)
+        Machine(image, runner=runner, period=period, ram=RAM, seed=seed, core=core)
         for runner in (Runner, ReferenceRunner)
     )
     trace = Trace(reference)
     stepped = reference.run(operations)
     assert stepped.operations == operations == len(trace.pcs)
-    assert [s.pc for s in stepped.records] == trace.pcs[period - 1 :: period]
-    assert [s.operation for s in stepped.records] == list(range(period, operations + 1, period))
+    sampled = [
+        (s.operation, s.pc, o.instruction.part)
+        for s, o in zip(stepped.records, reference.operations, strict=True)
+    ]
+    assert sampled == members(trace, core)[period - 1 :: period]
     assert fast.run(operations).differences(stepped) == {}
     assert fast.operations == reference.operations
     for sampled, operation in zip(reference.sampled, reference.operations, strict=True):
         touched = trace.accesses.get(sampled.operation)
         # the engine's hooks see DC ZVA as writes of bytes, and not the first one first
         zva = operation.instruction.mark is Mark.SYS
-        if touched is not None and not operation.exception and not zva:
-            assert operation.pa == touched, operation
-    pieces = Machine(image, period=period, ram=RAM, seed=seed)
+        if touched is not None and operation.va is not None and not operation.exception and not zva:
+            if operation.instruction.part:
+                assert operation.pa in touched, operation
+            else:
+                assert operation.pa == touched[0], operation
+    pieces = Machine(image, period=period, ram=RAM, seed=seed, core=core)
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
 
 
-def assert_same_by_unit(seed: int, operations: int) -> None:
+def assert_same_by_unit(seed: int, operations: int, core: Core = GENERIC) -> None:
     """Both runners over the program of ``seed``, which programs SPE itself."""
     settings = settings_of(seed)
     image = random_program(seed, Settings(settings.mmu, settings.el0, True, settings.at))
     fast, reference = (
-        Machine(image, runner=runner, ram=RAM, seed=seed) for runner in (Runner, ReferenceRunner)
+        Machine(image, runner=runner, ram=RAM, seed=seed, core=core)
+        for runner in (Runner, ReferenceRunner)
     )
     trace = Trace(reference)
     stepped = reference.run(operations)
@@ -96,7 +118,7 @@ def assert_same_by_unit(seed: int, operations: int) -> None:
     assert [s.pc for s in stepped.records] == [trace.pcs[s.operation - 1] for s in stepped.records]
     assert fast.run(operations).differences(stepped) == {}
     assert fast.operations == reference.operations
-    pieces = Machine(image, ram=RAM, seed=seed)
+    pieces = Machine(image, ram=RAM, seed=seed, core=core)
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
 
 
@@ -112,6 +134,17 @@ def test_sampled_from_outside_it_runs_as_it_is_stepped(seed: int, period: int) -
 @pytest.mark.parametrize("seed", range(24))
 def test_sampled_by_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
     assert_same_by_unit(seed, 2500)
+
+
+@pytest.mark.parametrize("period", PERIODS)
+@pytest.mark.parametrize("seed", range(3))
+def test_micro_operations_sampled_from_outside_are_as_stepped(seed: int, period: int) -> None:
+    assert_same_from_outside(100 * period + seed, period, min(2000, 300 * period), NEOVERSE)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_micro_operations_sampled_by_the_unit_are_as_stepped(seed: int) -> None:
+    assert_same_by_unit(seed, 2500, NEOVERSE)
 
 
 @pytest.mark.slow

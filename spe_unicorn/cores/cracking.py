@@ -1,0 +1,145 @@
+"""How a core breaks instructions into the micro-operations that it samples.
+
+A rule says for a kind of instruction what its micro-operations are, in their order. The rules are
+data: a profile names a set of them (a file in ``micro_operations``) or holds its own.
+What no rule is about is one micro-operation: multiply-accumulate, divide, a branch that links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from spe_unicorn.arch.operation import (
+    Access,
+    CostClass,
+    Family,
+    Instruction,
+    RegisterKind,
+    Structure,
+)
+
+_STRUCTURES = {
+    Structure.INTERLEAVED: "interleaved",
+    Structure.LANE: "lane",
+    Structure.REPLICATE: "replicate",
+}
+KINDS = (
+    *("load", "store", "load_pair", "store_pair", "load_multiple", "store_multiple"),
+    *("load_interleaved", "store_interleaved", "load_lane", "store_lane", "load_replicate"),
+    *("gather", "scatter", "load_exclusive", "store_exclusive"),
+    *("load_exclusive_pair", "store_exclusive_pair", "atomic", "zero_block", "write_back"),
+)
+"""The kinds of instructions that there can be rules for.
+
+``write_back`` is not one: its micro-operations follow those of a load or store that changes its
+base register.
+"""
+
+_COSTS = {
+    "data": CostClass.ALU,
+    "alu": CostClass.ALU,
+    "simd": CostClass.SIMD,
+}
+"""Micro-operations that access no memory: moving the data of a store, arithmetic, vectors."""
+_PER_REGISTER = " per register"
+WORDS = tuple(word + tail for word in ("access", *_COSTS) for tail in ("", _PER_REGISTER))
+"""What a rule can list. Several accesses share the bytes evenly, the lowest address first.
+
+An access that cannot be divided, as its bytes have to be reached at once, is made only once.
+"""
+
+
+def kind_of(instruction: Instruction) -> str | None:
+    """The kind of an instruction, one of :data:`KINDS`, as far as rules are about it."""
+    family = instruction.family
+    if family in (Family.ATOMIC, Family.ATOMIC_STORE):
+        return "atomic"
+    if family not in (Family.LOAD, Family.STORE):
+        return None
+    verb = "store" if family is Family.STORE else "load"
+    count = instruction.register_count
+    if instruction.registers is RegisterKind.UNSPECIFIED:
+        return "zero_block"
+    if instruction.gather_scatter:
+        return "scatter" if family is Family.STORE else "gather"
+    if instruction.exclusive:
+        return f"{verb}_exclusive" if count == 1 else f"{verb}_exclusive_pair"
+    if instruction.structure in _STRUCTURES:
+        return f"{verb}_{_STRUCTURES[instruction.structure]}"
+    if count == 1:
+        return verb
+    multiple = count > 2 or instruction.structure is Structure.MULTIPLE
+    return f"{verb}_multiple" if multiple else f"{verb}_pair"
+
+
+class Cracking:
+    """The rules of one core: an ``arch.ports.Cracker``.
+
+    ``rules`` lists micro-operations (:data:`WORDS`) for kinds of instructions (:data:`KINDS`).
+    Raises ValueError, in words for whoever wrote the rules, for a kind or a word that does not
+    exist, and for a rule without a micro-operation.
+    """
+
+    def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
+        for kind, words in rules.items():
+            if kind not in KINDS:
+                raise ValueError(f"{kind}: no such kind; allowed are {', '.join(KINDS)}")
+            if not words and kind != "write_back":
+                raise ValueError(f"{kind}: a list of at least one micro-operation is needed")
+            for word in words:
+                if word not in WORDS:
+                    raise ValueError(f"{kind}: {word!r} is none of {', '.join(WORDS)}")
+        self.rules = {kind: tuple(words) for kind, words in rules.items()}
+        self._cached = lru_cache(maxsize=1 << 16)(self._parts)
+
+    def parts(self, instruction: Instruction, /) -> tuple[Instruction, ...]:
+        """The micro-operations of an instruction in their order, at least one."""
+        return self._cached(instruction)
+
+    def _parts(self, instruction: Instruction) -> tuple[Instruction, ...]:
+        kind = kind_of(instruction)
+        words = () if kind is None else self.rules.get(kind, ("access",))
+        if not words:
+            return (instruction,)
+        access = instruction.access
+        if access is not None and not access.writeback is access.index_writeback is None:
+            words += self.rules.get("write_back", ())
+        each = [w for word in words for w in _repeated(word, instruction.register_count)]
+        shares = _shares(access, each.count("access"))
+        if len(shares) == 1:
+            once = each.index("access")
+            each = [word for n, word in enumerate(each) if word != "access" or n == once]
+        accesses = iter(shares)
+        return tuple(
+            replace(instruction, access=next(accesses), part=part)
+            if word == "access"
+            else _aside(instruction, word, part)
+            for part, word in enumerate(each)
+        )
+
+
+def _repeated(word: str, registers: int) -> list[str]:
+    one = word.removesuffix(_PER_REGISTER)
+    return [one] * (1 if one == word else registers)
+
+
+def _shares(access: Access | None, count: int) -> list[Access | None]:
+    """An access divided evenly; whole where it cannot be."""
+    if access is None or count < 2 or access.size // count < access.element:
+        return [access]
+    size = access.size // count
+    return [replace(access, offset=access.offset + n * size, size=size) for n in range(count)]
+
+
+def _aside(instruction: Instruction, word: str, part: int) -> Instruction:
+    """A micro-operation of a load or store that accesses no memory."""
+    return Instruction(
+        instruction.word,
+        cost=_COSTS[word],
+        simd=word == "simd",
+        reads=instruction.reads,
+        writes=instruction.writes,
+        part=part,
+    )
