@@ -1,0 +1,56 @@
+"""perf reads what the firmware produces: every packet, as we read it ourselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spe_unicorn.cli.session import image_info
+from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.output.formats import open_output
+from tests.firmware.conftest import WholeRun
+from tests.firmware.test_programs import SAMPLING
+from tests.firmware.test_spe_programs import RUNS
+from tests.output.perf_reader import (
+    HOST_IS_NO_AARCH64,
+    agree,
+    clean,
+    packets_of_ours,
+    packets_of_perf,
+    perf,
+)
+
+STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1")},
+    "mix, no choices": ("mix", {"core": "minimal"}),
+    "mix, everything": ("mix", {"core": "max"}),
+    **RUNS,
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_perf_reads_every_record_of_a_program(
+    stream: str, whole_run: WholeRun, tmp_path: Path
+) -> None:
+    name, options = STREAMS[stream]
+    records = [sampled.record for sampled in whole_run(name, **options).records]
+    assert records
+    image = load_elf(shipped_firmware(name), RAM_BASE, 128 << 20)
+    path = tmp_path / "run.data"
+    output = open_output(path, image=image_info(image))
+    for record in records:
+        output.write(record)
+    output.close()
+    dump = clean(perf("report", "-D", "-i", path), HOST_IS_NO_AARCH64)
+    theirs = [packet for trace in packets_of_perf(dump) for packet in trace]
+    assert sum(text.split()[0] in ("TS", "END") for _, _, text in theirs) == len(records)
+    data = b"".join(records)
+    ours = packets_of_ours(data + bytes(-len(data) % 8))
+    assert len(theirs) == len(ours)
+    for (_, their_bytes, their_text), (_, our_bytes, our_text) in zip(theirs, ours, strict=True):
+        assert their_bytes == our_bytes
+        assert agree(their_text, our_text), (their_text, our_text)
