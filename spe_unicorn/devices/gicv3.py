@@ -67,9 +67,8 @@ class GICv3:
     """The interrupt controller, with the parts that a machine maps.
 
     ``distributor`` and ``redistributors`` are memory-mapped (see :mod:`.gicv3_mmio`);
-    ``cpu_interfaces`` answer the ICC registers of each PE and are to be told by ``update()`` when
-    the PE's Exception level or Security state changes. Raises ValueError for a machine that cannot
-    be.
+    ``cpu_interfaces`` answer the ICC registers of each PE. Raises ValueError for a machine that
+    cannot be.
     """
 
     def __init__(

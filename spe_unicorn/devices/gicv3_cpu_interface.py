@@ -41,8 +41,9 @@ class CPUInterface:
     """One PE's ICC registers, and what it signals on the PE's IRQ and FIQ inputs.
 
     A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
-    that it belongs to and an FIQ elsewhere, so call :meth:`update` after the PE has changed its
-    Exception level or Security state. ``virtual`` is what a guest at EL1 has instead.
+    that it belongs to and an FIQ elsewhere, so that what is signalled changes with the PE's
+    Exception level and Security state: ask :meth:`signals`. ``virtual`` is what a guest at EL1 has
+    instead.
     """
 
     def __init__(
@@ -138,12 +139,15 @@ class CPUInterface:
         self._irq.set_level(irq)
         self._fiq.set_level(fiq)
 
-    def signals(self) -> tuple[bool, bool]:
-        """The levels of IRQ and FIQ for the PE as it stands, found without a new search."""
+    def signals(self, pe: PE | None = None) -> tuple[bool, bool]:
+        """The levels of IRQ and FIQ for the PE as it stands, found without a new search.
+
+        ``pe`` is this PE as it would be at another Exception level.
+        """
         pending = self._pending
         if pending is None or not self._preempts(pending):
             return False, False
-        fiq = self._is_fiq(pending.group)
+        fiq = self._is_fiq(pending.group, pe or self._pe)
         return not fiq, fiq
 
     def read(self, register: type[SysReg]) -> int:
@@ -174,12 +178,13 @@ class CPUInterface:
         mask = self._group_priority_mask(pending.group)
         return preempts(pending.priority, self._all_active(), mask)
 
-    def _is_fiq(self, group: Group) -> bool:
+    def _is_fiq(self, group: Group, pe: PE) -> bool:
         if group is Group.GROUP0 or self._routing.one_state:
             return group is Group.GROUP0
-        if self._pe.el == EL3:
+        if pe.el == EL3:
             return True
-        return (group is Group.GROUP1_S) is not self._secure()
+        secure = security_state_at(pe, pe.el) is not SecurityState.NON_SECURE
+        return (group is Group.GROUP1_S) is not secure
 
     def _all_active(self) -> int:
         active = 0

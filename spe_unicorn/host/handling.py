@@ -21,6 +21,7 @@ from spe_unicorn.arch.access import (
     NVMem,
     SysRegTable,
     SystemAccessTrap,
+    Undefined,
     Verdict,
     access,
 )
@@ -33,6 +34,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL0, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
+    EC,
     UNDEFINED,
     Syndrome,
     data_abort,
@@ -258,8 +260,21 @@ class StopHandler:
             if words and self._masks_profiling(words[0]):
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
+        syndrome = exception.record.syndrome
+        if syndrome and syndrome.ec == EC.SystemRegisterTrap and self._is_undefined():
+            # the engine traps EL1 where registers of the Secure timer do not exist
+            self._raise(UNDEFINED, cpu.undefined_target())
+            return True
         self._take(exception.record, exception.target_el)
         return True
+
+    def _is_undefined(self) -> bool:
+        """Whether our rules call the MRS or MSR at the PC UNDEFINED."""
+        words = self.cpu.read_code(self.cpu.pc, 1)
+        accessor = self._table.get(words[0] >> 5 & 0xFFFF) if words else None
+        if words is None or accessor is None:
+            return False
+        return isinstance(access(self.cpu, accessor, bool(words[0] >> 21 & 1)), Undefined)
 
     def _masks_profiling(self, word: int) -> bool:
         """MSR PM, #<imm>, which the engine does not know; False if ``word`` is nothing of that."""

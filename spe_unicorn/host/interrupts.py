@@ -12,7 +12,7 @@ from typing import Final
 from spe_unicorn.arch.effective import el2_enabled, tge
 from spe_unicorn.arch.exception_routing import route_interrupt
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.pe import EL1, PE
 from spe_unicorn.arch.syndromes import ProfilingSource, profiling
 from spe_unicorn.arch.system_registers import HCR_EL2
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
@@ -42,25 +42,33 @@ class Line:
             self._changed()
 
 
-class Profiling(Line):
-    """Whether a Profiling Buffer management event asks for an exception."""
+class InsistentLine(Line):
+    """A line that is also driven to its old level, when what that means may have changed."""
 
     def set_level(self, level: bool) -> None:
-        """Drive it, also to its old level: what masks the exception may have changed."""
+        """Drive the line."""
         if level or self.level:
             self.level = level
             self._changed()
 
 
 class Interrupts:
-    """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`."""
+    """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`.
 
-    def __init__(self, cpu: UnicornCPU) -> None:
+    With ``by_state`` one interrupt is an IRQ or an FIQ by the PE's Exception level and Security
+    state, as :attr:`signals` says.
+    """
+
+    def __init__(self, cpu: UnicornCPU, by_state: bool = False) -> None:
         self._cpu = cpu
-        self.profiling = Profiling(self.update)
+        self.profiling = InsistentLine(self.update)
+        """Whether a Profiling Buffer management event asks for an exception."""
         cpu.on_pm = self._on_pm
-        self.irq, self.fiq, self.virq, self.vfiq = (Line(self.update) for _ in range(4))
-        self._physical = {ExceptionType.IRQ: self.irq, ExceptionType.FIQ: self.fiq}
+        line = InsistentLine if by_state else Line
+        self.irq, self.fiq = line(self.update), line(self.update)
+        self.virq, self.vfiq = Line(self.update), Line(self.update)
+        self.signals: Callable[[PE], tuple[bool, bool]] | None = None
+        """The levels of IRQ and FIQ at the PE as it is given, where that makes a difference."""
         self.on_pending: Callable[[], None] | None = None
         """Called when any input may have been asserted."""
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
@@ -95,8 +103,9 @@ class Interrupts:
             cpu.take(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
             return True
         pstate = cpu.pstate
+        physical = self._physical_levels(cpu)
         for kind in _ORDER:
-            if self._physical[kind].level:
+            if physical[kind]:
                 target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
                 if not masked:
                     cpu.take(ExceptionRecord(kind), target)
@@ -112,8 +121,9 @@ class Interrupts:
         bits = 0
         if self.profiling.level and pending_exception(pe) is not None:
             bits = _ALWAYS[ExceptionType.IRQ]
+        physical = self._physical_levels(pe)
         for kind in _ORDER:
-            if self._physical[kind].level:
+            if physical[kind]:
                 if not route_interrupt(pe, kind, True).masked:
                     bits |= _ALWAYS[kind]
                 elif not route_interrupt(pe, kind, False).masked:
@@ -121,6 +131,13 @@ class Interrupts:
             if el <= EL1 and self._virtual_level(kind):
                 bits |= _UNLESS_MASKED[kind]
         return bits
+
+    def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:
+        if self.signals is None:
+            irq, fiq = self.irq.level, self.fiq.level
+        else:
+            irq, fiq = self.signals(pe)
+        return {ExceptionType.IRQ: irq, ExceptionType.FIQ: fiq}
 
     def _on_pm(self) -> None:
         if self.profiling.level:

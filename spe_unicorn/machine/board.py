@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from spe_unicorn.arch.effective import security_state_at
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core
@@ -28,7 +29,7 @@ from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.bus import Bus, ReadOnlyMemory
+from spe_unicorn.machine.bus import Bus, BySecurity, ReadOnlyMemory
 from spe_unicorn.machine.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
@@ -114,7 +115,7 @@ class Board:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
         sources = [RandomSource(options.seed, number) for number in range(options.smp)]
         cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
-        interrupts = [Interrupts(cpu) for cpu in cpus]
+        interrupts = [Interrupts(cpu, by_state=options.secure) for cpu in cpus]
         self.gic = GICv3(
             [
                 GICPort(cpu, number, i.irq, i.fiq, i.virq, i.vfiq)
@@ -122,13 +123,16 @@ class Board:
             ],
             two_security_states=options.secure,
         )
+        if options.secure:
+            for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
+                inputs.signals = interface.signals
         self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
         self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
         self.bus = Bus(
             (
                 (memory_map.FLASH, ReadOnlyMemory()),
-                (memory_map.GIC_DISTRIBUTOR, self.gic.distributor),
-                (memory_map.GIC_REDISTRIBUTORS, self.gic.redistributors),
+                (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, self._secure)),
+                (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, self._secure)),
                 (memory_map.UART, self.uart),
                 (memory_map.RTC, self.rtc),
                 (memory_map.VIRTIO, EmptyVirtioSlots()),
@@ -228,6 +232,11 @@ class Board:
     def physical_count(self) -> int:
         """The system counter: an ``arch.ports.Clock``."""
         return self.running.cpu.physical_count()
+
+    def _secure(self) -> bool:
+        """Whether the PE that runs is in Secure state, EL3 included."""
+        cpu = self.running.cpu
+        return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
     def _rtc_due(self) -> int | None:
         count = self.rtc.next_deadline()

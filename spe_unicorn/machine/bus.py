@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from spe_unicorn.machine.memory_map import Region
@@ -18,6 +18,34 @@ class Device(Protocol):
     def write(self, offset: int, size: int, value: int) -> None:
         """A store."""
         ...
+
+
+class SecureDevice(Protocol):
+    """A device that answers Secure and Non-secure accesses differently."""
+
+    def read(self, offset: int, size: int, secure: bool = False) -> int:
+        """A load."""
+        ...
+
+    def write(self, offset: int, size: int, value: int, secure: bool = False) -> None:
+        """A store."""
+        ...
+
+
+class BySecurity:
+    """Tells a device which accesses are Secure: those while ``secure()``."""
+
+    def __init__(self, device: SecureDevice, secure: Callable[[], bool]) -> None:
+        self._device = device
+        self._secure = secure
+
+    def read(self, offset: int, size: int) -> int:
+        """A load."""
+        return self._device.read(offset, size, self._secure())
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """A store."""
+        self._device.write(offset, size, value, self._secure())
 
 
 class ReadOnlyMemory:

@@ -1,0 +1,59 @@
+"""Programs that need no SPE print the same lines on QEMU's virt board, and end the same way."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare-with-qemu"
+LIMIT = 30
+"""Seconds for each of the two."""
+RUNS = re.findall(r"^([\w@]+) +\| +\w+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
+GAPS = {
+    "priv_el1": "illegal exception returns, and registers at EL0",
+    "priv_el2": "illegal exception returns, HCR_EL2.TID3 and VSE, VPIDR_EL2, ISR_EL1",
+    "priv_vhe": "the timer's _EL02 names",
+    "priv_stage2": "syndromes of some stage 2 aborts",
+    "priv_el3": "illegal exception returns, Secure memory",
+    "priv_el3@bios": "illegal exception returns, Secure memory",
+    "priv_gic": "ISR_EL1",
+    "priv_timer@2": "the timer's _EL02 names",
+    "priv_align": "alignment of PC, SP and data",
+}
+"""Runs that differ, and in what."""
+
+
+def test_the_script_has_runs() -> None:
+    assert {"hello", "priv_el3@bios", "priv_smp"} <= set(RUNS)
+    assert set(RUNS) >= set(GAPS)
+
+
+@pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="needs QEMU")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.xfail(reason=GAPS[n], strict=False)) if n in GAPS else n
+        for n in RUNS
+    ],
+)
+def test_program_does_the_same_on_qemu(name: str) -> None:
+    result = subprocess.run(
+        [SCRIPT, name],
+        env={
+            **os.environ,
+            "SPE_UNICORN": f"{sys.executable} -m spe_unicorn",
+            "LIMIT": str(LIMIT),
+        },
+        cwd=SCRIPT.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT + 30,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith("ok 1 ")
