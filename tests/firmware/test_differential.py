@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
-from tests.host.machine_runs import Machine, Result
+from tests.firmware.programs import BENCHMARKS, SAMPLING, SYSTEM, firmware_machine
+from tests.host.machine_runs import Result
 
 WINDOW = 12_000
 """Operations that the reference executes of a long program, at each place of interest."""
 SHORT = ("hello", "hello_lma", "hello_pie", "exceptions")
-SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 
 
 def places(result: Result) -> list[int]:
@@ -25,13 +26,13 @@ def places(result: Result) -> list[int]:
     return sorted({max(1, operation - WINDOW // 2) for operation in found})
 
 
-def differences(name: str, begins: list[int], window: int, **options: object) -> dict[str, str]:
+def differences(name: str, begins: list[int], window: int, **options: Any) -> dict[str, str]:
     """What differs if ``window`` operations from each of ``begins`` on are stepped or run."""
-    fast, other = (Machine(name, **options) for _ in range(2))  # type: ignore[arg-type]
+    fast, other = (firmware_machine(name, **options) for _ in range(2))
     found = {}
     for begin in begins:
         for machine in (fast, other):
-            machine.board.run(begin - machine.board.cpu.executed)
+            machine.board.run(max(0, begin - machine.board.cpu.executed))
         other.go_on_with(ReferenceRunner)
         found = fast.run(window).differences(other.run(window))
         if found:
@@ -41,7 +42,7 @@ def differences(name: str, begins: list[int], window: int, **options: object) ->
 
 
 def test_a_difference_of_a_single_byte_is_found() -> None:
-    machine = Machine("spe_copy")
+    machine = firmware_machine("spe_copy")
     result = machine.run(180_000)
     machine.board.ram.bytes[0x12_3456] ^= 1
     assert result.differences(machine.result(result.ending)) == {"memory": "pages 0x40123000"}
@@ -49,7 +50,7 @@ def test_a_difference_of_a_single_byte_is_found() -> None:
 
 @pytest.mark.parametrize("name", SHORT)
 def test_short_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
-    assert whole_run(name).differences(Machine(name, runner=ReferenceRunner).run()) == {}
+    assert whole_run(name).differences(firmware_machine(name, runner=ReferenceRunner).run()) == {}
 
 
 @pytest.mark.parametrize("name", SAMPLING)
@@ -73,20 +74,27 @@ def test_shortest_periods_from_outside_sample_the_same_operations(name: str, per
 @pytest.mark.parametrize("name", SHORT)
 def test_short_program_sampled_from_outside_runs_as_it_is_stepped(name: str) -> None:
     fast, reference = (
-        Machine(name, runner=runner, period=257).run() for runner in (Runner, ReferenceRunner)
+        firmware_machine(name, runner=runner, period=257).run()
+        for runner in (Runner, ReferenceRunner)
     )
     assert fast.records
     assert fast.differences(reference) == {}
 
 
+@pytest.mark.parametrize("name", SYSTEM)
+@pytest.mark.parametrize("period", [None, 101])
+def test_system_software_runs_as_it_is_stepped(name: str, period: int | None) -> None:
+    assert differences(name, [50_000], 60_000, period=period) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SAMPLING, "timer_count"])
 def test_whole_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
-    assert whole_run(name).differences(Machine(name, runner=ReferenceRunner).run()) == {}
+    assert whole_run(name).differences(firmware_machine(name, runner=ReferenceRunner).run()) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in shipped_names() if n.startswith("bench_")])
+@pytest.mark.parametrize("name", BENCHMARKS)
 @pytest.mark.parametrize("period", [1000, 4096])
 def test_benchmark_sampled_from_outside_runs_as_it_is_stepped(name: str, period: int) -> None:
     assert differences(name, [5_000], 300_000, period=period) == {}

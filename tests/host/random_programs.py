@@ -241,7 +241,8 @@ def _atomic(loop: _Loop) -> list[int]:
 
 
 def _zero_block(loop: _Loop) -> list[int]:
-    return [a.dc_zva(loop.pointer())]
+    p = loop.pointer()
+    return [a.add_imm(p, BASE, 64 * loop.random.randrange(64)), a.dc_zva(p)]
 
 
 def _literal(loop: _Loop) -> list[int]:
