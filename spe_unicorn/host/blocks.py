@@ -30,6 +30,7 @@ from spe_unicorn.host.decode import decode
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import (
     BLOCKS,
+    MARK_ERET,
     MARK_FP,
     MARK_RETURN,
     MARK_SYNC,
@@ -53,6 +54,8 @@ from spe_unicorn.host.native_state import (
 )
 
 _MASK: Final = (1 << 64) - 1
+ERET: Final = 0xD69F_03E0
+"""The word of the exception return that does not authenticate its address."""
 WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 """Families that write memory."""
 _RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.EXCEPTION})
@@ -241,6 +244,8 @@ class Blocks:
             code = tuple(decode(word) for word in words)
             plans = tuple(plan_block(code, self._cracker))
             marks = MARK_RETURN if code[-1].mark is Mark.ERET else 0
+            if words[-1] == ERET:
+                marks |= MARK_ERET
             if any(uses_fp(word) for word in words):
                 marks |= MARK_FP
             if any(i.mark is Mark.PSB_CSYNC for i in code):

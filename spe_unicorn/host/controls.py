@@ -14,17 +14,25 @@ from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
 from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import CNTVOFF_EL2
+from spe_unicorn.arch.system_registers import CNTVOFF_EL2, HCR_EL2, SCR_EL3, SPSR_EL1
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
-from spe_unicorn.host.blocks import uses_fp
+from spe_unicorn.host.blocks import ERET, uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
 from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_state import MARK_FP, MARK_RETURN, MARK_SYNC, READ, WRITE, Action
+from spe_unicorn.host.native_state import (
+    MARK_ERET,
+    MARK_FP,
+    MARK_RETURN,
+    MARK_SYNC,
+    READ,
+    WRITE,
+    Action,
+)
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
@@ -40,6 +48,7 @@ class Controls:
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._redirects = False
+        self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self.changed()
 
@@ -67,6 +76,28 @@ class Controls:
         if cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] in (Action.ASK, Action.COUNT):
             cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
         self._redirect(host)
+        self._look_at_returns()
+
+    def _look_at_returns(self) -> None:
+        """Which values of SPSR_ELx.M an ERET can return to, and whether it has such a one."""
+        cpu = self._cpu
+        file = cpu.registers
+        decides = tuple(file.raw(r) if r in file else 0 for r in (HCR_EL2, SCR_EL3))
+        if decides != self._returns_for:
+            self._returns_for = decides
+            legal = 0
+            for el in (EL1, EL2, EL3):
+                for mode in range(16):
+                    if not cpu.illegal_return(el, SPSR_EL1(mode)):
+                        legal |= 1 << (el - 1) * 16 + mode
+            self._state.legal_returns = legal
+        cpu.look_at_returns()
+
+    def ours(self, instruction: Instruction) -> bool:
+        """Whether an operation is not for the engine, at the PE's Exception level."""
+        if instruction.word == ERET:
+            return bool(self._state.suspect >> self._cpu.el & 1)
+        return self.trap(instruction) is not None
 
     def trap(self, instruction: Instruction) -> Routed | None:
         """The trap of an operation that the engine would execute, at the PE's Exception level."""
@@ -87,6 +118,9 @@ class Controls:
             watch |= MARK_SYNC
         if armed or self._has_pm or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
+        suspect = self._state.suspect & (2 << el) - 1
+        if suspect:
+            watch |= MARK_RETURN | (MARK_ERET if suspect >> el else 0)
         return watch
 
     def _redirect(self, host: bool) -> None:

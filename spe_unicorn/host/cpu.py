@@ -14,6 +14,7 @@ from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.effective import el2_enabled, tge
+from spe_unicorn.arch.exception_return import exception_return, illegal_exception_return
 from spe_unicorn.arch.exceptions import (
     ExceptionEntry,
     ExceptionRecord,
@@ -167,6 +168,10 @@ class UnicornCPU:
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
         self._pm = False
+        self.whole = False
+        """Whether the engine is wholly ours, with every exception that it lacks."""
+        self.illegal = False
+        """PSTATE.IL, of which the engine makes nothing."""
         self.on_pm: Callable[[], None] | None = None
         """Called when PSTATE.PM has changed."""
         self.on_exception: Callable[[ExceptionRecord, ExceptionEntry], None] | None = None
@@ -218,6 +223,7 @@ class UnicornCPU:
     def returned(self, from_el: int) -> None:
         """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""
         self._el = None
+        self.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
             self.pm = bool(self.registers.raw(_SPSR[from_el]) & s.SPSR.PM.mask)
 
@@ -265,6 +271,9 @@ class UnicornCPU:
             sysregs.show_affinity(self.engine, self.hooks, affinity)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
+        sysregs.check_returns(self.hooks)
+        self.whole = True
+        self.state.pc_mask = 0b11
         self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         self.hooks.install(gaps, read_only, weighed=weighed)
 
@@ -275,6 +284,11 @@ class UnicornCPU:
         for register, value in _RESET.items():
             if register in self.registers:
                 self.registers.set_raw(register, value)
+        for level, register in _SPSR.items():
+            if register in self.registers:
+                # of the values that UNKNOWN allows, one that an ERET can return to
+                spsr = self.registers.read(register)
+                self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0).value)
         firmware_state(self.registers, el)
         masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)
         self.set_pstate(masks | el << 2 | 1)
@@ -321,6 +335,8 @@ class UnicornCPU:
         target = entry.target_el
         registers.set_raw(_ELR[target], entry.elr)
         registers.set_raw(_SPSR[target], entry.spsr)
+        if self.whole and (self.state.suspect or entry.spsr & s.SPSR.IL.mask):
+            self._suspect(target, bool(entry.spsr & s.SPSR.IL.mask))
         if entry.esr is not None:
             registers.set_raw(_ESR[target], entry.esr)
         if entry.far is not None:
@@ -329,6 +345,33 @@ class UnicornCPU:
             registers.set_raw(s.HPFAR_EL2, entry.hpfar)
         self.set_pstate(entry.pstate.value)
         self.pc = entry.vector
+
+    def _suspect(self, el: int, suspect: bool) -> None:
+        """Whether an ERET at ``el`` is not for the engine alone."""
+        self.state.suspect = self.state.suspect & ~(1 << el) | suspect << el
+
+    def look_at_returns(self) -> None:
+        """An SPSR_ELx has changed, or what makes a return from there illegal."""
+        for el, register in _SPSR.items():
+            if self.whole and register in self.registers:
+                spsr = self.registers.read(register)
+                self._suspect(el, bool(spsr.IL) or self.illegal_return(el, spsr))
+
+    def illegal_return(self, el: int, spsr: s.SPSR) -> bool:
+        """Whether an ERET at ``el`` with ``spsr`` would be illegal."""
+        return illegal_exception_return(PEAt(self, el), s.SPSR_EL1(el << 2), spsr)
+
+    def exception_return(self) -> bool:
+        """ERET, by our rules; False if it asks for AArch32 state, and then nothing has changed."""
+        el = self.el
+        spsr = s.SPSR_EL1(self.registers.raw(_SPSR[el]))
+        elr = self.registers.raw(_ELR[el])
+        result = exception_return(self, s.SPSR_EL1(self.pstate), spsr, elr)
+        if result.aarch32:
+            return False
+        self.set_pstate(result.pstate.value)
+        self.pc = result.pc
+        return True
 
     def set_pstate(self, value: int) -> None:
         """Write PSTATE, changing stack pointers and translation as the architecture would."""
@@ -339,6 +382,7 @@ class UnicornCPU:
         engine.put(SP, engine.get(SP_EL[value >> 2 & 3 if value & 1 else 0]))
         engine.rebuild()
         self._el = value >> 2 & 3
+        self.illegal = bool(value & s.SPSR.IL.mask)
         self.pm = bool(value >> _PM_BIT & 1)
 
     def undefined_target(self) -> int:

@@ -27,6 +27,7 @@ from spe_unicorn.arch.access import (
 )
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.exception_routing import default_target
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import HFGITR_EL2
@@ -35,6 +36,8 @@ from spe_unicorn.arch.pe import EL0, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
     EC,
+    ILLEGAL_STATE,
+    PC_ALIGNMENT,
     UNDEFINED,
     Syndrome,
     data_abort,
@@ -42,7 +45,8 @@ from spe_unicorn.arch.syndromes import (
     system_register_trap,
 )
 from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import VNCR_EL2
+from spe_unicorn.arch.system_registers import SPSR, VNCR_EL2
+from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
@@ -195,13 +199,32 @@ class StopHandler:
             return self._exception(self.cpu.engine_exception())
         if stop is Stop.UNMAPPED:
             return self._unmapped()
+        if stop is Stop.MISALIGNED:
+            return self._misaligned_pc()
         if stop is Stop.TRAP:
-            words = self.cpu.read_code(self.cpu.pc, 1)
-            trap = self.controls.trap(decode(words[0])) if words else None
-            assert trap is not None
-            self._raise(trap.syndrome, trap.target_el)
-            return True
+            return self._trap()
         return self._system()
+
+    def _trap(self) -> bool:
+        """An operation that the engine would execute, and must not."""
+        cpu = self.cpu
+        if cpu.illegal:
+            self._raise(ILLEGAL_STATE, default_target(cpu))
+            return True
+        words = cpu.read_code(cpu.pc, 1)
+        if words == (ERET,):
+            if not cpu.exception_return():
+                self._aarch32()
+            return False
+        trap = self.controls.trap(decode(words[0])) if words else None
+        assert trap is not None
+        self._raise(trap.syndrome, trap.target_el)
+        return True
+
+    def _misaligned_pc(self) -> bool:
+        cpu = self.cpu
+        self._raise(PC_ALIGNMENT, default_target(cpu), cpu.pc)
+        return True
 
     def steered(self) -> None:
         """A register was written that steers what the engine does not know of."""
@@ -211,11 +234,14 @@ class StopHandler:
 
     def returned(self) -> None:
         """The guest may have returned from an exception."""
-        if self.cpu.pstate >> 4 & 1:
-            self.fail(
-                "the guest switched to AArch32 state",
-                "this machine executes AArch64 only: build everything for AArch64",
-            )
+        if self.cpu.pstate & SPSR.nRW.mask:
+            self._aarch32()
+
+    def _aarch32(self) -> None:
+        self.fail(
+            "the guest switched to AArch32 state",
+            "this machine executes AArch64 only: build everything for AArch64",
+        )
 
     def idle(self) -> None:
         """The engine stopped by itself: WFI, or an error of its own."""
@@ -248,6 +274,8 @@ class StopHandler:
         cpu = self.cpu
         if exception.number in (HVC, SMC) and self.platform.call(exception):
             return True
+        if exception.number == PREFETCH_ABORT and cpu.whole and cpu.pc & 3:
+            return self._misaligned_pc()
         if exception.number == HVC and cpu.el == EL3:
             # the engine has it go to EL2
             self._take(exception.record, EL3)
@@ -398,6 +426,7 @@ class StopHandler:
             self._state.epoch += 1
             self._state.writes += 1
             self._engine.flush_tlb()
+            self.cpu.look_at_returns()
 
     def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
         """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""
@@ -443,6 +472,8 @@ class StopHandler:
         state = self._state
         address = state.access_address & _MASK
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
+            if cpu.whole and cpu.pc & 3:
+                return self._misaligned_pc()
             self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
             return True
         (operation,) = self._latch.begin(cpu.pc)

@@ -56,9 +56,9 @@ from spe_unicorn.host.native_state import (
     BLOCKS,
     CODE_MAINTENANCE,
     KEYS,
-    MARK_FP,
     MARK_RETURN,
     MARK_SYNC,
+    MARKS_OF_OURS,
     NOTICE_RETURN,
     PLAN_ACCESS,
     PLAN_ALIGN,
@@ -113,7 +113,9 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.NOTICED),
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
+_STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
+_RETURN: Final = int(Action.RETURN)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
     int(Action.LINE),
@@ -170,7 +172,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & (MARK_FP | MARK_SYNC):
+    if marks & s.watch & MARKS_OF_OURS:
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & MARK_SYNC and s.noted != 0:
@@ -275,7 +277,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
 def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
     """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & (MARK_FP | MARK_SYNC):
+    if marks & s.watch & MARKS_OF_OURS:
         return False
     place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * member
     plans = carray(_pointer(s.plans), (PLANS,), np.int64)
@@ -307,6 +309,9 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     if s.deliver != 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return
+    if address & s.pc_mask != 0:
+        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+        return
     slot = _slot(s, address, operations)
     if slot < 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
@@ -336,10 +341,11 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
 def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = carray(user, (1,), _RECORD)[0]
+    aligned = address & s.pc_mask == 0
     if s.weigh != 0:
         _weigh_block(s, engine, user, address, operations)
         return
-    if operations <= s.budget:
+    if operations <= s.budget and aligned:
         if _goes_on(s, engine, user, address, operations):
             s.budget -= operations
             s.block = address
@@ -350,7 +356,7 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
         if s.noted >= s.room:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
-        if operations <= s.budget:
+        if operations <= s.budget and aligned:
             if s.special == 0 or _goes_on(s, engine, user, address, operations):
                 s.budget -= operations
                 s.block = address
@@ -369,6 +375,9 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
         return
     if s.deliver != 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return
+    if not aligned:
+        _stop(s, engine, _STOP_MISALIGNED, address, 0)
         return
     # the operation after the next `budget` ones lies in this block
     fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
@@ -484,6 +493,17 @@ def _system_hook(kind: int) -> Any:
             s.steered = 1
             s.granted -= s.budget
             s.budget = 0
+            return 0
+        if action == _RETURN:
+            el = max(np.int64(r.op1) >> 1, 1)
+            legal = s.legal_returns >> (el - 1) * 16 + (r.value & 0xF) & 1
+            suspect = legal == 0 or r.value & (1 << 4 | 1 << 20) != 0
+            if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
+                s.writes += 1
+                s.notice = 1
+                s.steered = 1
+                s.granted -= s.budget
+                s.budget = 0
             return 0
         here = _address(user)
         _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)

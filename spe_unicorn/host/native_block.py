@@ -60,7 +60,8 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
 
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
-    code.cbranch(code.icmp_signed("<", left, zero), special, enough)
+    odd = code.icmp_unsigned("!=", code.and_(address, ir.Constant(_WIDE, 3)), zero)
+    code.cbranch(code.or_(code.icmp_signed("<", left, zero), odd), special, enough)
 
     code.position_at_end(enough)
     code.cbranch(code.icmp_signed("==", code.load(place("special")), zero), count, watched)

@@ -28,6 +28,8 @@ class Stop(IntEnum):
     """In front of a block, with an interrupt to be taken."""
     TRAP = 9
     """In front of a block that has an operation which traps here and the engine would execute."""
+    MISALIGNED = 10
+    """In front of a block at an address that is not a multiple of 4."""
 
 
 class Action(IntEnum):
@@ -54,6 +56,9 @@ class Action(IntEnum):
     """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
     LINE = 9
     """The same of one cache line, which the engine forgets at once."""
+    RETURN = 10
+    """The engine executes the access to an SPSR_ELx, and stops behind it if that makes or ends a
+    return which the engine does not know of (``State.suspect``)."""
 
 
 class Answer(IntEnum):
@@ -106,6 +111,9 @@ _FIELDS: Final = (
     ("relevant", ctypes.c_int64),
     ("deliver", ctypes.c_int64),
     ("counters", ctypes.c_int64),
+    ("suspect", ctypes.c_int64),
+    ("legal_returns", ctypes.c_int64),
+    ("pc_mask", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
     ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
@@ -177,6 +185,10 @@ class State(ctypes.Structure):
     ``maintenance`` collects what maintenance other PEs have to hear of: 1 of TLBs, 2 of instruction
     caches.
 
+    ``suspect`` has a bit for each Exception level: an ERET there would be illegal, or return with
+    PSTATE.IL. ``legal_returns`` has 16 bits for each from EL1 up: the values of SPSR_ELx.M[3:0]
+    that are not. ``pc_mask`` are the bits of the PC that must be 0.
+
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
@@ -207,6 +219,10 @@ MARK_FP: Final = 2
 """The block has FP or SIMD operations."""
 MARK_SYNC: Final = 4
 """The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
+MARK_ERET: Final = 8
+"""The block ends with the ERET that does not authenticate its address."""
+MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET
+"""What a block has that may not be for the engine."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 

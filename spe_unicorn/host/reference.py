@@ -31,7 +31,7 @@ class ReferenceRunner(Runner):
             self._refresh()
             return
         words = cpu.read_code(cpu.pc, 1)
-        if words and self.handler.controls.trap(decode(words[0])) is not None:
+        if words and self.handler.controls.ours(decode(words[0])):
             self._at_operation(Stop.TRAP)
             return
         before = cpu.executed

@@ -26,6 +26,7 @@ from spe_unicorn.host.latch import Latch
 from spe_unicorn.host.native_state import (
     BLOCKS,
     MARK_RETURN,
+    MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
     UNBOUNDED,
@@ -45,8 +46,6 @@ _PROBE_INTERVAL: Final = 1 << 14
 """Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
-_IN_FRONT: Final = frozenset({Stop.BUDGET, Stop.UNSEEN, Stop.INTERRUPT, Stop.TRAP})
-"""Stops in front of a block that has not been counted."""
 
 
 class Runner:
@@ -106,7 +105,8 @@ class Runner:
                 continue
             if goal is not None and executed >= goal:
                 return Ending.LIMIT
-            if cpu.pc == until:
+            pc = cpu.pc
+            if pc == until:
                 return Ending.UNTIL
             stops += 1
             if executed >= slice_ends or self._slice_over or stops > _STOPS or self.stopping:
@@ -124,8 +124,22 @@ class Runner:
                     return Ending.INTERRUPTED
             ends = platform.deadline if goal is None else min(goal, platform.deadline)
             left = None if ends == NEVER_HAPPENS else ends - executed
+            if (cpu.illegal or pc & self._state.pc_mask) and self._cannot_execute(pc):
+                continue
             self._go(slice_ends - executed, left, until)
         return handler.ending
+
+    def _cannot_execute(self, pc: int) -> bool:
+        """Take what comes in front of any operation at ``pc``; False if that is for the engine."""
+        if self._state.deliver and self.handler.interrupts.take():
+            self._refresh()
+        elif pc & 3:
+            self._carry_out(Stop.MISALIGNED)
+        elif self.cpu.read_code(pc, 1) is None:
+            return False  # an abort of the fetch goes before PSTATE.IL
+        else:
+            self._at_operation(Stop.TRAP)
+        return True
 
     def _adapt(self, operations: int, seconds: float) -> None:
         """Size slices by the guest's speed, which was that many operations in ``seconds``."""
@@ -156,19 +170,25 @@ class Runner:
                 budget, gap_floor = hit - 1, self._plan_samples()
         stop = self._run(budget, until, gap_floor, members)
         self._settle(stop)
-        if stop is not Stop.BUDGET:
+        if stop is not Stop.BUDGET or state.block & state.pc_mask:
             return
         # in front of a block that holds a chosen operation, or the end, or for want of room
         ahead = ends - cpu.executed
         block = int(state.block_operations)
         k = self._chosen_place()
-        if k is not None and not (exact and k >= ahead):
+        if exact and k is not None and k >= ahead:
+            k = None
+        ended = exact and ahead < block
+        first = k + 1 if k is not None else ahead if ended else 0
+        if state.watch & MARKS_OF_OURS and self._trap(first):
+            return
+        if k is not None:
             if k > 0:
                 # it is then the first of a block of its own, which may well have a plan
                 self._run_exactly(k)
             else:
                 self._step()
-        elif exact and ahead < block:
+        elif ended:
             self._run_exactly(ahead)
         elif ahead < block:
             self._slice_over = True
@@ -356,9 +376,11 @@ class Runner:
             self.handler.interrupts.take()
             self._refresh()
         elif stop is Stop.TRAP:
-            self._trap()
+            if not self._trap(int(state.block_operations)):
+                raise RuntimeError("the engine stopped for an operation that is its own")
         elif stop is Stop.BUDGET:
-            if self.unit.enabled and self._begun() is None:
+            looked_at = self.unit.enabled or state.watch
+            if looked_at and self._begun() is None:
                 self._enter_block()
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
@@ -442,6 +464,8 @@ class Runner:
         raised = self.handler.handle(stop)
         for operation in operations:
             operation.exception = raised
+            if not raised:
+                self._latch.finish(operation, self.cpu.pc)
             self._complete(operation)
         self._refresh()
 
@@ -480,14 +504,20 @@ class Runner:
             self._epoch = int(self._state.epoch)
             self.unit.forget_translations()
 
-    def _trap(self) -> None:
-        """Run what is in front of a block's first operation that traps and the engine executes."""
+    def _trap(self, operations: int) -> bool:
+        """Run the block in front of which the engine stands, up to what is not for the engine.
+
+        False, and nothing has run, if that is not among its first ``operations``.
+        """
         block = self._begun()
         assert block is not None
-        trap = self.handler.controls.trap
-        k = next(k for k, i in enumerate(block.code) if trap(i) is not None)
+        ours = self.handler.controls.ours
+        k = next((k for k, i in enumerate(block.code[:operations]) if ours(i)), None)
+        if k is None:
+            return False
         if self._run_exactly(k):
             self._at_operation(Stop.TRAP)
+        return True
 
     def _begun(self) -> Block | None:
         """What is known of the block that began last, or in front of which the engine stopped."""

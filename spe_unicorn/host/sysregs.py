@@ -67,6 +67,10 @@ _STEER_TRANSLATION: Final = frozenset(
 )
 
 
+_RETURN_STATE: Final = frozenset({s.SPSR_EL1, s.SPSR_EL2, s.SPSR_EL3})
+"""What an ERET makes of PSTATE."""
+
+
 class EngineCell:
     """A register value that lives in the engine."""
 
@@ -208,6 +212,7 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
             (_STEER_SPE, Action.NOTICE),
             (_STEER_HOOKS, Action.NOTICE),
             (_STEER_TRANSLATION, Action.TRANSLATION),
+            (_RETURN_STATE, Action.RETURN),
         ):
             if any(register.encoding == encoding for register in registers):
                 return action
@@ -219,6 +224,12 @@ def show_affinity(engine: Engine, hooks: NativeHooks, affinity: int) -> None:
     mpidr = _MPIDR_RES1 | affinity
     hooks.act(Action.CELL, MPIDR_EL1, READ, cell=mpidr)
     engine.set_system(VMPIDR_EL2, mpidr)
+
+
+def check_returns(hooks: NativeHooks) -> None:
+    """Have returns from exceptions checked that the engine does not check."""
+    for register in _RETURN_STATE:
+        hooks.act(Action.RETURN, register.encoding, WRITE)
 
 
 def keep_time(hooks: NativeHooks) -> None:
