@@ -30,10 +30,17 @@ static u8 expected_op(const struct expectation *e, const struct spe_id *id) {
     return has ? e->op : e->op & (u8)~e->optional;
 }
 
+/* Where an access may go: micro-operations share it, 64 bytes at most. */
+static bool va_in(u64 va, u64 first, const struct spe_id *id) {
+    return id->arch_inst ? va == first : va >= first && va < first + 64;
+}
+
 static bool fits(const struct spe_record *r, const struct expectation *e, const struct spe_id *id) {
     if (e->optional == 0xff && id->version < 2)
         return true; /* before FEAT_SPEv1p1 there is no type for it */
-    bool va_fits = e->va == ANY_VA || (e->va == NO_VA ? !(r->has & SPE_HAS_VA) : r->has & SPE_HAS_VA && r->va == e->va);
+    if (!id->arch_inst && e->class == SPE_MEMORY && r->class == SPE_OTHER)
+        return !(r->has & (SPE_HAS_VA | SPE_HAS_PA)); /* one that moves data, or writes the base back */
+    bool va_fits = e->va == ANY_VA || (e->va == NO_VA ? !(r->has & SPE_HAS_VA) : r->has & SPE_HAS_VA && va_in(r->va, e->va, id));
     return r->class == e->class && r->op == expected_op(e, id) && va_fits &&
            !(r->events & SPE_EVENT_EXCEPTION) && (!(r->has & SPE_HAS_PA) || r->pa == r->va) &&
            (e->condition_fails == EITHER || !(r->events & SPE_EVENT_NOT_TAKEN) == !e->condition_fails) &&
