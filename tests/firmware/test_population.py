@@ -105,7 +105,7 @@ def test_the_threshold_is_that_of_the_tables() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_sampled_instructions_are_as_mixed_as_executed_ones(mode: str) -> None:
     found = sampled([word for word, _ in LOOP], 4_000_000, core("instructions", mode), mode)
-    assert found.total() > 3000
+    assert found.total() > 2900
     assert {part for _, part in found} == {0}
     assert chi_square(found, len(LOOP)) < rarely_exceeded(len(LOOP) - 1)
 
@@ -114,7 +114,7 @@ def test_sampled_instructions_are_as_mixed_as_executed_ones(mode: str) -> None:
 def test_sampled_micro_operations_are_as_mixed_as_executed_ones(mode: str) -> None:
     found = sampled([word for word, _ in LOOP], 2_000_000, core("micro-operations", mode), mode)
     members = [(k, part) for k, (_, weight) in enumerate(LOOP) for part in range(weight)]
-    assert found.total() > 3000
+    assert found.total() > 2900
     assert set(found) <= set(members)
     assert chi_square(found, len(members)) < rarely_exceeded(len(members) - 1)
 
@@ -154,7 +154,7 @@ def test_random_interval_sees_all_places_of_a_loop_that_divides_it(
         loop = [*[a.ldr9(2, 1, 0, a.POST)] * 20, a.b(-4 * 20)]
     found = sampled(loop, 3_000_000, core(population, mode), mode)
     assert len(found) == 41
-    assert max(found.values()) < 2 * min(found.values())
+    assert max(found.values()) < 3 * min(found.values())
 
 
 @pytest.mark.parametrize("mode", MODES[1:])

@@ -145,7 +145,9 @@ class Machine:
         """From now on another way to run; translations made for the one so far are forgotten."""
         for pe in self.board.pes:
             pe.cpu.engine.uc.ctl_flush_tb()
-            pe.cpu.hooks.block_keys.fill(-1)  # a runner knows only the blocks that it entered
+            # a runner knows only the blocks that it entered
+            pe.cpu.hooks.block_keys.fill(-1)
+            pe.cpu.hooks.quick.fill(-1)
             pe.runner = runner(pe.cpu, pe.unit, pe.handler)
 
     def run(self, operations: int | None = None) -> Result:
