@@ -1,0 +1,154 @@
+"""What the guest is made of, from the Debian archive: fetched by apt, unpacked, and kept.
+
+Nothing of the host's package system is touched and nothing has to be root's: apt works on a state
+of its own, for arm64, in a folder of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+KERNELS = {"cloud": "linux-image-cloud-arm64", "standard": "linux-image-arm64"}
+"""The kernels that can be asked for, and the packages that depend on the newest of each."""
+_TOOLS = ("linux-perf", "busybox-static")
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_MIRROR = "http://deb.debian.org"
+
+
+class ArchiveError(Exception):
+    """The packages cannot be had; the message is one sentence that says what to do."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Unpacked packages. ``root`` is what would be / if they were installed."""
+
+    root: Path
+
+    def kernel(self, flavour: str) -> Path:
+        """The kernel image of a flavour."""
+        return next(iter(sorted(self.root.glob(f"boot/vmlinuz-*-{_SUFFIX[flavour]}"))))
+
+    def module(self, flavour: str, name: str) -> Path:
+        """A module of that kernel, by the name of its file without suffix."""
+        modules = self.root / "lib/modules"
+        release = self.kernel(flavour).name.removeprefix("vmlinuz-")
+        found = sorted((modules / release).rglob(f"{name}.ko*"))
+        if not found:
+            raise ArchiveError(f"{modules / release}: there is no module {name}")
+        return found[0]
+
+
+_SUFFIX = {"cloud": "[0-9]*-cloud-arm64", "standard": "[0-9]*[0-9]-arm64"}
+
+
+def fetch(cache: Path, suite: str) -> Packages:
+    """The packages of a Debian release, from ``cache`` if they are there.
+
+    Raises ArchiveError if they are not, and apt cannot fetch them.
+    """
+    folder = cache / suite
+    packages = Packages(folder / "root")
+    stamp = folder / "complete"
+    if stamp.exists():
+        return packages
+    for tool in ("apt-get", "apt-cache", "apt-config", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise ArchiveError(f"no {tool} here: fetching a guest takes Debian or Ubuntu")
+    if not _KEYRING.exists():
+        raise ArchiveError(f"no {_KEYRING}: install debian-archive-keyring")
+    apt = _Apt(folder / "apt", suite)
+    apt.run("apt-get", "update", "-q", "--error-on=any")
+    names = [*apt.kernels(), *apt.programs()]
+    downloads = folder / "packages"
+    downloads.mkdir(parents=True, exist_ok=True)
+    apt.run("apt-get", "download", "-q", *names, folder=downloads)
+    shutil.rmtree(packages.root, ignore_errors=True)
+    packages.root.mkdir()
+    for package in sorted(downloads.glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", package, packages.root], check=True)
+    stamp.write_text("\n".join(sorted(p.name for p in downloads.glob("*.deb"))) + "\n")
+    return packages
+
+
+class _Apt:
+    """apt on a state of its own. The host's settings for downloads (a proxy) hold here as well."""
+
+    def __init__(self, folder: Path, suite: str) -> None:
+        folder = folder.resolve()
+        for name in ("lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "status").touch()
+        (folder / "sources.sources").write_text(_sources(suite))
+        self._config = folder / "apt.conf"
+        dump = subprocess.run(
+            ["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True
+        )
+        self._config.write_text(dump.stdout + _CONFIG.format(folder=folder))
+
+    def run(self, *command: str, folder: Path | None = None) -> str:
+        """Run one of apt's programs. Raises ArchiveError with apt's own words."""
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "APT_CONFIG": str(self._config), "LC_ALL": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode:
+            errors = [line for line in result.stderr.splitlines() if line.startswith("E: ")]
+            why = errors[0].removeprefix("E: ") if errors else f"exit status {result.returncode}"
+            raise ArchiveError(f"{' '.join(command[:2])}: {why}")
+        return result.stdout
+
+    def kernels(self) -> list[str]:
+        """The packages of the newest kernel of each flavour."""
+        names = []
+        for package in KERNELS.values():
+            depends = self.run("apt-cache", "depends", package)
+            found = re.search(r"Depends: (linux-image-\S+)", depends)
+            if found is None:
+                raise ArchiveError(f"{package} depends on no kernel; try another --suite")
+            names.append(found.group(1))
+        return names
+
+    def programs(self) -> list[str]:
+        """perf and busybox, and the libraries that installing them would bring."""
+        plan = self.run("apt-get", "-s", "install", "--no-install-recommends", *_TOOLS)
+        names = re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
+        return [n for n in names if n in _TOOLS or re.match(r"lib(?!.*stdlib)|zlib", n)]
+
+
+_CONFIG = """
+Dir "{folder}";
+Dir::State "{folder}";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+Dir::Etc "{folder}";
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Etc::sourcelist "{folder}/sources.sources";
+Dir::Etc::sourceparts "/dev/null";
+APT::Architecture "arm64";
+APT::Architectures {{ "arm64"; }};
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+"""
+
+
+def _sources(suite: str) -> str:
+    archives = (
+        (f"{_MIRROR}/debian", f"{suite} {suite}-updates"),
+        (f"{_MIRROR}/debian-security", f"{suite}-security"),
+    )
+    return "\n".join(
+        f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {_KEYRING}\n"
+        for uri, suites in archives
+    )

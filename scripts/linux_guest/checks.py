@@ -1,0 +1,303 @@
+"""What --check looks at: each check boots guests and says what is as it should be, as TAP."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import evidence
+from archive import Packages
+from guest import COMMAND_LINE, HOT, Guest, Run, run, scenario
+
+from spe_unicorn.spe.packets import CounterIndex, Event
+
+TROUBLE = re.compile(
+    r"WARNING:|BUG:|Oops|Call trace|rcu: INFO|nobody cared|unexpected interrupt|Internal error"
+)
+"""What a kernel prints when something is not as it expects."""
+HOMES = {"sum_first": "first", "fill_second": "second", "bump_third": "third"}
+"""The array that each function of the workload accesses."""
+UNLIKELY = 0.001
+"""Chance below which a deviation counts as one."""
+
+
+@dataclass
+class Tap:
+    """Results as they come."""
+
+    number: int = 0
+    failed: int = 0
+    check: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def ok(self, good: bool, what: str, *details: str) -> None:
+        """One result; ``details`` are printed if it is not good."""
+        self.number += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.number} - {self.check}: {what}", flush=True)
+        if not good:
+            self.note(*details)
+
+    def note(self, *lines: str) -> None:
+        """Lines that are no results."""
+        for line in lines:
+            print(f"# {line}", flush=True)
+
+    def summary(self) -> None:
+        """The plan and the last line."""
+        print(f"1..{self.number}")
+        print(f"# {self.number - self.failed} of {self.number} passed", flush=True)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The checks, on the packages of one release. ``options`` go to every run of the emulator."""
+
+    packages: Packages
+    options: Sequence[str] = ()
+
+    def guest(self, flavour: str = "cloud", append: str = "") -> Guest:
+        """A guest with a kernel of the release."""
+        return Guest.of(self.packages, flavour, append=append)
+
+    def boot(self, tap: Tap, guest: Guest, scenarios: str, *options: str) -> Run:
+        """Run scenarios one after the other, and check what holds for every run."""
+        script = b"".join(scenario(name) for name in scenarios.split())
+        result = run(guest, script, (*self.options, *options))
+        tail = result.console.splitlines()[-8:] + result.errors.splitlines()[:8]
+        tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)", *tail)
+        tap.ok(result.scenario_status is not None, "the scenario came to its end", *tail)
+        trouble = [line for line in result.console.splitlines() if TROUBLE.search(line)]
+        tap.ok(not trouble, "the kernel complains of nothing", *trouble[:5])
+        return result
+
+    # The checks, by the names that --check takes
+
+    def el1(self, tap: Tap) -> None:
+        """Debian's cloud kernel at EL1."""
+        result = self.boot(tap, self.guest(), "boot")
+        _expect(tap, result, "CPU: All CPU(s) started at EL1", "kvm [1]: HYP mode not available")
+        _probed(tap, result, "0")
+
+    def standard(self, tap: Tap) -> None:
+        """Debian's standard kernel, with its own decision on page tables: no SPE under KPTI."""
+        guest = self.guest("standard", "kpti=on")
+        result = self.boot(tap, guest, "boot")
+        _expect(tap, result, 'profiling buffer inaccessible. Try passing "kpti=off"')
+        result = self.boot(tap, self.guest("standard"), "boot")
+        _expect(tap, result, "KASLR enabled")
+        _probed(tap, result, "0")
+
+    def el2(self, tap: Tap) -> None:
+        """EL2: VHE, KVM, and a recording."""
+        result = self.boot(tap, self.guest(), "boot shares", "--el", "2")
+        _expect(tap, result, "started at EL2", "kvm [1]: VHE mode initialized successfully")
+        _probed(tap, result, "0")
+        _shares(tap, result)
+
+    def smp2(self, tap: Tap) -> None:
+        """Two PEs, and a recording on them."""
+        result = self.boot(tap, self.guest(), "boot shares", "--smp", "2")
+        _expect(tap, result, "Brought up 1 node, 2 CPUs")
+        _probed(tap, result, "0-1")
+        _shares(tap, result)
+
+    def smp4(self, tap: Tap) -> None:
+        """Four PEs."""
+        result = self.boot(tap, self.guest(), "boot", "--smp", "4")
+        _expect(tap, result, "Brought up 1 node, 4 CPUs")
+        _probed(tap, result, "0-3")
+
+    def shares(self, tap: Tap) -> None:
+        """Samples of a program whose operations, addresses and times are known."""
+        result = self.boot(tap, self.guest(), "boot shares")
+        _probed(tap, result, "0")
+        _shares(tap, result)
+        _addresses(tap, result)
+        _times(tap, result)
+
+    def kernel(self, tap: Tap) -> None:
+        """Samples at EL0 and EL1, seen through perf's four views."""
+        result = self.boot(tap, self.guest(), "kernel")
+        records, bad = evidence.read_records(result.file("kernel.data"))
+        levels = Counter(record.pc.EL for record in records if record.pc is not None)
+        tap.ok(not bad, f"{len(records)} records, no bad packet")
+        tap.ok(min(levels[0], levels[1]) > 0, f"EL0 {levels[0]} times, EL1 {levels[1]} times")
+        for title, words in (
+            ("symbols by perf", "[k] "),
+            ("perf script", "instructions:"),
+            ("perf report -D", "CONTEXT"),
+            ("perf mem report", "%"),
+        ):
+            text = result.section(title)
+            tap.ok(words in text, f"{title} shows samples", *text.splitlines()[:3])
+
+    def filters(self, tap: Tap) -> None:
+        """Each filter keeps what it names; the interval is steady or varies as asked."""
+        result = self.boot(tap, self.guest(), "filters")
+        _filters(tap, result)
+
+    def wrap(self, tap: Tap) -> None:
+        """A small buffer: every full one raises an interrupt that is serviced."""
+        result = self.boot(tap, self.guest(), "wrap")
+        serviced = 0
+        found: dict[str, list[evidence.Record]] = {}
+        for name in ("wrapped", "truncated"):
+            counted = re.search(r"serviced (\d+)", result.section(f"interrupts {name}"))
+            serviced += int(counted[1]) if counted else 0
+            found[name], bad = evidence.read_records(result.file(f"{name}.data"))
+            flags = evidence.aux_flags(result.file(f"{name}.data"))
+            tap.ok(not bad, f"{name}: {len(found[name])} records, no bad packet")
+            tap.note(f"{name}: {serviced} interrupts, pieces of the buffer by flags {flags}")
+        full = result.facts.get("management_events")
+        tap.ok(serviced > 10, "the buffer wrapped")
+        tap.ok(serviced == full, f"{full} management events, {serviced} interrupts serviced")
+        spurious = result.section("spurious")
+        tap.ok("unhandled 0" in spurious, "no interrupt was spurious", *spurious.splitlines())
+        written, read = result.facts.get("written"), sum(map(len, found.values()))
+        tap.ok(written == read, f"{written} records written, {read} read by perf")
+        tap.ok("T" in flags, "perf is told of the buffer that was too small")
+
+    def repeat(self, tap: Tap) -> None:
+        """Two runs with the same seed are the same, another seed's is not."""
+        runs = [self.boot(tap, self.guest(), "shares", "--seed", seed) for seed in ("1", "1", "2")]
+        first, second, other = ((r.console, r.facts.get("operations")) for r in runs)
+        tap.ok(first == second, f"equal seeds: the same console and {first[1]} operations")
+        tap.ok(first != other, f"another seed: another run, of {other[1]} operations")
+
+    def cores(self, tap: Tap) -> None:
+        """The driver probes on every core profile."""
+        for core in ("minimal", "neoverse-n1", "neoverse-n2", "neoverse-v1", "max"):
+            tap.check = f"cores {core}"
+            result = self.boot(tap, self.guest(), "boot", "--core", core)
+            _probed(tap, result, "0")
+
+
+ALL: dict[str, Callable[[Checks, Tap], None]] = {
+    name: getattr(Checks, name)
+    for name in (
+        *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "smp2", "smp4"),
+        *("cores", "repeat"),
+    )
+}
+
+
+def check(packages: Packages, names: Sequence[str], options: Sequence[str]) -> int:
+    """Run the checks of those names; the exit status."""
+    tap = Tap()
+    tap.note(f"{packages.kernel('cloud').name}, {COMMAND_LINE}")
+    checks = Checks(packages, options)
+    for name in names:
+        tap.check = name
+        ALL[name](checks, tap)
+    tap.summary()
+    sys.stdout.flush()
+    return 1 if tap.failed else 0
+
+
+def _expect(tap: Tap, result: Run, *texts: str) -> None:
+    for text in texts:
+        tap.ok(text in result.console, f'the console says "{text}"')
+
+
+def _probed(tap: Tap, result: Run, cpus: str) -> None:
+    line = next((line for line in result.console.splitlines() if "probed for CPUs" in line), "")
+    tap.ok(f"probed for CPUs {cpus} " in line, line[line.find("arm_spe") :] or "probed for CPUs")
+
+
+def _recorded(result: Run) -> tuple[list[evidence.Record], int, evidence.Workload]:
+    records, bad = evidence.read_records(result.file("shares.data"))
+    return records, bad, evidence.read_workload(result.section("workload"))
+
+
+def _shares(tap: Tap, result: Run) -> None:
+    """Samples by function agree with executed operations."""
+    records, bad, workload = _recorded(result)
+    tap.ok(bool(records) and not bad, f"{len(records)} records, {bad} bad packets")
+    code = evidence.functions_of(HOT)
+    found = evidence.shares(records, code, workload.operations)
+    statistic, chance = evidence.chi_square(list(found.values()))
+    tap.ok(
+        chance > UNLIKELY,
+        f"shares of samples are those of operations: chi-square {statistic:.1f}, p {chance:.2f}",
+    )
+    tap.note("function         operations      share    samples      share")
+    samples, operations = sum(n for n, _ in found.values()), sum(workload.operations.values())
+    for name, (count, _) in found.items():
+        executed = workload.operations[name]
+        part, sampled = executed / operations, count / samples
+        tap.note(f"{name:14} {executed:12} {part:10.2%} {count:10} {sampled:10.2%}")
+    by_perf = {
+        words[4]: int(words[1])
+        for line in result.section("shares by perf").splitlines()
+        if len(words := line.split()) > 4
+    }
+    differing = [name for name, (count, _) in found.items() if by_perf.get(name) != count]
+    tap.ok(not differing, "perf report in the guest counts the same samples", *differing)
+    contexts = {record.context_el1 for record in records} | {r.context_el2 for r in records}
+    tap.ok(contexts == {workload.pid, None}, f"context IDs are the PID, {workload.pid}")
+
+
+def _addresses(tap: Tap, result: Run) -> None:
+    """Virtual and physical addresses are those of the arrays."""
+    records, _, workload = _recorded(result)
+    code = evidence.functions_of(HOT)
+    homes = {name: workload.arrays[array] for name, array in HOMES.items()}
+    strays = evidence.strays(records, code, homes)
+    in_loops = [r for r in records if evidence.function_of(r, code) in homes and r.va is not None]
+    tap.ok(
+        bool(in_loops) and not strays,
+        f"{len(in_loops)} virtual addresses, all in the array of their function",
+        *(f"{stray.pc} {stray.va}" for stray in strays[:5]),
+    )
+    known, wrong = evidence.misplaced(records, workload.frames)
+    tap.ok(
+        known > 1000 and not wrong,
+        f"{known} physical addresses, all as /proc/PID/pagemap says",
+        *(f"{record.va} {record.pa}" for record in wrong[:5]),
+    )
+
+
+def _times(tap: Tap, result: Run) -> None:
+    """Timestamps rise, within the time in which the loops ran."""
+    records, _, workload = _recorded(result)
+    code = evidence.functions_of(HOT)
+    times = evidence.timestamps(records)
+    tap.ok(times == sorted(times) and len(times) == len(records), "timestamps never go back")
+    (began, began_ns), (ended, ended_ns) = workload.clocks
+    in_loops = [r for r in records if evidence.function_of(r, code) in workload.operations]
+    outside = [t for t in evidence.timestamps(in_loops) if not began <= t <= ended]
+    tap.ok(not outside, "samples of the loops lie between the clock's readings around them")
+    ticks = (ended - began) * evidence.TICK_NANOSECONDS
+    raw = ended_ns - began_ns
+    tap.ok(
+        abs(ticks - raw) < 0.001 * raw, f"CLOCK_MONOTONIC_RAW: {raw} ns, the counter: {ticks} ns"
+    )
+
+
+def _filters(tap: Tap, result: Run) -> None:
+    def records_of(name: str) -> list[evidence.Record]:
+        records, bad = evidence.read_records(result.file(f"{name}.data"))
+        tap.ok(not bad, f"{name}: {len(records)} records, {bad} bad packets")
+        return records
+
+    kinds: tuple[tuple[str, Callable[[evidence.Record], bool]], ...] = (
+        ("loads", lambda r: r.op_class == 1 and not r.op_payload & 1),
+        ("stores", lambda r: r.op_class == 1 and bool(r.op_payload & 1)),
+        ("branches", lambda r: r.op_class == 2),
+        ("retired", lambda r: bool(r.events & Event.RETIRED)),
+        ("latency", lambda r: (r.counter(CounterIndex.TOTAL) or 0) >= 5),
+    )
+    for name, wanted in kinds:
+        records = records_of(name)
+        others = [r for r in records if not wanted(r)]
+        tap.ok(bool(records) and not others, f"{name}: nothing else", *map(str, others[:3]))
+    tap.ok(not records_of("mispredicted"), "mispredicted: nothing, as this core predicts nothing")
+    steady = evidence.timestamps(records_of("steady"))
+    distance, part = evidence.most_frequent_distance(steady)
+    tap.ok(distance == 64 and part > 0.9, f"without jitter {part:.0%} are 1024 operations apart")
+    _, part = evidence.most_frequent_distance(evidence.timestamps(records_of("jitter")))
+    tap.ok(part < 0.5, "with jitter no distance is that of half of them")

@@ -1,0 +1,176 @@
+"""What a recording shows, compared with what is known of the program that was recorded.
+
+Everything here is a function of values; ``checks`` has guests run and asks these.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from spe_unicorn.output.perf_format import HEADER, RECORD_HEADER, RecordType
+from spe_unicorn.output.reader import read_streams
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+
+PAGE = 4096
+TICK_NANOSECONDS = 16
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What ``hot`` says of itself. Arrays are ranges of addresses, pages by address frames."""
+
+    pid: int
+    clocks: tuple[tuple[int, int], ...]
+    """The system counter and CLOCK_MONOTONIC_RAW in nanoseconds, before and after the loops."""
+    operations: dict[str, int]
+    arrays: dict[str, range]
+    frames: dict[int, int]
+
+
+def read_workload(text: str) -> Workload:
+    """Read the output of ``hot``. Raises ValueError if it is not whole."""
+    pid, clocks = 0, []
+    operations: dict[str, int] = {}
+    arrays: dict[str, range] = {}
+    frames: dict[int, int] = {}
+    for line in text.splitlines():
+        what, *words = line.split()
+        if what == "pid":
+            pid = int(words[0])
+        elif what == "clock":
+            clocks.append((int(words[0]), int(words[1])))
+        elif what == "function":
+            operations[words[0]] = int(words[1])
+        elif what == "array":
+            start = int(words[1])
+            arrays[words[0]] = range(start, start + int(words[2]))
+        elif what == "page":
+            frames[int(words[0])] = int(words[1])
+    if not (pid and len(clocks) == 2 and operations and arrays and frames):
+        raise ValueError(f"the workload did not print what it has to: {text[:80]!r}")
+    return Workload(pid, tuple(clocks), operations, arrays, frames)
+
+
+def read_records(perf_data: bytes) -> tuple[list[Record], int]:
+    """The records in a perf.data file in their order, and the number of bad packets."""
+    with tempfile.NamedTemporaryFile(suffix=".data") as file:
+        file.write(perf_data)
+        file.flush()
+        found = [item for s in read_streams(file.name) for item in decode_stream(s.data)]
+    records = [item.record for item in found if isinstance(item, PlacedRecord)]
+    return records, len(found) - len(records)
+
+
+def aux_flags(perf_data: bytes) -> dict[str, int]:
+    """How often perf was handed a piece of the buffer with each combination of flags.
+
+    T is truncated, O overwritten, P partial, C collision, - none.
+    """
+    found: dict[str, int] = {}
+    _, _, _, _, _, position, size, _ = HEADER.unpack_from(perf_data)
+    end = position + size
+    while position < end:
+        kind, _, length = RECORD_HEADER.unpack_from(perf_data, position)
+        if kind == RecordType.AUX:
+            flags = int.from_bytes(perf_data[position + 24 : position + 32], "little")
+            text = "".join(c for n, c in enumerate("TOPC") if flags >> n & 1) or "-"
+            found[text] = found.get(text, 0) + 1
+        elif kind == RecordType.AUXTRACE:
+            length += int.from_bytes(perf_data[position + 8 : position + 16], "little")
+        position += length
+    return found
+
+
+def function_of(record: Record, functions: Mapping[str, range]) -> str | None:
+    """The function in which an operation was sampled."""
+    pc = record.pc
+    if pc is None:
+        return None
+    return next((name for name, code in functions.items() if pc.VA in code), None)
+
+
+def shares(
+    records: Sequence[Record], functions: Mapping[str, range], operations: Mapping[str, int]
+) -> dict[str, tuple[int, float]]:
+    """By function: its samples, and how many were to be expected of that many in all of them."""
+    counts = dict.fromkeys(operations, 0)
+    for record in records:
+        name = function_of(record, functions)
+        if name in counts:
+            counts[name] += 1
+    samples, executed = sum(counts.values()), sum(operations.values())
+    return {name: (n, samples * operations[name] / executed) for name, n in counts.items()}
+
+
+def chi_square(pairs: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Pearson's statistic of counts and expectations, and the chance that it is so large or larger.
+
+    The chance is Wilson and Hilferty's approximation, good to a few thousandths.
+    """
+    statistic = sum((count - expected) ** 2 / expected for count, expected in pairs)
+    k = len(pairs) - 1
+    deviation = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
+    return statistic, math.erfc(deviation / math.sqrt(2)) / 2
+
+
+def strays(
+    records: Sequence[Record], functions: Mapping[str, range], homes: Mapping[str, range]
+) -> list[Record]:
+    """Accesses of functions in ``homes`` that lie outside the array that the function is given."""
+    return [
+        record
+        for record in records
+        if (name := function_of(record, functions)) in homes
+        and record.va is not None
+        and record.va.VA not in homes[name]
+    ]
+
+
+def misplaced(records: Sequence[Record], frames: Mapping[int, int]) -> tuple[int, list[Record]]:
+    """How many records have addresses in known pages, and those with another physical address."""
+    known = [
+        record
+        for record in records
+        if record.va is not None and record.va.VA // PAGE * PAGE in frames
+    ]
+    wrong = [
+        record
+        for record in known
+        if record.va is not None
+        and (
+            record.pa is None
+            or frames[record.va.VA // PAGE * PAGE] * PAGE + record.va.VA % PAGE != record.pa.PA
+        )
+    ]
+    return len(known), wrong
+
+
+def timestamps(records: Sequence[Record]) -> list[int]:
+    """The times of the records, in ticks."""
+    return [record.timestamp for record in records if record.timestamp is not None]
+
+
+def most_frequent_distance(times: Sequence[int]) -> tuple[int, float]:
+    """The distance that most neighbours have, and the part of them that has it."""
+    distances = [b - a for a, b in pairwise(times)]
+    most = max(set(distances), key=distances.count)
+    return most, distances.count(most) / len(distances)
+
+
+def functions_of(elf: Path) -> dict[str, range]:
+    """The functions of a program that say how large they are."""
+
+    with elf.open("rb") as stream:
+        symbols = ELFFile(stream).get_section_by_name(".symtab").iter_symbols()
+        return {
+            s.name: range(s["st_value"], s["st_value"] + s["st_size"])
+            for s in symbols
+            if s["st_info"]["type"] == "STT_FUNC" and s["st_size"]
+        }

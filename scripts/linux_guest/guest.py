@@ -1,0 +1,155 @@
+"""A guest: its kernel, its files, a scenario, and what came of a run of it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from archive import Packages
+from initramfs import Initramfs, shared_objects
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SCENARIOS = HERE / "guest/scenarios"
+HOT = HERE / "workload/hot"
+COMMAND_LINE = "console=ttyAMA0 kpti=off arm64.nopauth"
+"""The driver asks for the first setting, the second halves the time: the engine computes pointer
+authentication codes as the architecture says."""
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What is to be booted. ``kernel`` is a file, ``files`` are by their path in the guest."""
+
+    kernel: Path
+    files: dict[str, Path]
+    append: str = ""
+    ram: str = "512M"
+
+    @classmethod
+    def of(
+        cls,
+        packages: Packages,
+        flavour: str = "cloud",
+        *,
+        kernel: Path | None = None,
+        modules: Sequence[Path] = (),
+        files: dict[str, Path] | None = None,
+        append: str = "",
+    ) -> Guest:
+        """A guest with perf, busybox, our workload and the SPE driver.
+
+        A ``kernel`` of the user's comes with no module but those of ``modules``.
+        """
+        perf = packages.root / "usr/bin/perf"
+        contents = {
+            "init": HERE / "guest/init",
+            "bin/busybox": packages.root / "bin/busybox",
+            "bin/perf": perf,
+            "bin/hot": HOT,
+        }
+        contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
+        if not modules and kernel is None:
+            modules = [packages.module(flavour, "arm_spe_pmu")]
+        contents |= {f"modules/{n:02}-{m.name}": m for n, m in enumerate(modules)}
+        return cls(kernel or packages.kernel(flavour), contents | (files or {}), append)
+
+    def initrd(self, scenario: bytes) -> bytes:
+        """The initial RAM disk that runs a scenario."""
+        disk = Initramfs()
+        for path, file in self.files.items():
+            disk.add(path, file.read_bytes())
+        disk.link("lib64", "lib")
+        disk.link("usr/lib", "../lib")
+        disk.add("scenario", scenario)
+        return disk.to_bytes()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is over. ``seconds`` is CPU time of the host."""
+
+    console: str
+    errors: str
+    status: int
+    seconds: float
+    facts: dict[str, object] = field(default_factory=dict)
+    """What the emulator says of the run (``--json``)."""
+
+    def section(self, title: str) -> str:
+        """What the scenario printed under a title."""
+        found = re.search(rf"^=== {re.escape(title)}\n(.*?)(?=^=== |\Z)", self.console, re.M | re.S)
+        return found.group(1) if found else ""
+
+    def file(self, name: str) -> bytes:
+        """A file that the scenario sent; empty if it did not."""
+        text = self.section(f"file {name}")
+        return gzip.decompress(base64.b64decode(text)) if text else b""
+
+    @property
+    def scenario_status(self) -> int | None:
+        """The exit status of the scenario, None if it did not come to its end."""
+        found = re.search(r"^=== exit status (\d+)$", self.console, re.M)
+        return int(found.group(1)) if found else None
+
+
+def scenario(name: str) -> bytes:
+    """The script of a scenario, by name or path."""
+    own = SCENARIOS / f"{name}.sh"
+    return (own if own.exists() else Path(name)).read_bytes()
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that come along."""
+    return sorted(file.stem for file in SCENARIOS.glob("*.sh"))
+
+
+def command(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
+    """The command that boots a guest."""
+    append = f"{COMMAND_LINE} {guest.append}".strip()
+    return [
+        *(sys.executable, "-m", "spe_unicorn", "run", "--ram", guest.ram),
+        *("--kernel", str(guest.kernel), "--initrd", str(initrd), "--append", append),
+        *options,
+    ]
+
+
+def start(guest: Guest, script: bytes, options: Sequence[str] = ()) -> int:
+    """Boot a guest on this terminal; the exit status."""
+    with tempfile.NamedTemporaryFile(suffix=".cpio") as initrd:
+        initrd.write(guest.initrd(script))
+        initrd.flush()
+        return subprocess.run(command(guest, Path(initrd.name), options), cwd=ROOT).returncode
+
+
+def run(guest: Guest, script: bytes, options: Sequence[str] = (), timeout: float = 600) -> Run:
+    """Boot a guest, and see what came of it. It is stopped after ``timeout`` seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        initrd, facts = Path(folder, "initrd"), Path(folder, "facts")
+        initrd.write_bytes(guest.initrd(script))
+        more = ("--json", str(facts), "--timeout", str(timeout), *options)
+        before = _children_seconds()
+        result = subprocess.run(
+            command(guest, initrd, more), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True
+        )
+        return Run(
+            result.stdout.decode(errors="replace").replace("\r\n", "\n"),
+            result.stderr.decode(errors="replace"),
+            result.returncode,
+            _children_seconds() - before,
+            json.loads(facts.read_text()) if facts.exists() else {},
+        )
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
