@@ -116,7 +116,8 @@ class Controls:
         watch = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
             watch |= MARK_SYNC
-        if armed or self._has_pm or True in self._fp_traps or True in self._psb_traps:
+        followed = self._has_pm or self._cpu.hooks.follows_flow
+        if armed or followed or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         suspect = self._state.suspect & (2 << el) - 1
         if suspect:

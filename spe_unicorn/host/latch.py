@@ -16,7 +16,8 @@ from spe_unicorn.host import engine as e
 from spe_unicorn.host.blocks import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
-from spe_unicorn.host.native_state import SAMPLE_PA
+from spe_unicorn.host.native_flow import FLOW_VALID
+from spe_unicorn.host.native_state import SAMPLE_PA, signed
 
 _MASK: Final = (1 << 64) - 1
 _TICK: Final = 4
@@ -32,19 +33,24 @@ class Latch:
         self._engine = cpu.engine
         self._state = cpu.hooks.state
 
-    def begin(self, pc: int) -> list[Operation]:
+    def begin(self, pc: int, begun: bool = False) -> list[Operation]:
         """What the operation at ``pc`` is, where the PE stands: it has not been executed.
 
-        Its micro-operations in order; else it is the only one.
+        Its micro-operations in order; else it is the only one. ``begun``: its block has begun.
         """
         words = self._cpu.read_code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
-        return [self._begin(pc, part) for part in parts]
+        return [self._begin(pc, part, begun) for part in parts]
 
-    def _begin(self, pc: int, instruction: Instruction) -> Operation:
+    def _begin(self, pc: int, instruction: Instruction, begun: bool) -> Operation:
         cpu = self._cpu
         engine = self._engine
         operation = Operation(instruction, pc, cpu.el, cpu.cycles >> _TICK)
+        state = self._state
+        if begun or signed(pc) == state.flow_next:
+            _came_by(operation, state.flow_target, state.flow)
+        else:  # a branch led here
+            _came_by(operation, pc, operation.el | state.flow_was << 2)
         access = instruction.access
         if access is not None:
             base = operation.pc if access.base is None else engine.get(register(access.base))
@@ -82,6 +88,7 @@ class Latch:
         instruction = plan.instruction
         state = self._state
         operation = Operation(instruction, pc, self._cpu.el, before >> _TICK)
+        _came_by(operation, state.flow_target, state.flow)
         access = instruction.access
         if access is not None:
             base = pc
@@ -104,9 +111,10 @@ class Latch:
 
     def sampled(self, plan: Plan, pc: int, row: Sequence[int]) -> Operation:
         """An operation that the compiled hook has noted in its ring of samples."""
-        _, _, before, following, va, pa, flags, bits, _ = row
+        _, _, before, following, va, pa, flags, bits, _, target, flow = row
         instruction = plan.instruction
         operation = Operation(instruction, pc, bits & 3, before >> _TICK)
+        _came_by(operation, target, flow)
         access = instruction.access
         if access is not None:
             operation.va = va & _MASK
@@ -114,11 +122,10 @@ class Latch:
                 operation.pa = pa & _MASK
             operation.misaligned = va % access.element != 0
         elif instruction.family is Family.BRANCH:
-            target = following & _MASK
-            if instruction.conditional and target == pc + 4 & _MASK:
+            if instruction.conditional and following & _MASK == pc + 4 & _MASK:
                 operation.condition_failed = True
             else:
-                operation.target = target
+                operation.target = following & _MASK
                 operation.target_el = bits & 3
         elif instruction.conditional:
             self._test(operation, flags)
@@ -135,6 +142,13 @@ class Latch:
         condition = operation.instruction.condition
         if condition is not None:
             operation.condition_failed = not condition_holds(condition, nzcv >> 28 & 15)
+
+
+def _came_by(operation: Operation, target: int, flow: int) -> None:
+    """The last branch in front of an operation, if that was executed while profiling."""
+    if flow & FLOW_VALID:
+        operation.previous_target = target & _MASK
+        operation.previous_target_el = flow & 3
 
 
 def register(number: int) -> int:

@@ -51,6 +51,7 @@ from spe_unicorn.host.native_calls import (
     pointer_to as _pointer,
 )
 from spe_unicorn.host.native_code import CP_REG, forget_line, named_registers
+from spe_unicorn.host.native_flow import FLOW_HOOK
 from spe_unicorn.host.native_state import (
     ALL_COUNTERS,
     BLOCKS,
@@ -255,6 +256,8 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
         _call_register(s.reg_read, _address(engine), _NZCV, here + _FLAGS)
     row[6] = s.flags
     row[7] = bits
+    row[9] = s.flow_target
+    row[10] = s.flow
     gap = carray(_pointer(s.gaps), (SAMPLES,), np.int64)[s.noted]
     s.noted += 1
     if s.weigh != 0:
@@ -589,6 +592,8 @@ class NativeHooks:
         ):
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []
+        self.follows_flow = False
+        """Whether the last branch is known."""
 
     def install(
         self,
@@ -606,6 +611,8 @@ class NativeHooks:
         """
         instruction = uc_const.UC_HOOK_INSN
         self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address, weighed))
+        if self.follows_flow:
+            self._add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
         self.stop_at_exceptions()
         for gap in gaps:
             self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
@@ -633,6 +640,14 @@ class NativeHooks:
             raise UcError(status)
         self._hooks.append(handle)
         return handle
+
+    def follow_flow(self) -> None:
+        """Keep the last branch known from now on."""
+        if not self.follows_flow:
+            self.follows_flow = True
+            if self._hooks:
+                self._add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
+                self.engine.uc.ctl_flush_tb()
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, behind all other hooks for them."""

@@ -137,6 +137,13 @@ _FIELDS: Final = (
     ("steered", ctypes.c_int64),
     ("stale_code", ctypes.c_int64),
     ("maintenance", ctypes.c_int64),
+    # the last branch, where records tell of it
+    ("flow", ctypes.c_int64),
+    ("flow_target", ctypes.c_int64),
+    ("flow_next", ctypes.c_int64),
+    ("flow_was", ctypes.c_int64),
+    ("flow_enabled", ctypes.c_int64),
+    ("flow_el", ctypes.c_int64),
     # the last stop
     ("stop", ctypes.c_int64),
     ("interrupt", ctypes.c_int64),
@@ -188,6 +195,11 @@ class State(ctypes.Structure):
     ``suspect`` has a bit for each Exception level: an ERET there would be illegal, or return with
     PSTATE.IL. ``legal_returns`` has 16 bits for each from EL1 up: the values of SPSR_ELx.M[3:0]
     that are not. ``pc_mask`` are the bits of the PC that must be 0.
+
+    ``flow_target`` is where the last taken branch went and ``flow`` the Exception level there, with
+    ``native_flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
+    ``flow_enabled`` and ``flow_el`` are whether profiling is enabled, and the Exception level, in
+    this run of the engine, ``flow_was`` whether it was in the block before.
 
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 
@@ -259,10 +271,10 @@ PLANS: Final = 1 << 18
 """Words in the pool of plans."""
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
-SAMPLE_WORDS: Final = 9
+SAMPLE_WORDS: Final = 11
 """A sample: its block's slot, its place among the members there, cycles before it, the PC behind
 it, its virtual and physical address, the condition flags, the Exception level with the bits below,
-and the members that have gone by, itself included."""
+the members that have gone by, itself included, and ``State.flow_target`` and ``State.flow``."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 

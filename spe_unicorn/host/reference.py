@@ -11,7 +11,7 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS
-from spe_unicorn.host.native_state import Stop
+from spe_unicorn.host.native_state import Stop, signed
 from spe_unicorn.host.runner import Runner
 
 _PLENTY: Final = 1 << 40
@@ -42,6 +42,7 @@ class ReferenceRunner(Runner):
         sleeps = words == (_WFI,)
         level = cpu.el
         stop = self._run_one()
+        state.flow_next = signed(begun + 4)  # the hook took the rest of the block for executed, too
         at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         # the engine fetches the next operation before it stops: that can fault, and if this one
@@ -74,5 +75,6 @@ class ReferenceRunner(Runner):
         state.budget = _PLENTY
         state.gap_floor = state.watch = state.weigh = state.special = state.stop = 0
         self.cpu.forget_el()
+        self._flow()
         self.handler.status = self._engine.step(self.cpu.pc)
         return Stop(state.stop)

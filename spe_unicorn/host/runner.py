@@ -31,6 +31,7 @@ from spe_unicorn.host.native_state import (
     SAMPLES,
     UNBOUNDED,
     Stop,
+    signed,
 )
 from spe_unicorn.spe.sampler import Sampler
 
@@ -78,6 +79,8 @@ class Runner:
         self._slice_over = False
         self._target = NEVER
         self._epoch = int(self._state.epoch)
+        if unit.records_previous_target:
+            cpu.hooks.follow_flow()
         self._level = 0
         """The Exception level at which the engine began to run: that of an ERET that is noticed."""
         self._counted = self._position
@@ -269,6 +272,7 @@ class Runner:
             self.cpu.forget_el()
         else:
             self._level = self.cpu.el
+        self._flow()
         state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self._target = until
@@ -281,6 +285,12 @@ class Runner:
         if self._row is not None:
             self._pass_by(sum(self._row[: budget - int(state.budget)]))
         return Stop(state.stop)
+
+    def _flow(self) -> None:
+        """Say what holds for the run that begins, for those who follow the program flow."""
+        if self.cpu.hooks.follows_flow:
+            self._state.flow_enabled = self.unit.enabled
+            self._state.flow_el = self.cpu.el
 
     def _trapped_at(self, until: int) -> bool:
         """Whether the engine's way to end at ``until``, which is a WFI of its own, was trapped.
@@ -458,10 +468,12 @@ class Runner:
         cpu.ahead = -1
         selected = self._select(members)
         cpu.ahead = 0
-        begun = self._latch.begin(pc) if selected else []
+        begun = self._latch.begin(pc, stop is not Stop.TRAP) if selected else []
         operations = [begun[member] for member in selected]
         self._state.budget -= 1
         raised = self.handler.handle(stop)
+        if not raised:
+            self._state.flow_next = signed(cpu.pc)
         for operation in operations:
             operation.exception = raised
             if not raised:

@@ -118,6 +118,11 @@ class Sampler(ABC):
         self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
         """What the registers said when each of the samples was taken that are not yet complete."""
 
+    @property
+    def records_previous_target(self) -> bool:
+        """Whether records tell where the branch before their operation went."""
+        return self._format.previous_target
+
     @abstractmethod
     def refresh(self) -> None:
         """Look again whether profiling is enabled. Cheap while nothing has changed."""

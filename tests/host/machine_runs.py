@@ -11,6 +11,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.runner import Runner
@@ -20,6 +21,7 @@ from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.symbols import SymbolTable
+from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Statistics
 
@@ -140,6 +142,13 @@ class Machine:
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image."""
         return next(s.address for s in self.image.symbols if s.name == name)
+
+    def sample_everything(self) -> None:
+        """Sample every operation of the first PE from now on; a runner has to be chosen anew."""
+        pe = self.board.pes[0]
+        features = self.board.options.core.features
+        pe.unit = ExternalSampler(pe.cpu, 1, ConstantModel(), features=features)
+        pe.unit.record_observers.append(self._on_record)
 
     def go_on_with(self, runner: type[Runner]) -> None:
         """From now on another way to run; translations made for the one so far are forgotten."""

@@ -1,0 +1,37 @@
+"""Where the program flow last went, for the previous branch target of records (FEAT_SPE_PBT).
+
+A block that does not begin where the one before it ended was reached by a taken branch, or by an
+exception or a return from one, which count here as well: the architecture leaves that open. A
+branch to the operation behind it cannot be told from going on, and is not noticed.
+
+Only cores that record it pay for this: it is a second hook for blocks, behind the one that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, types
+
+from spe_unicorn.host.native_state import State
+
+_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
+FLOW_VALID: Final = 1 << 2
+"""In ``State.flow``: the branch was executed while profiling was enabled."""
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
+    s = carray(user, (1,), _RECORD)[0]
+    if s.stop != 0:
+        return  # this block is not going to run
+    if np.int64(address) != s.flow_next:
+        s.flow_target = np.int64(address)
+        s.flow = s.flow_el | s.flow_was << 2
+    s.flow_next = np.int64(address) + np.int64(size)
+    s.flow_was = s.flow_enabled
+
+
+FLOW_HOOK: Final = int(_on_flow.address)
+"""The address of the hook."""
