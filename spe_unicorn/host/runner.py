@@ -472,8 +472,7 @@ class Runner:
         operations = [begun[member] for member in selected]
         self._state.budget -= 1
         raised = self.handler.handle(stop)
-        if not raised:
-            self._state.flow_next = signed(cpu.pc)
+        self._state.flow_next = signed(pc + 4 & _MASK)
         for operation in operations:
             operation.exception = raised
             if not raised:
