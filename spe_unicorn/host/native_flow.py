@@ -16,22 +16,27 @@ from numba import carray, cfunc, types
 
 from spe_unicorn.host.native_state import State
 
-_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
-def _on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
-    s = carray(user, (1,), _RECORD)[0]
-    if s.stop != 0:
-        return  # this block is not going to run
-    if np.int64(address) != s.flow_next:
-        s.flow_target = np.int64(address)
-        s.flow = s.flow_el | s.flow_was << 2
-    s.flow_next = np.int64(address) + np.int64(size)
-    s.flow_was = s.flow_enabled
+def _flow_hook(record: np.dtype[np.void]) -> Any:
+    """The compiled hook. ``record`` is a closure's, so that what is cached fits the state's fields."""
+
+    def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
+        s = carray(user, (1,), record)[0]
+        if s.stop != 0:
+            return  # this block is not going to run
+        if np.int64(address) != s.flow_next:
+            s.flow_target = np.int64(address)
+            s.flow = s.flow_el | s.flow_was << 2
+        s.flow_next = np.int64(address) + np.int64(size)
+        s.flow_was = s.flow_enabled
+
+    signature = types.void(types.voidptr, types.uint64, types.uint32, types.voidptr)
+    return cfunc(signature, cache=True)(on_flow)
 
 
-FLOW_HOOK: Final = int(_on_flow.address)
+_HOOK: Final = _flow_hook(np.dtype([(field[0], np.int64) for field in State._fields_]))
+FLOW_HOOK: Final = int(_HOOK.address)
 """The address of the hook."""
