@@ -21,7 +21,7 @@ FLOW_VALID: Final = 1 << 2
 
 
 def _flow_hook(record: np.dtype[np.void]) -> Any:
-    """The compiled hook. ``record`` is a closure's, so that what is cached fits the state's fields."""
+    """The compiled hook; ``record`` is part of what its cache goes by, as no global would be."""
 
     def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
         s = carray(user, (1,), record)[0]
