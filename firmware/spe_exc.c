@@ -58,6 +58,11 @@ void on_trap(struct trap *trap) {
     seen = *trap;
     seen_count++;
     seen_pm = read_sysreg(PM);
+    psb_csync();
+    dsb(nsh);
+    isb();
+    write_sysreg(PMBLIMITR_EL1, 0); /* clearing S must not have profiling go on */
+    isb();
     if (trap->level == 3) {
         seen_pmbsr = read_sysreg(PMBSR_EL3);
         write_sysreg(PMBSR_EL3, 0);
@@ -272,6 +277,15 @@ static u64 work(u64 loops, u64 b) {
     return 0;
 }
 
+/* As spe_drain(), but PMSCR_EL1 keeps who has exceptions. */
+static void stop(void) {
+    write_sysreg(PMSCR_EL1, read_sysreg(PMSCR_EL1) & ~PMSCR_E1SPE);
+    isb();
+    psb_csync();
+    dsb(nsh);
+    isb();
+}
+
 /* Has EL1 run into an event. The result is the level whose PMBSR recorded it, and *pmbsr what was recorded. */
 static unsigned provoke(enum event event, u64 *pmbsr) {
     u64 pointer = event == STAGE1 ? BEYOND : event == STAGE2 ? IPA_HOLE : event == EXTERNAL ? NO_TABLE : (u64)buffer;
@@ -292,7 +306,7 @@ static unsigned provoke(enum event event, u64 *pmbsr) {
     write_sysreg(PMSCR_EL1, read_sysreg(PMSCR_EL1) | PMSCR_E1SPE);
     isb();
     call_at(EL1H, work, LOOPS, 0);
-    write_sysreg(PMSCR_EL1, read_sysreg(PMSCR_EL1) & ~PMSCR_E1SPE);
+    stop();
     write_sysreg(PMBLIMITR_EL1, 0);
     isb();
     if (seen_count) {
@@ -353,8 +367,7 @@ static void expect_stopped(bool stopped, const char *name) {
     write_sysreg(PMSCR_EL1, read_sysreg(PMSCR_EL1) | PMSCR_E1SPE);
     isb();
     call_at(EL1H | PSR_PM, work, LOOPS, 0);
-    write_sysreg(PMSCR_EL1, read_sysreg(PMSCR_EL1) & ~PMSCR_E1SPE);
-    isb();
+    stop();
     if (!ok((read_sysreg(PMBPTR_EL1) == (u64)buffer) == stopped, name))
         print("# PMBPTR_EL1 0x%lx, buffer 0x%lx\n", read_sysreg(PMBPTR_EL1), (u64)buffer);
     write_sysreg(PMBLIMITR_EL1, 0);

@@ -60,6 +60,7 @@ void on_interrupt(struct trap *trap) {
         keep--; /* served next time */
     } else {
         wrong += (pmbsr & ~PMBSR_COLL) != PMBSR_FULL && (pmbsr & ~PMBSR_COLL) != PMBSR_S;
+        isb(); /* the pointer is in force before sampling goes on */
         write_sysreg(PMBSR_EL1, 0);
         isb();
     }

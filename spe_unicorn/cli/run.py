@@ -12,6 +12,11 @@ from spe_unicorn.cli.settings import Settings, common_options, execute
 
 @click.command()
 @common_options(output_required=False)
+@click.option(
+    "--warn",
+    type=click.Choice(["misuse", "error"]),
+    help="Name mistakes in how the guest programs SPE; with error, exit with status 3 after them.",
+)
 def run(**options: Any) -> None:
     """Run FIRMWARE, an AArch64 ELF file; its records go to -o as the guest writes them.
 
@@ -21,7 +26,8 @@ def run(**options: Any) -> None:
     options. The guest's console is standard input and output; with "-" as the file of -o, --json
     or --trace it is standard error instead.
 
-    Exit status: the guest's own; 2 wrong usage or a bad file; 124 a limit was reached; 125 the
-    guest sleeps for ever; 126 the guest did what it cannot go on from; 130 Ctrl-C.
+    Exit status: the guest's own; 2 wrong usage or a bad file; 3 mistakes under --warn error; 124 a
+    limit was reached; 125 the guest sleeps for ever; 126 the guest did what it cannot go on from;
+    130 Ctrl-C.
     """
     sys.exit(execute(Settings(**options)))

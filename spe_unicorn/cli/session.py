@@ -25,12 +25,14 @@ from spe_unicorn.cli.stopping import (
     FAILED_STATUS,
     INTERRUPTED_STATUS,
     LIMIT_STATUS,
+    MISUSE_STATUS,
     OUTPUT,
     Reason,
     Stopper,
 )
 from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
 from spe_unicorn.cores.profile import Core, CoreError, load_core
+from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.host.handling import Ending
@@ -140,6 +142,7 @@ class _Session:
         try:
             self._attach_records()
             self._attach_traces()
+            self.misuses = self._watch_misuse()
             self.json = None if settings.json is None else self.files.text(settings.json)
         except UsageProblem:
             self.files.discard()
@@ -185,6 +188,11 @@ class _Session:
             for kind in choice.kinds:
                 trace(self.board, kind, writers[choice.file])
 
+    def _watch_misuse(self) -> Misuses | None:
+        if self.settings.warn is None:
+            return None
+        return watch_misuse(self.board, self._on_misuse, self.plan.image.symbolize)
+
     def run(self) -> int:
         """Run to the end, report, and return the exit status."""
         board, stopper = self.board, self.stopper
@@ -213,6 +221,7 @@ class _Session:
             self.plan.image.symbolize(pc),
             seconds,
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
+            None if self.misuses is None else tuple(self.misuses.found),
         )
         if not self.settings.quiet:
             _print(summary(outcome))
@@ -236,6 +245,12 @@ class _Session:
         failure = board.running.handler.failure
         if failure is not None:
             return Reason("failed", failure.reason, FAILED_STATUS)
+        if self.settings.warn == "error" and self.misuses is not None and self.misuses.found:
+            places = len(self.misuses.found)
+            cause = f"the guest misuses SPE at {places} place{'s' if places > 1 else ''}"
+            if board.exit_status is not None:
+                cause += f", and ended with status {board.exit_status}"
+            return Reason("misuse", cause, MISUSE_STATUS)
         if board.exit_status is not None:
             return Reason("exit", None, board.exit_status)
         return Reason("interrupted", "the engine stopped", INTERRUPTED_STATUS)
@@ -250,6 +265,10 @@ class _Session:
         if self.console is None or not self.console.mid_line:
             written = sum(pe.unit.statistics.written for pe in self.board.pes)
             self.progress.update(self.board.executed, written)
+
+    def _on_misuse(self, misuse: Misuse) -> None:
+        self.progress.hide()
+        _print(f"spe-unicorn: misuse: {misuse}\n")
 
     def _on_file_error(self, path: str, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):

@@ -50,6 +50,7 @@ class Settings:
     json: str | None = None
     semihosting_dir: str | None = None
     quiet: bool = False
+    warn: str | None = None
     sampling: Sampling | None = None
 
 

@@ -13,6 +13,7 @@ _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 BAD_FILE_STATUS = 2
+MISUSE_STATUS = 3
 LIMIT_STATUS = 124
 ASLEEP_STATUS = 125
 FAILED_STATUS = 126
@@ -28,8 +29,8 @@ OUTPUT = "output"
 class Reason:
     """Why a run ended: a word for programs, a sentence for people, and the exit status.
 
-    The words are exit, limit, timeout, interrupted, closed, output, asleep and failed. There is no
-    sentence if the guest ended the run itself.
+    The words are exit, misuse, limit, timeout, interrupted, closed, output, asleep and failed.
+    There is no sentence if the guest ended the run itself.
     """
 
     ending: str

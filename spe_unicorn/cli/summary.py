@@ -9,6 +9,7 @@ from typing import Any
 
 from spe_unicorn.cli.progress import short
 from spe_unicorn.cli.stopping import Reason
+from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
 
@@ -31,6 +32,8 @@ class Outcome:
     symbol: str | None
     seconds: float
     shares: tuple[Share, ...]
+    misuses: tuple[Misuse, ...] | None = None
+    """None where nobody watched for any."""
 
     @property
     def operations(self) -> int:
@@ -67,6 +70,14 @@ def summary(outcome: Outcome) -> str:
             text += f"  cpu {cpu}: {share.operations} operations\n"
             if share.statistics.population:
                 text += _counts(share.statistics, share.pmu_events, "    ")
+    return text if outcome.misuses is None else text + _misuses(outcome.misuses)
+
+
+def _misuses(misuses: tuple[Misuse, ...]) -> str:
+    text = f"  misuses of SPE: {len(misuses) or 'none'}\n"
+    for misuse in misuses:
+        times = "once" if misuse.count == 1 else f"{misuse.count} times"
+        text += f"    {misuse.rule.name} at {misuse.place}, {times}\n"
     return text
 
 
@@ -106,6 +117,7 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "pc": hex(outcome.pc),
         "symbol": outcome.symbol,
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
+        "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "seconds": round(outcome.seconds, 6),
     }
     if len(outcome.shares) > 1:
@@ -131,4 +143,20 @@ def _json_counts(
         "management_events": sum(counts.management_events.values()),
         "management_events_by_kind": dict(sorted(counts.management_events.items())),
         "pmu_events": _named(pmu_events),
+    }
+
+
+def _misuse(misuse: Misuse) -> dict[str, Any]:
+    return {
+        "rule": misuse.rule.name,
+        "pc": hex(misuse.pc),
+        "symbol": misuse.symbol,
+        "el": misuse.el,
+        "operation": misuse.operation,
+        "cpu": misuse.cpu or 0,
+        "count": misuse.count,
+        "what": misuse.what,
+        "text": misuse.rule.text,
+        "source": f"Arm ARM {misuse.rule.source}",
+        "advice": misuse.rule.advice,
     }

@@ -13,9 +13,8 @@ from typing import Final
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.syndrome_text import entry_text
-from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.debug.report import place
-from spe_unicorn.debug.verdicts import outcome
+from spe_unicorn.debug.verdicts import changes, fields, outcome
 from spe_unicorn.host.handling import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
@@ -62,27 +61,7 @@ def trace_sysreg(board: Board, pe: ProcessingElement, write: Write) -> None:
         where = f"{place(board, access.pc)} EL{access.el}"
         write(f"{_moment(board, pe)} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
-    pe.handler.on_access = on_access
-
-
-def fields(register: type[SysReg], value: int, features: object) -> str:
-    """The fields of a value that are not zero, by name, in parentheses."""
-    shown = [
-        f"{field.name} {field.text(number)}"
-        for field in register.active(features)
-        if (number := value >> field.lsb & field.max)
-    ]
-    return f" ({', '.join(shown)})" if shown else ""
-
-
-def changes(register: type[SysReg], old: int, new: int, features: object) -> str:
-    """The fields that differ between two values of a register, by name."""
-    differing = [
-        f"{field.name} {field.text(before)} -> {field.text(after)}"
-        for field in register.active(features)
-        if (before := old >> field.lsb & field.max) != (after := new >> field.lsb & field.max)
-    ]
-    return ", ".join(differing) or "no change"
+    pe.handler.access_observers.append(on_access)
 
 
 def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:
@@ -95,7 +74,7 @@ def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:
             f" vector {place(board, entry.vector)}\n"
         )
 
-    pe.cpu.on_exception = on_exception
+    pe.cpu.exception_observers.append(on_exception)
 
 
 def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:

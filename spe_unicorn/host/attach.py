@@ -253,8 +253,8 @@ class Attachment:
         )
         self.registers = Registers(self)
         self._callbacks: list[RecordCallback] = []
-        self._handler = _Handler(self.cpu, self)
-        self._runner = Runner(self.cpu, self.unit, self._handler)
+        self.handler = _Handler(self.cpu, self)
+        self.runner = Runner(self.cpu, self.unit, self.handler)
         self._running = False
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
@@ -289,7 +289,7 @@ class Attachment:
             self.core.cracking,
         )
         self._observe(self.unit)
-        self._runner = Runner(self.cpu, self.unit, self._handler)
+        self.runner = Runner(self.cpu, self.unit, self.handler)
 
     def emu_start(self, begin: int, until: int, timeout: int = 0, count: int = 0) -> None:
         """As ``Uc.emu_start``, with sampling: from ``begin`` up to ``until``, which is not run.
@@ -304,17 +304,17 @@ class Attachment:
         self.cpu.forget_el()
         self.unit.reload()
         self.uc._hook_exception = None  # where the binding keeps what a hook raised
-        self._handler.error = None
+        self.handler.error = None
         self.cpu.pc = begin
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
-        self._runner.on_slice = lambda: self._look_at_clock(deadline)
+        self.runner.on_slice = lambda: self._look_at_clock(deadline)
         self._running = True
         try:
-            self._runner.run(count or None, until)
+            self.runner.run(count or None, until)
         finally:
             self._running = False
             self._leave()
-        error = self.uc._hook_exception or self._handler.error
+        error = self.uc._hook_exception or self.handler.error
         if error is not None:
             raise error
 
@@ -359,11 +359,11 @@ class Attachment:
 
     def _look_at_clock(self, deadline: float | None) -> None:
         if deadline is not None and time.monotonic() >= deadline:
-            self._runner.stopping = True
+            self.runner.stopping = True
 
     def _stop_asked_for(self) -> None:
         """Stands in for ``uc.emu_stop``: tells the user's stops from ours."""
-        self._handler.ending = Ending.INTERRUPTED
+        self.handler.ending = Ending.INTERRUPTED
         self._emu_stop()
 
     def _answer(self) -> int:
@@ -386,10 +386,10 @@ class Attachment:
             return _ENGINE
         if self._running:
             return _STOP
-        self._handler.error = None
-        self._handler.handle(Stop.SYSTEM)
-        if self._handler.error is not None:
-            self._raise(self._handler.error)
+        self.handler.error = None
+        self.handler.handle(Stop.SYSTEM)
+        if self.handler.error is not None:
+            self._raise(self.handler.error)
         return _DONE
 
     def _raise(self, error: BaseException) -> None:

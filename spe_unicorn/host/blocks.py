@@ -32,6 +32,7 @@ from spe_unicorn.host.native_state import (
     BLOCKS,
     MARK_ERET,
     MARK_FP,
+    MARK_ORDER,
     MARK_RETURN,
     MARK_SYNC,
     PLAN_ACCESS,
@@ -52,6 +53,7 @@ from spe_unicorn.host.native_state import (
     PLANS,
     signed,
 )
+from spe_unicorn.host.watching import ORDERING
 
 _MASK: Final = (1 << 64) - 1
 ERET: Final = 0xD69F_03E0
@@ -250,6 +252,8 @@ class Blocks:
                 marks |= MARK_FP
             if any(i.mark is Mark.PSB_CSYNC for i in code):
                 marks |= MARK_SYNC
+            if any(i.mark in ORDERING for i in code):
+                marks |= MARK_ORDER
             flat = np.array([word for plan in plans for word in plan.words], np.int64)
             block = Block(code, plans, marks, flat)
             self._known[words] = block

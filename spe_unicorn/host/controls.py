@@ -27,6 +27,7 @@ from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import (
     MARK_ERET,
     MARK_FP,
+    MARK_ORDER,
     MARK_RETURN,
     MARK_SYNC,
     READ,
@@ -50,6 +51,13 @@ class Controls:
         self._redirects = False
         self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
+        self._watches_order = False
+        self.changed()
+
+    def watch_order(self) -> None:
+        """From now on somebody watches for what orders SPE's work, and for new translations."""
+        self._watches_order = True
+        self._cpu.steering.notice_translation()
         self.changed()
 
     def changed(self) -> None:
@@ -59,6 +67,8 @@ class Controls:
         self._fp_traps = tuple(fp_access_trap(pe) is not None for pe in levels)
         self._psb_traps = tuple(psb_csync(pe) is not None for pe in levels)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
+        if self._watches_order:
+            relevant |= MARK_ORDER
         if relevant != self._state.relevant:
             self._state.relevant = relevant
             cpu.hooks.quick.fill(-1)
@@ -133,6 +143,8 @@ class Controls:
         for encoding in REDIRECTED:
             for kind in (READ, WRITE):
                 normal = sysregs.normal_action(encoding, kind)
+                if self._watches_order and normal is Action.TRANSLATION:
+                    normal = Action.REGIME
                 hooks.actions[kind, encoding.key] = Action.ASK if host else normal
 
 

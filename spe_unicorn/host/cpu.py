@@ -174,7 +174,7 @@ class UnicornCPU:
         """PSTATE.IL, of which the engine makes nothing."""
         self.on_pm: Callable[[], None] | None = None
         """Called when PSTATE.PM has changed."""
-        self.on_exception: Callable[[ExceptionRecord, ExceptionEntry], None] | None = None
+        self.exception_observers: list[Callable[[ExceptionRecord, ExceptionEntry], None]] = []
         """Told of each exception in front of its entry."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
         mine = (r for r in known if r.implemented(features))
@@ -324,8 +324,8 @@ class UnicornCPU:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
         pstate = s.SPSR_EL1(self.pstate)
         entry = take_exception(self, pstate, record, target_el, self.pc)
-        if self.on_exception is not None:
-            self.on_exception(record, entry)
+        for observer in self.exception_observers:
+            observer(record, entry)
         self.enter(entry)
         return entry
 

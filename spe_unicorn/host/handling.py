@@ -188,7 +188,8 @@ class StopHandler:
         self.failure: Failure | None = None
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
-        self.on_access: Callable[[SystemAccess], None] | None = None
+        self.access_observers: list[Callable[[SystemAccess], None]] = []
+        """Told of each access to a register that the engine lacks, behind it."""
         self._engine = cpu.engine
         self._state = cpu.hooks.state
         self._latch = Latch(cpu)
@@ -362,8 +363,10 @@ class StopHandler:
                 cpu.registers.write(target, value)
                 if target is HFGITR_EL2:
                     self.controls.changed()
-        if self.on_access is not None:
-            self.on_access(SystemAccess(pc, el, accessor.name, target, read, value, old, verdict))
+        if self.access_observers:
+            seen = SystemAccess(pc, el, accessor.name, target, read, value, old, verdict)
+            for observer in self.access_observers:
+                observer(seen)
         raised = target is None and self._redirected(verdict, accessor, rt, read, value)
         if not raised:
             cpu.pc = pc + 4 & _MASK

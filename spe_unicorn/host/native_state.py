@@ -233,7 +233,9 @@ MARK_SYNC: Final = 4
 """The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
 MARK_ERET: Final = 8
 """The block ends with the ERET that does not authenticate its address."""
-MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET
+MARK_ORDER: Final = 16
+"""The block has an operation that a :class:`~spe_unicorn.host.watching.Watcher` is told of."""
+MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER
 """What a block has that may not be for the engine."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""

@@ -13,6 +13,7 @@ from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS
 from spe_unicorn.host.native_state import Stop, signed
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.watching import ORDERING
 
 _PLENTY: Final = 1 << 40
 _WFI: Final = 0xD503_207F
@@ -61,6 +62,10 @@ class ReferenceRunner(Runner):
         if executed and words and decode(words[0]).mark is Mark.ERET:
             cpu.returned(level)
         self._notices()
+        if executed and words and self.watcher is not None:
+            mark = decode(words[0]).mark
+            if mark in ORDERING:
+                self.watcher.executed(mark, begun)
         if at_operation and not executed and not self._finished(stop):
             self._at_operation(stop)
         elif at_operation:

@@ -25,6 +25,7 @@ from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Endi
 from spe_unicorn.host.latch import Latch
 from spe_unicorn.host.native_state import (
     BLOCKS,
+    MARK_ORDER,
     MARK_RETURN,
     MARKS_OF_OURS,
     NOTICE_RETURN,
@@ -33,6 +34,7 @@ from spe_unicorn.host.native_state import (
     Stop,
     signed,
 )
+from spe_unicorn.host.watching import ORDERING, Watcher, distance
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -65,6 +67,10 @@ class Runner:
         """Set by anybody, at any time: the run ends within a slice."""
         self.on_slice: Callable[[], None] | None = None
         """Called between slices, every few hundredths of a second."""
+        self.running = False
+        """Whether :meth:`run` is on its way."""
+        self.watcher: Watcher | None = None
+        """Told of what no hook sees; set by :meth:`watch`."""
         self._engine = cpu.engine
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
@@ -86,8 +92,25 @@ class Runner:
         self._counted = self._position
         """Members gone by of which the unit has been told."""
 
+    @property
+    def _watched(self) -> bool:
+        """Whether somebody watches now for what no hook sees."""
+        return self.watcher is not None and self.watcher.tracking
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have ``watcher`` told, from the next run on."""
+        self.watcher = watcher
+        self.handler.controls.watch_order()
+
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
+        self.running = True
+        try:
+            return self._run_on(operations, until)
+        finally:
+            self.running = False
+
+    def _run_on(self, operations: int | None, until: int) -> Ending:
         cpu = self.cpu
         handler = self.handler
         handler.ending = None
@@ -230,11 +253,12 @@ class Runner:
     def _plan_samples(self) -> int:
         """Let the compiled hook take samples by itself; how far apart at least they are.
 
-        0 where the next sample needs a stop, since its record may cause a management event.
+        0 where the next sample needs a stop, since its record may cause a management event, or its
+        block may hold what somebody watches for.
         """
         unit = self.unit
         room = min(SAMPLES, unit.quiet_records())
-        if not room:
+        if not room or self._watched:
             return 0
         gaps = unit.following(room)
         self.cpu.hooks.gaps[: len(gaps)] = gaps
@@ -259,6 +283,8 @@ class Runner:
         state.budget = budget
         state.gap_floor = gap_floor
         state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
+        if watch and self._watched:
+            state.watch |= MARK_ORDER
         self._row = None
         position = self._position
         if self._cracker is not None:
@@ -323,7 +349,7 @@ class Runner:
         return False
 
     def _step(self) -> None:
-        """Execute the chosen operation, which is the next one."""
+        """Execute the next operation, which is the chosen one or one that is watched for."""
         cpu = self.cpu
         operations = self._latch.begin(cpu.pc)
         first = operations[0]
@@ -343,11 +369,19 @@ class Runner:
             if not call:
                 self._latch.finish(operation, cpu.pc)
             self._complete(operation)
+        if first.instruction.mark is Mark.ERET:
+            self._state.notice = 1
         self._notices()
+        self._tell(first)
         if stop in _AT_AN_OPERATION:
             self._carry_out(stop)
         elif first.instruction.mark is Mark.WFI or self.handler.status:
             self.handler.idle()
+
+    def _tell(self, operation: Operation) -> None:
+        """An operation was executed by itself: maybe somebody watches for it."""
+        if self.watcher is not None and operation.instruction.mark in ORDERING:
+            self.watcher.executed(operation.instruction.mark, operation.pc)
 
     def _finished(self, stop: Stop) -> bool:
         """Whether the last operation of the block that began last has been executed."""
@@ -478,6 +512,8 @@ class Runner:
             if not raised:
                 self._latch.finish(operation, self.cpu.pc)
             self._complete(operation)
+        if self.watcher is not None and stop is Stop.TRAP and not raised:
+            self.watcher.executed(Mark.ERET, pc)
         self._refresh()
 
     def _carry_out(self, stop: Stop) -> None:
@@ -506,6 +542,8 @@ class Runner:
             self.handler.steered()
             self._epoch = int(state.epoch)
             self.unit.reload()
+            if self.watcher is not None:
+                self.watcher.steered(self.cpu.pc - 4 & _MASK)
         self.handler.returned()
         self._refresh()
 
@@ -518,16 +556,21 @@ class Runner:
     def _trap(self, operations: int) -> bool:
         """Run the block in front of which the engine stands, up to what is not for the engine.
 
-        False, and nothing has run, if that is not among its first ``operations``.
+        Or to what somebody watches for, and do that. False, and nothing has run, if there is
+        neither among its first ``operations``.
         """
         block = self._begun()
         assert block is not None
         ours = self.handler.controls.ours
-        k = next((k for k, i in enumerate(block.code[:operations]) if ours(i)), None)
-        if k is None:
+        watched = distance(self.watcher, block.code)
+        k = next((k for k, i in enumerate(block.code[:watched]) if ours(i)), watched)
+        if k >= min(operations, len(block.code)):
             return False
         if self._run_exactly(k):
-            self._at_operation(Stop.TRAP)
+            if ours(block.code[k]):
+                self._at_operation(Stop.TRAP)
+            else:
+                self._step()
         return True
 
     def _begun(self) -> Block | None:

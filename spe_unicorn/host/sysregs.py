@@ -149,6 +149,15 @@ class Steering:
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
         self._cells: list[tuple[Encoding, SteeringCell]] = []
+        self.translation: list[tuple[Encoding, SteeringCell]] = []
+        """Those that steer translation, whose writes nobody has to know of at once."""
+
+    def notice_translation(self) -> None:
+        """Have a new value of one that steers translation stop the engine behind its write."""
+        for encoding, cell in self.translation:
+            self.add(encoding, cell)
+            self._hooks.act(Action.REGIME, encoding, WRITE, cell=cell.get())
+        self.translation = []
 
     def add(self, encoding: Encoding, cell: SteeringCell) -> SteeringCell:
         """Look after a register."""
@@ -191,7 +200,9 @@ def install(
             registers.add(register, steering.add(encoding, cell))
             hooks.act(Action.NOTICE, encoding, WRITE)
         elif register in _STEER_TRANSLATION:
-            registers.add(register, SteeringCell(engine, encoding, hooks))
+            cell = SteeringCell(engine, encoding, hooks)
+            registers.add(register, cell)
+            steering.translation.append((encoding, cell))
             hooks.act(Action.TRANSLATION, encoding, WRITE)
         elif not register.read_only:
             registers.add(register, EngineCell(engine, encoding))

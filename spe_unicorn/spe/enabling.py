@@ -63,6 +63,11 @@ def profiling_stopped(pe: PE) -> bool:
 
 def profiling_buffer_enabled(pe: PE) -> bool:
     """ProfilingBufferEnabled(). Whether records can be written."""
+    return profiling_buffer_on(pe) and not profiling_stopped(pe)
+
+
+def profiling_buffer_on(pe: PE) -> bool:
+    """Whether records could be written, were it not for management events."""
     if Feature.FEAT_SPE not in pe.features or pe.halted:
         return False
     owner = profiling_buffer_owner(pe)
@@ -70,7 +75,6 @@ def profiling_buffer_enabled(pe: PE) -> bool:
         owner is not None
         and owner.state is lower_security_state(pe)
         and bool(pe.registers.read(PMBLIMITR_EL1).E)
-        and not profiling_stopped(pe)
     )
 
 
@@ -82,8 +86,11 @@ def discards(pe: PE) -> bool:
 
 def statistical_profiling_enabled(pe: PE, el: int) -> bool:
     """StatisticalProfilingEnabled(). Whether operations at ``el`` belong to the population."""
-    if not profiling_buffer_enabled(pe):
-        return False
+    return profiling_buffer_enabled(pe) and profiling_chosen(pe, el)
+
+
+def profiling_chosen(pe: PE, el: int) -> bool:
+    """Whether software chose to profile ``el``, which the buffer's owner may."""
     owner = profiling_buffer_owner(pe)
     if owner is None or el > owner.el or (tge(pe) and owner.el == EL1):
         return False

@@ -25,6 +25,7 @@ KEYS = {
     "management_events",
     "management_events_by_kind",
     "pmu_events",
+    "misuses",
     "seconds",
 }
 

@@ -1,0 +1,416 @@
+"""Driver mistakes, named as they happen: what software does that the architecture asks it not to.
+
+The rules stand in ``misuse_rules``, what a value breaks is found in ``misuse_checks``. Here is what
+depends on the order of things: who watches a PE, when a check is due, and where to point. Watching
+changes nothing for the guest, and no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.spe_registers import (
+    PMBLIMITR_EL1,
+    PMBPTR_EL1,
+    PMBSR,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    PMSICR_EL1,
+    SPE_REGISTERS,
+)
+from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.system_registers import MDCR_EL2, MDCR_EL3
+from spe_unicorn.debug import misuse_checks as checks
+from spe_unicorn.debug import misuse_rules as rules
+from spe_unicorn.debug.misuse_checks import Problem
+from spe_unicorn.debug.misuse_rules import Rule
+from spe_unicorn.debug.synchronization import Synchronization
+from spe_unicorn.debug.verdicts import fields
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.handling import StopHandler, SystemAccess
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.spe.enabling import (
+    discards,
+    profiling_buffer_on,
+    profiling_chosen,
+    profiling_stopped,
+    statistical_profiling_enabled,
+)
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+_CONTROLS: Final = frozenset({PMSCR_EL1, PMSCR_EL2})
+"""Registers whose enables are read as part of the program, not by the unit."""
+_ENABLES: Final = 0b11
+"""In both of them, the bits that choose what is profiled."""
+_MRS_MSR: Final = 0xFFF0_0000
+_MSR: Final = 0xD510_0000
+
+
+class Profiled(Protocol):
+    """What can be watched: a PE of a board, or SPE attached to an engine."""
+
+    @property
+    def cpu(self) -> UnicornCPU:
+        """The PE."""
+        ...
+
+    @property
+    def unit(self) -> Sampler:
+        """What samples the PE."""
+        ...
+
+    @property
+    def handler(self) -> StopHandler:
+        """What carries System register accesses out."""
+        ...
+
+    @property
+    def runner(self) -> Runner:
+        """What runs the PE."""
+        ...
+
+
+@dataclass
+class Misuse:
+    """A rule that was broken at one place.
+
+    ``operation`` is the number of the first time's, on ``cpu`` if there are several.
+    """
+
+    rule: Rule
+    pc: int
+    symbol: str | None
+    el: int
+    operation: int
+    cpu: int | None
+    what: str
+    count: int = 1
+
+    @property
+    def place(self) -> str:
+        """Where, for people."""
+        symbol = f" <{self.symbol}>" if self.symbol else ""
+        return f"{self.pc:#x}{symbol} EL{self.el}"
+
+    def __str__(self) -> str:
+        rule = self.rule
+        cpu = "" if self.cpu is None else f" of cpu {self.cpu}"
+        return (
+            f"{rule.name} at {self.place}, operation {self.operation}{cpu}\n"
+            f"  {self.what}\n"
+            f"  rule: {rule.text} (Arm ARM {rule.source})\n"
+            f"  do: {rule.advice}"
+        )
+
+
+class Misuses:
+    """The mistakes found so far. ``on_first`` is told of each the first time at its place."""
+
+    def __init__(
+        self,
+        symbolize: Callable[[int], str | None] = lambda _: None,
+        on_first: Callable[[Misuse], None] | None = None,
+    ) -> None:
+        self.found: list[Misuse] = []
+        self.on_first = on_first
+        self._symbolize = symbolize
+        self._places: dict[tuple[Rule, int], Misuse] = {}
+
+    def add(self, rule: Rule, pc: int, el: int, operation: int, cpu: int | None, what: str) -> None:
+        """``rule`` was broken at ``pc``."""
+        known = self._places.get((rule, pc))
+        if known is not None:
+            known.count += 1
+            return
+        misuse = Misuse(rule, pc, self._symbolize(pc), el, operation, cpu, what)
+        self._places[rule, pc] = misuse
+        self.found.append(misuse)
+        if self.on_first is not None:
+            self.on_first(misuse)
+
+
+def watch_misuse(
+    machine: Board | Profiled,
+    on_first: Callable[[Misuse], None] | None = None,
+    symbolize: Callable[[int], str | None] = lambda _: None,
+) -> Misuses:
+    """Watch a board, or what ``attach`` gave, for mistakes in how its guest programs SPE.
+
+    Call it before the machine runs. Nothing is found where SPE is not the guest's to program.
+    """
+    misuses = Misuses(symbolize, on_first)
+    pes: tuple[Profiled, ...] = machine.pes if isinstance(machine, Board) else (machine,)
+    for number, pe in enumerate(pes):
+        if isinstance(pe.unit, StatisticalProfilingUnit):
+            _Watch(pe, pe.unit, misuses, number if len(pes) > 1 else None)
+    return misuses
+
+
+@dataclass(frozen=True)
+class _Place:
+    pc: int
+    el: int
+
+
+class _Watch:
+    """Watches one PE; a ``host.watching.Watcher``."""
+
+    def __init__(
+        self,
+        pe: Profiled,
+        unit: StatisticalProfilingUnit,
+        misuses: Misuses,
+        number: int | None,
+    ) -> None:
+        cpu = self._cpu = pe.cpu
+        self._unit = unit
+        self._runner = pe.runner
+        self._misuses = misuses
+        self._number = number
+        self._order = Synchronization()
+        self._read_at: dict[type[SysReg], int] = {}
+        """What was visible when a register was last read."""
+        self._writers: dict[type[SysReg], _Place] = {}
+        """Where each register was last written."""
+        self._unsynchronized: set[type[SysReg]] = set()
+        """Written, and no context synchronization event since."""
+        self._unchecked = True
+        """Something was written since the configuration was last looked at."""
+        self._enabling: tuple[_Place, str] | None = None
+        """A write that enables profiling, but for PMBSR_ELx.S."""
+        self._refilling: tuple[_Place, str] | None = None
+        """A new pointer, but PMBSR_ELx.S is still set."""
+        self._lost = False
+        """The last management event lost data, and the pointer is still its."""
+        self._translation = checks.translation(cpu)
+        pe.handler.access_observers.append(self._on_access)
+        cpu.exception_observers.append(self._on_exception)
+        unit.management_observers.append(self._on_management)
+        pe.runner.watch(self)
+
+    # What the runner tells: host.watching.Watcher
+
+    @property
+    def tracking(self) -> bool:
+        """Whether the order of things matters: something is, or may be, on its way."""
+        return (
+            self._unit.armed
+            or self._order.visible != self._population
+            or bool(self._unsynchronized)
+            or self._enabling is not None
+            or self._refilling is not None
+        )
+
+    def executed(self, mark: Mark, pc: int) -> None:
+        """An ISB, a PSB CSYNC or an ERET."""
+        if mark is Mark.PSB_CSYNC:
+            self._order.psb_csync()
+            return
+        returned = mark is Mark.ERET
+        self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
+
+    def steered(self, pc: int) -> None:
+        """A register of the translation regime, of EL2 or EL3 was written."""
+        before, self._translation = self._translation, checks.translation(self._cpu)
+        words = self._cpu.read_code(pc, 1)
+        if not words or words[0] & _MRS_MSR != _MSR:
+            return
+        place = _Place(pc, self._cpu.el)
+        encoding = Encoding.from_key(words[0] >> 5 & 0xFFFF)
+        for register in (MDCR_EL2, MDCR_EL3):
+            if register.encoding == encoding:
+                for problem in checks.steering(self._cpu, register):
+                    what = f"{_write(register, self._cpu)}: {problem.what}"
+                    self._report(problem.rule, place, what)
+        cpu = self._cpu
+        writing = profiling_buffer_on(cpu) and not profiling_stopped(cpu) and not discards(cpu)
+        if before == self._translation or not writing or not self._in_flight:
+            return
+        changes = [
+            f"{name} {value:#x} -> {self._translation.get(name, 0):#x}"
+            for name, value in before.items()
+            if value != self._translation.get(name)
+        ]
+        self._report(rules.CONTEXT_BEFORE_DRAIN, place, ", ".join(changes) or "another owner")
+
+    def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
+        place = _Place(self._cpu.pc, self._cpu.el)
+        self._context_synchronization(entry.target_el, False, place)
+
+    def _on_management(self, event: ManagementEvent, el: int) -> None:
+        self._unchecked = True
+        self._lost = event.data_lost or event.external_abort
+
+    def _on_access(self, access: SystemAccess) -> None:
+        register = access.register
+        if register not in SPE_REGISTERS:
+            return
+        assert register is not None
+        if not self._runner.running:
+            # the engine's owner executes it by itself, and nobody sees what lies between
+            self._order.everything(self._population)
+            self._unsynchronized.clear()
+        if access.read:
+            self._read(register, access)
+        else:
+            self._write(register, access)
+
+    # Reads
+
+    def _read(self, register: type[SysReg], access: SystemAccess) -> None:
+        """A register that the unit writes was read, which may say less than there is."""
+        status = issubclass(register, PMBSR)
+        if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
+            return
+        visible = self._order.visible
+        if register is PMSICR_EL1:
+            visible = self._order.fenced  # counts with the program, not beside it
+        before = self._read_at.get(register, 0)
+        self._read_at[register] = visible
+        if visible == self._population:
+            return
+        if (status or self._unit.enabled) and visible > before:
+            return  # whoever polls has synchronized what there was
+        missing = self._population - visible
+        what = (
+            f"MRS {access.name}: {access.value:#x}"
+            f"{fields(register, access.value, self._cpu.features)},"
+            f" with {missing} profiled operations not synchronized"
+        )
+        self._report(rules.READ_NOT_SYNCHRONIZED, _Place(access.pc, access.el), what)
+
+    # Writes
+
+    def _write(self, register: type[SysReg], access: SystemAccess) -> None:
+        cpu = self._cpu
+        place = _Place(access.pc, access.el)
+        what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
+        for problem in checks.written(cpu, register, access.value):
+            self._report(problem.rule, place, f"{what}: {problem.what}")
+        if register not in _CONTROLS:
+            self._written_in_order(register, access, place, what)
+        before = self._writers.get(register)
+        self._writers[register] = place
+        self._unchecked = True
+        if register is PMBPTR_EL1:
+            self._lost = False
+        enabled = statistical_profiling_enabled(cpu, cpu.el)
+        if enabled:
+            others = self._unsynchronized - {register}
+            if not self._unit.enabled and others:
+                names = ", ".join(sorted(other.__name__ for other in others))
+                self._report(
+                    rules.SETUP_NOT_SYNCHRONIZED,
+                    place,
+                    f"{what} enables profiling, with no ISB since the write to {names}",
+                )
+            self._check_configuration(place)
+        elif profiling_stopped(cpu):
+            if self._enables(register, access):
+                self._enabling = place, what
+            elif register is PMBPTR_EL1 and before is not None and profiling_buffer_on(cpu):
+                self._refilling = place, what
+        if register not in _CONTROLS:
+            self._unsynchronized.add(register)
+
+    def _enables(self, register: type[SysReg], access: SystemAccess) -> bool:
+        """Whether a write sets an enable that was 0."""
+        set_now = access.value & ~access.old
+        if register in _CONTROLS:
+            return bool(set_now & _ENABLES)
+        return register is PMBLIMITR_EL1 and bool(set_now & PMBLIMITR_EL1.E.mask)
+
+    def _written_in_order(
+        self, register: type[SysReg], access: SystemAccess, place: _Place, what: str
+    ) -> None:
+        """Whether samples may still have needed the register as it was."""
+        if self._unit.enabled:
+            self._report(rules.WRITE_WHILE_PROFILING, place, f"{what}, profiling EL{access.el}")
+            return
+        was_on = self._unit.armed
+        if register is PMBLIMITR_EL1:
+            was_on = bool(access.old & PMBLIMITR_EL1.E.mask)
+        elif not was_on:
+            was_on = profiling_buffer_on(self._cpu)
+        stopped = profiling_stopped(self._cpu)
+        if issubclass(register, PMBSR):
+            stopped = stopped or bool(access.old & PMBSR.S.mask)
+        if was_on and not stopped and self._in_flight:
+            missing = self._population - self._order.drained
+            what = f"{what}, with {missing} profiled operations not synchronized"
+            self._report(rules.WRITE_BEFORE_DRAIN, place, what)
+
+    # What becomes true at a context synchronization event
+
+    def _context_synchronization(self, el: int, returned: bool, place: _Place) -> None:
+        """The PE goes on at ``el``, behind a context synchronization event at ``place``."""
+        cpu = self._cpu
+        self._order.context_synchronization(self._population)
+        self._unsynchronized.clear()
+        if self._unchecked and statistical_profiling_enabled(cpu, el):
+            self._check_configuration(place)
+        if not profiling_stopped(cpu):
+            self._enabling = self._refilling = None
+        elif profiling_buffer_on(cpu) and profiling_chosen(cpu, el):
+            self._report_stopped(self._enabling)
+            self._enabling = None
+            if returned:
+                self._report_stopped(self._refilling)
+                self._refilling = None
+
+    def _report_stopped(self, enabling: tuple[_Place, str] | None) -> None:
+        if enabling is None:
+            return
+        place, what = enabling
+        cpu = self._cpu
+        status = next(
+            f"{register.__name__} {value:#x}{fields(register, value, cpu.features)}"
+            for register in cpu.registers
+            if issubclass(register, PMBSR) and (value := cpu.registers.raw(register)) & PMBSR.S.mask
+        )
+        self._report(rules.ENABLED_WHILE_STOPPED, place, f"{what}, and {status}")
+
+    def _check_configuration(self, place: _Place) -> None:
+        """Profiling becomes enabled, at ``place``, or goes on with something new."""
+        if not self._unchecked:
+            return
+        self._unchecked = False
+        for problem in checks.configuration(self._cpu):
+            self._report(problem.rule, self._writer(problem, place), problem.what)
+        if self._lost:
+            self._lost = False
+            what = f"PMBPTR_EL1 {self._cpu.registers.raw(PMBPTR_EL1):#x} is that of the event"
+            self._report(rules.RESUMED_AFTER_LOSS, place, what)
+
+    def _writer(self, problem: Problem, place: _Place) -> _Place:
+        """Where the value that is the problem was written; ``place`` if it never was."""
+        for register in problem.registers:
+            if register in self._writers:
+                return self._writers[register]
+        return place
+
+    @property
+    def _population(self) -> int:
+        return self._unit.statistics.population
+
+    @property
+    def _in_flight(self) -> bool:
+        """Whether there are profiled operations that no PSB CSYNC has synchronized."""
+        return self._order.drained != self._population
+
+    def _report(self, rule: Rule, place: _Place, what: str) -> None:
+        operation = self._cpu.counted()
+        self._misuses.add(rule, place.pc, place.el, operation, self._number, what)
+
+
+def _write(register: type[SysReg], cpu: UnicornCPU) -> str:
+    """A write to a register that the engine has, as it came out."""
+    value = cpu.registers.raw(register)
+    return f"MSR {register.__name__}, {value:#x}{fields(register, value, cpu.features)}"

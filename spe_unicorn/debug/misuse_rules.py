@@ -1,0 +1,162 @@
+"""What the architecture asks of software that programs SPE, one :class:`Rule` a mistake.
+
+``source`` names the part of the Arm Architecture Reference Manual (ARM DDI 0487, issue M.a.a) and,
+where it has one, the rule's identifier there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule in a sentence, where it stands, and what to do to keep it."""
+
+    name: str
+    text: str
+    source: str
+    advice: str
+
+
+POINTER_UNALIGNED: Final = Rule(
+    "pointer-unaligned",
+    "a new PMBPTR_EL1 is a multiple of 1 << PMBIDR_EL1.Align bytes",
+    "D17.7.4, R_HLXGD",
+    "round the start of the buffer up to that alignment",
+)
+LIMIT_UNALIGNED: Final = Rule(
+    "limit-unaligned",
+    "the limit is a multiple of the smallest translation granule; the bits below it are controls",
+    "D17.7",
+    "round the end of the buffer down to a page before adding E and FM",
+)
+POINTER_TOO_HIGH: Final = Rule(
+    "pointer-too-high",
+    "when profiling becomes enabled, a record of 1 << PMSIDR_EL1.MaxSize bytes fits between"
+    " PMBPTR_EL1 and the limit",
+    "D17.7.4, R_HXSYK",
+    "move PMBPTR_EL1 back or the limit on; after a buffer full event, before PMBSR_EL1 is cleared",
+)
+POINTER_TOP_BYTE: Final = Rule(
+    "pointer-top-byte",
+    "when profiling becomes enabled, bits 63:56 of PMBPTR_EL1 and of the limit are equal",
+    "D17.7.4, R_HXSYK",
+    "use the same tag, or none, in both addresses",
+)
+INTERVAL_ZERO: Final = Rule(
+    "interval-zero",
+    "with PMSIRR_EL1.INTERVAL 0 the interval between samples is UNKNOWN",
+    "D24.7, PMSIRR_EL1",
+    "write the interval before profiling is enabled; it is UNKNOWN after a reset",
+)
+INTERVAL_TOO_SHORT: Final = Rule(
+    "interval-too-short",
+    "PMSIDR_EL1.Interval is the shortest interval that the core's designer recommends",
+    "D24.7, PMSIDR_EL1",
+    "sample less often, or expect collisions and a program that runs slower",
+)
+EVENT_FILTER_EMPTY: Final = Rule(
+    "event-filter-empty",
+    "with PMSFCR_EL1.FE and no event chosen in PMSEVFR_EL1, which records are kept is CONSTRAINED"
+    " UNPREDICTABLE",
+    "D17.5.2; D24.7, PMSFCR_EL1",
+    "choose an event that this core has, or leave FE 0",
+)
+INVERTED_FILTER_EMPTY: Final = Rule(
+    "inverted-filter-empty",
+    "with PMSFCR_EL1.FnE and no event chosen in PMSNEVFR_EL1, which records are kept is CONSTRAINED"
+    " UNPREDICTABLE",
+    "D17.5.2; D24.7, PMSFCR_EL1",
+    "choose an event that this core has, or leave FnE 0",
+)
+FILTERS_CONTRADICT: Final = Rule(
+    "filters-contradict",
+    "with PMSFCR_EL1.FE and FnE and the same event in both sets, which records are kept is"
+    " CONSTRAINED UNPREDICTABLE",
+    "D24.7, PMSFCR_EL1",
+    "take the event out of PMSEVFR_EL1 or out of PMSNEVFR_EL1",
+)
+LATENCY_FILTER_ZERO: Final = Rule(
+    "latency-filter-zero",
+    "with PMSFCR_EL1.FL and PMSLATFR_EL1.MINLAT 0, which records are kept is CONSTRAINED"
+    " UNPREDICTABLE",
+    "D17.5.3; D24.7, PMSFCR_EL1",
+    "write a latency of at least 1 cycle, or leave FL 0",
+)
+TYPE_FILTER_EMPTY: Final = Rule(
+    "type-filter-empty",
+    "with PMSFCR_EL1.FT and no type of operation chosen, which records are kept is CONSTRAINED"
+    " UNPREDICTABLE",
+    "D17.5.1",
+    "set LD, ST or B, or leave FT 0",
+)
+ENABLED_WHILE_STOPPED: Final = Rule(
+    "enabled-while-stopped",
+    "while PMBSR_ELx.S is 1 profiling is stopped, whatever else is set",
+    "D17.4, R_TWFRY",
+    "write 0 to PMBSR_ELx before profiling is enabled; it is UNKNOWN after a reset",
+)
+RESUMED_AFTER_LOSS: Final = Rule(
+    "resumed-after-loss",
+    "after a management event with DL or EA, profiling is not resumed with the pointer as it is",
+    "D17.7.4, R_HLXGD",
+    "start a new buffer: write PMBPTR_EL1 before PMBSR_ELx is cleared",
+)
+SETUP_NOT_SYNCHRONIZED: Final = Rule(
+    "setup-not-synchronized",
+    "without a context synchronization event, whether the first samples see the old or the new"
+    " value of a register is UNPREDICTABLE",
+    "D17.9.1, R_PVRNK; D17.9, I_NDWCG",
+    "put an ISB in front of the write that enables profiling",
+)
+READ_NOT_SYNCHRONIZED: Final = Rule(
+    "read-not-synchronized",
+    "what the profiling unit wrote to a register is read for certain only after a context"
+    " synchronization event, PSB CSYNC, and another context synchronization event (PMSICR_EL1:"
+    " after the first)",
+    "D17.9, R_TRDTK, I_MLGHW",
+    "stop profiling, then ISB; PSB CSYNC; DSB NSH; ISB; then read",
+)
+WRITE_WHILE_PROFILING: Final = Rule(
+    "write-while-profiling",
+    "a register that is written while profiling is enabled here reaches samples at an UNPREDICTABLE"
+    " time, or collides with what the unit writes to it",
+    "D17.9, I_WZSLB; D17.9.1, R_PVRNK",
+    "stop profiling first: PMSCR_ELx, ISB, PSB CSYNC",
+)
+WRITE_BEFORE_DRAIN: Final = Rule(
+    "write-before-drain",
+    "samples that no PSB CSYNC has synchronized may see the new value, and are lost or written"
+    " elsewhere if the buffer changes under them",
+    "D17.9, I_MLGHW; D17.9.1, R_SXWCP",
+    "drain first: PMSCR_ELx, ISB, PSB CSYNC, and DSB NSH before the records are read",
+)
+CONTEXT_BEFORE_DRAIN: Final = Rule(
+    "context-before-drain",
+    "records are forced into the buffer by PSB CSYNC before what they are translated by changes",
+    "D17.9.1, I_PDDCL",
+    "drain first: PMSCR_ELx, ISB, PSB CSYNC, DSB NSH",
+)
+RESERVED_VALUE: Final = Rule(
+    "reserved-value",
+    "a reserved value of a field behaves in a CONSTRAINED UNPREDICTABLE way",
+    "D24.7; D24.2",
+    "use a value that this core defines; spe-unicorn regs NAME lists them",
+)
+RESERVED_BITS: Final = Rule(
+    "reserved-bits",
+    "software writes 0 to bits that are reserved, as those of a feature that the core lacks",
+    "D24.7",
+    "look at PMSIDR_EL1, PMBIDR_EL1 and ID_AA64DFR0_EL1.PMSVer before using them",
+)
+ENABLE_IGNORED: Final = Rule(
+    "enable-ignored",
+    "PMSCR_EL2.E2SPE and E0HSPE are RES0 unless EL2 owns the Profiling Buffer",
+    "D24.7, PMSCR_EL2",
+    "write 0b00 to MDCR_EL2.E2PB first",
+)
+
+RULES: Final = tuple(value for value in vars().values() if isinstance(value, Rule))
+"""All of them."""
