@@ -132,6 +132,7 @@ class _Session:
                     reboot=not settings.no_reboot,
                     seed=settings.seed,
                     external=_external(settings.sampling),
+                    model=settings.model,
                     semihosting_folder=None if folder is None else Path(folder),
                     command_line=os.fsencode(" ".join(words)),
                 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from spe_unicorn.cli.parameters import TraceChoice, console, number, seconds, size, trace
+from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.output.formats import FORMATS
 
@@ -29,6 +30,7 @@ class Settings:
     firmware: str | None
     arguments: tuple[str, ...] = ()
     core: str = "generic"
+    model: ModelName = "none"
     ram: int = 128 << 20
     kernel: str | None = None
     append: str | None = None
@@ -65,6 +67,14 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             metavar="NAME|FILE.toml",
             show_default=True,
             help='Core profile; "spe-unicorn cores" lists them.',
+        ),
+        click.option(
+            "--model",
+            type=click.Choice(get_args(ModelName)),
+            default=Settings.model,
+            show_default=True,
+            help="Core model: constant latencies, or caches, TLBs and a branch predictor, which"
+            " all accesses and branches of the guest then go through.",
         ),
         click.option(
             "--ram",

@@ -11,11 +11,12 @@ nothing, and it makes no difference whether one operation touches a line once or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numba import carray, cfunc, njit, types
+
+from spe_unicorn.cores.model_numbers import Level
 
 L1D_ACCESS: Final = 1 << 2
 L1D_REFILL: Final = 1 << 3
@@ -47,28 +48,6 @@ _LLC: Final = 0
 """The one level in the array of a SharedCache."""
 _EMPTY: Final = -1
 _UNBOUNDED: Final = 1 << 40
-
-
-@dataclass(frozen=True)
-class Level:
-    """The size of a cache or TLB: ``entries`` lines or pages in sets of ``ways``.
-
-    Raises ValueError unless there is a power of two of whole sets.
-    """
-
-    entries: int
-    ways: int
-
-    def __post_init__(self) -> None:
-        if self.ways < 1 or self.entries < 1 or self.entries % self.ways:
-            raise ValueError(f"{self.entries} entries are not whole sets of {self.ways}")
-        if self.sets & self.sets - 1:
-            raise ValueError(f"{self.entries} entries in sets of {self.ways} are {self.sets} sets")
-
-    @property
-    def sets(self) -> int:
-        """How many sets there are."""
-        return self.entries // self.ways
 
 
 def _array(header: int, *levels: tuple[int, Level]) -> Any:
@@ -114,8 +93,6 @@ class DataSide:
         self.words[_LINE_SHIFT] = line.bit_length() - 1
         self.words[_PAGE_SHIFT] = page.bit_length() - 1
         self.last = last
-        tlbs = int(self.words[_L1_TLB + _START]), int(self.words[_L1D + _START])
-        self._tlbs = slice(*tlbs)
 
     def begin(self) -> None:
         """Forget what accesses did so far: an operation begins whose outcome is wanted."""
@@ -132,7 +109,7 @@ class DataSide:
 
     def forget_translations(self) -> None:
         """TLB maintenance: both levels are empty."""
-        self.words[self._tlbs] = _EMPTY
+        forget_translations.ctypes(self.words.ctypes.data)
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -178,3 +155,13 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
                 if not _touch(shared, _LLC, line):
                     outcome |= LLC_MISS
     own[_OUTCOME] = outcome
+
+
+@cfunc(types.void(types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def forget_translations(data_side: Any) -> None:
+    """Both levels of the TLB are empty from now on.
+
+    ``void forget_translations(int64_t *data_side)``, given ``words`` of a :class:`DataSide`.
+    """
+    own = carray(data_side, (_UNBOUNDED,), np.int64)
+    own[own[_L1_TLB + _START] : own[_L1D + _START]] = _EMPTY

@@ -3,7 +3,7 @@
 Latencies are modelled, not measured. An operation waits :data:`ISSUE` cycles from dispatch to
 issue, then executes for the cycles of its class; an access that translates spends
 :data:`TRANSLATION` of them in the TLB, where it always hits. No cache, TLB or branch predictor is
-modelled, so no event tells of one and there is no data source.
+modelled, so no event tells of one and there is no data source. ``cores.cache_model`` has them.
 """
 
 from __future__ import annotations

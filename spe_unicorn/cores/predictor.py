@@ -22,12 +22,13 @@ counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 from numba import carray, cfunc, types
+
+from spe_unicorn.cores.model_numbers import PredictorSizes
 
 
 class Branch(IntEnum):
@@ -65,40 +66,14 @@ _HELD: Final = 8
 """How many return addresses there are."""
 _RESOLVED: Final = 9
 _MISPREDICTED: Final = 10
-_COUNTERS: Final = 11
+_MISSED: Final = 11
+"""Whether any branch since :meth:`Predictor.begin` was mispredicted."""
+_COUNTERS: Final = 12
 """The header's length: counters come first behind it."""
 _WEAKLY_NOT_TAKEN: Final = 1
 _TAKEN: Final = 2
 _STRONGLY_TAKEN: Final = 3
 _UNBOUNDED: Final = 1 << 40
-
-
-@dataclass(frozen=True)
-class PredictorSizes:
-    """How large a predictor is: powers of two but for the return stack.
-
-    ``counters`` two-bit counters, ``history`` directions (bits, 0 for a bimodal predictor),
-    ``targets`` entries of the branch target buffer, ``returns`` of the return stack. Raises
-    ValueError for sizes that cannot be.
-    """
-
-    counters: int
-    history: int
-    targets: int
-    returns: int
-
-    def __post_init__(self) -> None:
-        for name in ("counters", "targets"):
-            size = getattr(self, name)
-            if size < 1 or size & size - 1:
-                raise ValueError(f"{name} = {size}: allowed are powers of two")
-        if not 0 <= self.history < self.counters.bit_length():
-            raise ValueError(
-                f"history = {self.history}: allowed are 0 to {self.counters.bit_length() - 1},"
-                " since it selects a counter"
-            )
-        if self.returns < 1:
-            raise ValueError(f"returns = {self.returns}: allowed are 1 and more")
 
 
 class Predictor:
@@ -125,6 +100,15 @@ class Predictor:
         branch, target, actual = signed
         predicted: int = resolve.ctypes(self.words.ctypes.data, branch, kind, target, actual)
         return predicted % wide
+
+    def begin(self) -> None:
+        """An operation begins of which :attr:`missed` is to tell."""
+        self.words[_MISSED] = 0
+
+    @property
+    def missed(self) -> bool:
+        """Whether a branch since :meth:`begin` was mispredicted."""
+        return bool(self.words[_MISSED])
 
     @property
     def resolved(self) -> int:
@@ -178,4 +162,5 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
     p[_RESOLVED] += 1
     if predicted != actual:
         p[_MISPREDICTED] += 1
+        p[_MISSED] = 1
     return predicted  # type: ignore[no-any-return]

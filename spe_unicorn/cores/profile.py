@@ -2,8 +2,10 @@
 
 A profile has ``name``, ``description``, ``midr``, ``features`` (a list), optionally
 ``architecture`` (such as ``"9.0"``), a table ``impdef`` with the IMPLEMENTATION DEFINED choices
-of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` for the core model. A core that
-samples micro-operations has ``cracking``: a table of rules, or the name of a set of them (see
+of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` with the numbers of the cache
+model (:class:`~spe_unicorn.cores.model_numbers.ModelNumbers`) and, as ``features`` and ``events``,
+what the core has besides where that model is chosen. A core that samples micro-operations has
+``cracking``: a table of rules, or the name of a set of them (see
 :mod:`spe_unicorn.cores.cracking`).
 """
 
@@ -11,15 +13,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.cores.cracking import Cracking
+from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,6 +31,10 @@ else:
 
 class CoreError(ValueError):
     """A profile that cannot be used: one line that says which key, which value, what is allowed."""
+
+
+ModelName = Literal["none", "cache"]
+"""The core models: constant latencies, or caches, TLBs and a branch predictor."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,24 @@ class Core:
     features: Features
     impdef: ImpDef
     architecture: str | None = None
-    model: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The numbers of the core model, for the model to read."""
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
+    numbers: ModelNumbers = field(default_factory=ModelNumbers)
+    """The numbers of the cache model."""
+    model_features: Features = frozenset()
+    model_events: frozenset[int] = frozenset()
+    """What it has besides where the cache model is chosen."""
+
+    def with_model(self, model: ModelName) -> Core:
+        """The core as software sees it where that model is chosen."""
+        if model == "none":
+            return self
+        events = self.impdef.events | self.model_events
+        return replace(
+            self,
+            features=self.features | self.model_features,
+            impdef=replace(self.impdef, events=events),
+        )
 
 
 def core_names() -> tuple[str, ...]:
@@ -97,7 +117,7 @@ _CHOICES = {f.name: f for f in fields(ImpDef)}
 
 def _core(table: Mapping[str, Any]) -> Core:
     _only(table, _KEYS, "key")
-    features = _features(_take(table, "features", list, []))
+    features = _features("features", _take(table, "features", list, []))
     architecture = _take(table, "architecture", str, "") or None
     try:
         broken = broken_rules(features, architecture)
@@ -110,16 +130,33 @@ def _core(table: Mapping[str, Any]) -> Core:
     midr = _take(table, "midr", int)
     if not 0 <= midr < 1 << 32:
         raise CoreError(f"midr = {midr:#x}: allowed are 32 bits")
-    return Core(
+    model = dict(_take(table, "model", dict, {}))
+    model_features = _features(
+        "model.features", _typed("model.features", model.pop("features", []), list)
+    )
+    model_events = _numbers("model.events", model.pop("events", []))
+    try:
+        numbers = parse_numbers(model)
+    except ValueError as error:
+        raise CoreError(str(error)) from error
+    core = Core(
         name=_take(table, "name", str),
         description=_take(table, "description", str, ""),
         midr=midr,
         features=features,
         impdef=impdef,
         architecture=architecture,
-        model=MappingProxyType(_take(table, "model", dict, {})),
         cracking=_cracking(table, features),
+        numbers=numbers,
+        model_features=model_features,
+        model_events=model_events,
     )
+    modelled = core.with_model("cache")
+    broken = broken_rules(modelled.features, architecture)
+    broken += wrong_choices(modelled.impdef, modelled.features)
+    if broken:
+        raise CoreError(f"model: {'; '.join(broken)}")
+    return core
 
 
 def _cracking(table: Mapping[str, Any], features: Features) -> Cracking | None:
@@ -182,12 +219,16 @@ def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None
             raise CoreError(f"{key}: no such {what}; allowed are {', '.join(allowed)}")
 
 
-def _features(names: list[Any]) -> Features:
+def _features(key: str, names: list[Any]) -> Features:
     known = {feature.value: feature for feature in Feature}
     for name in names:
         if not isinstance(name, str) or name not in known:
-            raise CoreError(f"features: {name!r} is unknown; allowed are {', '.join(known)}")
+            raise CoreError(f"{key}: {name!r} is unknown; allowed are {', '.join(known)}")
     return frozenset(known[name] for name in names)
+
+
+def _numbers(key: str, value: Any) -> frozenset[int]:
+    return frozenset(_typed(key, number, int) for number in _typed(key, value, list))
 
 
 def _impdef(table: Mapping[str, Any]) -> ImpDef:
@@ -196,10 +237,7 @@ def _impdef(table: Mapping[str, Any]) -> ImpDef:
     for key, value in table.items():
         default = _CHOICES[key].default
         if isinstance(default, frozenset):
-            numbers = [
-                _typed(f"impdef.{key}", n, int) for n in _typed(f"impdef.{key}", value, list)
-            ]
-            choices[key] = frozenset(numbers)
+            choices[key] = _numbers(f"impdef.{key}", value)
         else:
             choices[key] = _typed(f"impdef.{key}", value, type(default))
     return ImpDef(**choices)

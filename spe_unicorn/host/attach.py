@@ -26,12 +26,12 @@ from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
 from spe_unicorn.arch.start_state import firmware_state
 from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.cores.model import ConstantModel
-from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine
 from spe_unicorn.host.handling import NEVER_HAPPENS, TABLE, Ending, StopHandler
 from spe_unicorn.host.memory import EngineMemory
+from spe_unicorn.host.models import core_models
 from spe_unicorn.host.native_state import READ, UNBOUNDED, Action, Stop
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.spe.external import ExternalSampler
@@ -220,9 +220,9 @@ class _NoPlatform:
 class Attachment:
     """SPE on an engine of the user's; made by :func:`attach`."""
 
-    def __init__(self, uc: Uc, core: Core, seed: int) -> None:
+    def __init__(self, uc: Uc, core: Core, seed: int, model: ModelName = "none") -> None:
         self.uc = uc
-        self.core = core
+        self.core = core = core.with_model(model)
         engine = Engine(uc)
         random = RandomSource(seed)
         lacking = () if uc.ctl_get_cpu_model() == UC_CPU_ARM64_MAX else _NOT_BEFORE_VHE
@@ -243,10 +243,11 @@ class Attachment:
             # no firmware has run: the documented state, in cells of ours alone
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._interval = random.stream("interval")
+        self._model = core_models(core, model)(self.cpu, None)
         self.unit: Sampler = StatisticalProfilingUnit(
             self.cpu,
             self.memory,
-            ConstantModel(),
+            self._model,
             self._interval,
             self.cpu.counted,
             cracker=core.cracking,
@@ -283,7 +284,7 @@ class Attachment:
         self.unit = ExternalSampler(
             self.cpu,
             interval,
-            ConstantModel(),
+            self._model,
             chosen_filter(types, min_latency),
             self.core.features,
             self.core.cracking,
@@ -326,6 +327,8 @@ class Attachment:
         state.unattended = state.notice = state.steered = state.stale_code = 0
         state.writes += 1
         state.epoch += 1  # the user may have written registers or tables
+        if cpu.model is not None:
+            cpu.model.stopped(executed=False, pc=cpu.pc)
         cpu.hooks.stop_at_exceptions()
 
     def _leave(self) -> None:
@@ -399,12 +402,15 @@ class Attachment:
         self._emu_stop()
 
 
-def attach(uc: Uc, core: str | Core = "generic", seed: int = 0) -> Attachment:
+def attach(
+    uc: Uc, core: str | Core = "generic", seed: int = 0, model: ModelName = "none"
+) -> Attachment:
     """Give an engine of the user's the Statistical Profiling Extension.
 
     ``core`` is a built-in profile's name, the path of a TOML file, or a profile; ``seed`` starts
-    all randomness. Raises :class:`AttachError` for an engine that cannot have it, and
-    ``cores.profile.CoreError`` for a core that is not there.
+    all randomness; ``model`` is ``"cache"`` for caches, TLBs and a branch predictor, which see what
+    ``emu_start`` of the attachment runs. Raises :class:`AttachError` for an engine that cannot have
+    SPE, and ``cores.profile.CoreError`` for a core that is not there.
 
     Where no firmware has run (SCR_EL3 is 0), SPE behaves as after the documented start state; the
     engine's own registers stay as they are. Only one MRS and one MSR hook of an engine is ever
@@ -417,4 +423,4 @@ def attach(uc: Uc, core: str | Core = "generic", seed: int = 0) -> Attachment:
             "the engine calls only the first hook for MRS, MSR or SYS, and this one has such a hook"
             " already: attach first"
         )
-    return Attachment(uc, load_core(core) if isinstance(core, str) else core, seed)
+    return Attachment(uc, load_core(core) if isinstance(core, str) else core, seed, model)

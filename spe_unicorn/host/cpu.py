@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
 
@@ -36,6 +36,9 @@ from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import READ, SYSTEM, Action
+
+if TYPE_CHECKING:
+    from spe_unicorn.host.native_model import ModelHooks
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
@@ -174,6 +177,8 @@ class UnicornCPU:
         """PSTATE.IL, of which the engine makes nothing."""
         self.on_pm: Callable[[], None] | None = None
         """Called when PSTATE.PM has changed."""
+        self.model: ModelHooks | None = None
+        """What feeds the core model, if that is one that has to see everything."""
         self.exception_observers: list[Callable[[ExceptionRecord, ExceptionEntry], None]] = []
         """Told of each exception in front of its entry."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)

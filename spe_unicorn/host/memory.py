@@ -44,6 +44,10 @@ class RamMemory:
         self.regions = sorted(regions, key=lambda r: r.base)
         self._bases = [r.base for r in self.regions]
 
+    def ranges(self) -> list[tuple[int, int]]:
+        """The ranges of physical addresses, first to last, where there is memory."""
+        return [(region.base, region.base + region.size - 1) for region in self.regions]
+
     def gaps(self) -> list[tuple[int, int]]:
         """The ranges of physical addresses, first to last, where there is no memory."""
         gaps = []

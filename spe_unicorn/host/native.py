@@ -475,6 +475,9 @@ def _system_hook(kind: int) -> Any:
             s.writes += 1
             if kind == SYSTEM:
                 s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
+            all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
+            if all_entries and _at_its_level(s, engine, user, r.op1):
+                s.flushes += 1  # TLBI of all entries or of an ASID, not by address
             if action == _CODE or (
                 action == _LINE and not forget_line(s, engine, user, np.int64(register))
             ):
@@ -610,28 +613,38 @@ class NativeHooks:
         a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
-        self._add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address, weighed))
+        self.add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address, weighed))
         if self.follows_flow:
-            self._add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
+            self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
         self.stop_at_exceptions()
         for gap in gaps:
-            self._add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
+            self.add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
         for rom in read_only:
-            self._add(uc_const.UC_HOOK_MEM_WRITE_PROT, _on_unmapped.address, bounds=rom)
-        self._add(instruction, _on_mrs.address, regs.UC_ARM64_INS_MRS)
-        self._add(instruction, _on_msr.address, regs.UC_ARM64_INS_MSR)
-        self._add(instruction, _on_sys.address, regs.UC_ARM64_INS_SYS)
+            self.add(uc_const.UC_HOOK_MEM_WRITE_PROT, _on_unmapped.address, bounds=rom)
+        self.add(instruction, _on_mrs.address, regs.UC_ARM64_INS_MRS)
+        self.add(instruction, _on_msr.address, regs.UC_ARM64_INS_MSR)
+        self.add(instruction, _on_sys.address, regs.UC_ARM64_INS_SYS)
 
-    def _add(
-        self, kind: int, hook: int, *arguments: int, bounds: tuple[int, int] = (1, 0)
+    def add(
+        self,
+        kind: int,
+        hook: int,
+        *arguments: int,
+        bounds: tuple[int, int] = (1, 0),
+        user: int | None = None,
     ) -> ctypes.c_size_t:
+        """Add a hook: its kind, its address, and what the engine wants to know besides.
+
+        ``bounds`` are the first and last address that it is for, by default all. It is given the
+        address ``user``, by default that of the state. Returns the engine's handle.
+        """
         handle = ctypes.c_size_t()
         status = lib.uc_hook_add(
             self.engine.handle,
             ctypes.byref(handle),
             kind,
             ctypes.c_void_p(hook),
-            ctypes.c_void_p(ctypes.addressof(self.state)),
+            ctypes.c_void_p(ctypes.addressof(self.state) if user is None else user),
             ctypes.c_uint64(bounds[0]),
             ctypes.c_uint64(bounds[1]),
             *(ctypes.c_int32(a) for a in arguments),
@@ -646,12 +659,12 @@ class NativeHooks:
         if not self.follows_flow:
             self.follows_flow = True
             if self._hooks:
-                self._add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
+                self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
                 self.engine.uc.ctl_flush_tb()
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, behind all other hooks for them."""
-        self._exceptions = self._add(uc_const.UC_HOOK_INTR, _on_interrupt.address)
+        self._exceptions = self.add(uc_const.UC_HOOK_INTR, _on_interrupt.address)
 
     def ignore_exceptions(self) -> None:
         """Leave exceptions to the engine and to other hooks."""
@@ -660,7 +673,7 @@ class NativeHooks:
 
     def probe(self, address: int) -> None:
         """Have the registers of the operation at ``address`` noted there when it is sampled."""
-        self._add(uc_const.UC_HOOK_CODE, _on_probe.address, bounds=(address, address))
+        self.add(uc_const.UC_HOOK_CODE, _on_probe.address, bounds=(address, address))
         self.engine.forget_code(address, address + 4)
 
     def remove(self) -> None:

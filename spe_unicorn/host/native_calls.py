@@ -10,6 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from unicorn import UC_PROT_READ
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -73,6 +74,63 @@ def call_translate(_: Any, function: Any, engine: Any, va: Any, kind: Any, pa: A
         )
 
     return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_vmem_read(_: Any, function: Any, engine: Any, va: Any, word: Any) -> Any:
+    """Call ``uc_vmem_read`` for 4 bytes: ``int f(void *, uint64_t, uint32_t, void *, size_t)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide, half = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(half, [wide, wide, half, wide, wide])
+        function, engine, va, word = args
+        return builder.call(
+            builder.inttoptr(function, kind.as_pointer()),
+            [engine, va, ir.Constant(half, UC_PROT_READ), word, ir.Constant(wide, 4)],
+        )
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64), codegen
+
+
+def _call_wide(arguments: int, *, result: bool) -> Any:
+    """Calls of functions whose ``arguments`` are all 64 bits wide, as is their result if any."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide = ir.IntType(64)
+        kind = ir.FunctionType(wide if result else ir.VoidType(), [wide] * arguments)
+        answer = builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return answer if result else context.get_dummy_value()
+
+    signature = (types.int64 if result else types.none)(*[types.int64] * (arguments + 1))
+    return signature, codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_forget(_: Any, function: Any, data_side: Any) -> Any:
+    """Call ``cores.caches.forget_translations``."""
+    return _call_wide(1, result=False)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_access(_: Any, function: Any, data_side: Any, last: Any, pa: Any, size: Any) -> Any:
+    """Call ``cores.caches.access``."""
+    return _call_wide(4, result=False)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_resolve(
+    _: Any, function: Any, predictor: Any, branch: Any, kind: Any, target: Any, actual: Any
+) -> Any:
+    """Call ``cores.predictor.resolve``."""
+    return _call_wide(5, result=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_misprediction(
+    _: Any, function: Any, engine: Any, state: Any, branch: Any, predicted: Any, actual: Any
+) -> Any:
+    """Call ``ModelState.on_misprediction``."""
+    return _call_wide(5, result=False)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -118,6 +118,7 @@ _FIELDS: Final = (
     ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
     ("writes", ctypes.c_int64),
+    ("flushes", ctypes.c_int64),
     # the sampled operation of the block that runs, when its plan allowed to let it run
     ("pending", ctypes.c_int64),
     ("probe", ctypes.c_int64),
@@ -204,7 +205,8 @@ class State(ctypes.Structure):
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
-    registers that are looked after.
+    registers that are looked after, ``flushes`` the operations that empty a PE's whole TLB, or that
+    of an address space.
     """
 
     _fields_ = list(_FIELDS)

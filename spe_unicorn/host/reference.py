@@ -1,7 +1,8 @@
 """The reference: one operation at a time, nothing clever.
 
 It shares with the fast runner what happens *at* an operation and nothing of how the next chosen one
-is found: no blocks, no plans, no budgets. Tests hold the two together.
+is found: no blocks, no plans, no budgets. A core model hears of branches from the decoder. Tests
+hold the two together.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
-from spe_unicorn.host.handling import CALLS
+from spe_unicorn.host.handling import CALLS, StopHandler
 from spe_unicorn.host.native_state import Stop, signed
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.host.watching import ORDERING
+from spe_unicorn.spe.sampler import Sampler
 
 _PLENTY: Final = 1 << 40
 _WFI: Final = 0xD503_207F
@@ -21,6 +24,11 @@ _WFI: Final = 0xD503_207F
 
 class ReferenceRunner(Runner):
     """Runs one PE by stepping. Only for an engine on which nothing else runs."""
+
+    def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
+        super().__init__(cpu, unit, handler)
+        if self._model is not None:
+            self._model.step_by_step(True)
 
     def _go(self, slice_left: int, left: int | None, until: int) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
@@ -32,6 +40,8 @@ class ReferenceRunner(Runner):
             self._refresh()
             return
         words = cpu.read_code(cpu.pc, 1)
+        if self._model is not None:
+            self._model.begin()
         if words and self.handler.controls.ours(decode(words[0])):
             self._at_operation(Stop.TRAP)
             return
@@ -51,6 +61,8 @@ class ReferenceRunner(Runner):
         fetch = at_operation and not call and self._finished(stop)
         executed = call or not at_operation or (fetch and cpu.pc != begun)
         state.granted = before + executed + state.budget
+        if executed and words and self._model is not None:
+            self._model.executed(decode(words[0]), begun, cpu.pc)
         if executed:
             self._pass_by(members)
             for member in self._select(members):

@@ -49,6 +49,8 @@ _PROBE_INTERVAL: Final = 1 << 14
 """Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
 _AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
+_WITHIN: Final = frozenset({*_AT_AN_OPERATION, Stop.NONE})
+"""Stops that are not in front of a block which has not been counted."""
 
 
 class Runner:
@@ -80,6 +82,9 @@ class Runner:
         self._row: list[int] | None = None
         """How many members the operations are that run without being weighed by the hook."""
         self._slice = _FIRST_SLICE
+        self._model = cpu.model
+        if self._model is not None:
+            self._model.step_by_step(False)
         self._probes: set[int] = set()
         self._stepped: set[int] = set()
         self._slice_over = False
@@ -237,7 +242,7 @@ class Runner:
         A probe costs a few nanoseconds whenever its operation runs, a step some tens of
         microseconds whenever it is sampled: worth it if samples are not too far apart.
         """
-        if not block.suits_probe(member):
+        if self._model is not None or not block.suits_probe(member):
             return
         address = start + 4 * block.plans[member].place & _MASK
         if address in self._probes:
@@ -253,12 +258,12 @@ class Runner:
     def _plan_samples(self) -> int:
         """Let the compiled hook take samples by itself; how far apart at least they are.
 
-        0 where the next sample needs a stop, since its record may cause a management event, or its
-        block may hold what somebody watches for.
+        0 where the next sample needs a stop: its record may cause a management event, its block may
+        hold what somebody watches for, or the core model is to tell what it alone did.
         """
         unit = self.unit
         room = min(SAMPLES, unit.quiet_records())
-        if not room or self._watched:
+        if not room or self._watched or self._model is not None:
             return 0
         gaps = unit.following(room)
         self.cpu.hooks.gaps[: len(gaps)] = gaps
@@ -310,7 +315,12 @@ class Runner:
             state.members_granted = position + state.members
         if self._row is not None:
             self._pass_by(sum(self._row[: budget - int(state.budget)]))
-        return Stop(state.stop)
+        stop = Stop(state.stop)
+        if self._model is not None:
+            whole = stop in _WITHIN and self._executed_of_block(stop) == state.block_operations
+            pc = state.pc & _MASK if stop is Stop.EXCEPTION else self.cpu.pc
+            self._model.stopped(whole, pc)
+        return stop
 
     def _flow(self) -> None:
         """Say what holds for the run that begins, for those who follow the program flow."""
@@ -353,6 +363,8 @@ class Runner:
         cpu = self.cpu
         operations = self._latch.begin(cpu.pc)
         first = operations[0]
+        if self._model is not None:
+            self._model.begin()
         self._engine.forget_code(first.pc, first.pc + 4)
         stop = self._run(1, first.pc + 4 & _MASK, watch=False)
         if stop in _AT_AN_OPERATION and not self._finished(stop):
@@ -495,6 +507,8 @@ class Runner:
     def _at_operation(self, stop: Stop) -> None:
         """The engine stands in front of an operation that the host carries out."""
         cpu = self.cpu
+        if stop is Stop.TRAP and self._model is not None:
+            self._model.begin()  # the engine has not tried it
         # at an exception the PC may no longer be the operation's: hooks of others saw it, too
         pc = self._state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         members = self._members(pc)

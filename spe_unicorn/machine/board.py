@@ -13,9 +13,9 @@ from pathlib import Path
 from spe_unicorn.arch.effective import security_state_at
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
+from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.cores.model import ConstantModel
-from spe_unicorn.cores.profile import Core
+from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
@@ -27,6 +27,7 @@ from spe_unicorn.host.engine import Engine, new_engine
 from spe_unicorn.host.handling import HVC, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import Ram, RamMemory
+from spe_unicorn.host.models import core_models
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.bus import Bus, BySecurity, ReadOnlyMemory
@@ -79,6 +80,7 @@ class Options:
     reboot: bool = True
     seed: int = 0
     external: External | None = None
+    model: ModelName = "none"
     semihosting_folder: Path | None = None
     command_line: bytes = b""
 
@@ -108,11 +110,15 @@ class Board:
 
     def __init__(self, options: Options, runner: type[Runner] = Runner) -> None:
         self.options = options
+        self.core = options.core.with_model(options.model)
         self.ram = Ram(RAM_BASE, options.ram)
         self.memory = RamMemory(self.ram, *_more_memory(options))
-        features = options.core.features
+        features = self.core.features
         if options.external is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
+        self.models: list[CoreModel] = []
+        """The core model of each PE."""
+        self._make_model = core_models(self.core, options.model)
         sources = [RandomSource(options.seed, number) for number in range(options.smp)]
         cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
         interrupts = [Interrupts(cpu, by_state=options.secure) for cpu in cpus]
@@ -167,11 +173,12 @@ class Board:
         """What the guest ended with, 0 to 255; None while it has not."""
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
-        core = self.options.core
+        core = self.core
         engine = Engine(new_engine())
         for region in self.memory.regions:
             region.map_into(engine.uc)
         cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
+        self.models.append(self._make_model(cpu, self.memory.ranges()))
         cpu.own(
             core.midr,
             self.memory.gaps(),
@@ -184,11 +191,10 @@ class Board:
 
     def _sampler(self, random: RandomSource) -> MakeSampler:
         """What makes the sampling unit of a PE that draws from ``random``."""
-        core, external = self.options.core, self.options.external
+        core, external = self.core, self.options.external
 
         def sampler(pe: ProcessingElement) -> Sampler:
-            cpu = pe.cpu
-            model = ConstantModel()
+            cpu, model = pe.cpu, self.models[pe.number]
             if external is not None:
                 return ExternalSampler(
                     cpu, external.period, model, external.filter_, core.features, core.cracking

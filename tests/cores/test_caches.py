@@ -19,9 +19,9 @@ from spe_unicorn.cores.caches import (
     TLB_ACCESS,
     TLB_WALK,
     DataSide,
-    Level,
     SharedCache,
 )
+from spe_unicorn.cores.model_numbers import Level
 
 HIT = TLB_ACCESS | L1D_ACCESS
 FROM_L2 = L1D_REFILL | L2D_ACCESS

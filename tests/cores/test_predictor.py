@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.cores.predictor import Branch, Predictor, PredictorSizes
+from spe_unicorn.cores.model_numbers import PredictorSizes
+from spe_unicorn.cores.predictor import Branch, Predictor
 
 AT = 0xFFFF_8000_0000_1000
 TARGET = 0xFFFF_8000_0000_2000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.identification import pmsidr_el1
+from spe_unicorn.cores.model_numbers import CacheNumbers, Level, ModelNumbers
 from spe_unicorn.cores.profile import CoreError, core_names, load_core, parse_core
 
 F = Feature
@@ -67,7 +69,7 @@ align = 4
 events = [2, 4]
 speculative = true
 [model]
-latency = 7
+memory = 300
 """
 
 
@@ -78,7 +80,7 @@ def test_a_profile_in_a_file_is_loaded(tmp_path: Path) -> None:
     assert (core.name, core.midr, core.architecture) == ("mine", 0x410F_D0C1, None)
     assert core.features == {F.FEAT_EL2, F.FEAT_SPE}
     assert core.impdef == ImpDef(align=4, events=frozenset({2, 4}), speculative=True)
-    assert core.model == {"latency": 7}
+    assert core.numbers == replace(ModelNumbers(), memory=300)
 
 
 HEAD = 'name = "x"\nmidr = 1\n'
@@ -145,6 +147,37 @@ WRONG = [
         HEAD + 'features = ["FEAT_SPE", "FEAT_SPE_ArchInst"]\ncracking = "neoverse"',
         "x.toml: cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one",
     ),
+    (
+        HEAD + "[model]\nlatency = 7",
+        "x.toml: model.latency: no such number; allowed are line, page, l1_tlb, ",
+    ),
+    (HEAD + "[model]\nl2 = 3", "x.toml: model.l2 = 3: allowed is a table"),
+    (HEAD + "[model]\nl2 = { sets = 3 }", "x.toml: model.l2.sets: no such number; allowed are "),
+    (HEAD + "[model]\nwalk = 0", "x.toml: model.walk = 0: allowed is an integer from 1 on"),
+    (HEAD + "[model]\nwalk = true", "x.toml: model.walk = True: allowed is an integer from 1"),
+    (HEAD + "[model]\nline = 48", "x.toml: model: line = 48: allowed are powers of two"),
+    (
+        HEAD + "[model]\nl1d = { size = 100 }",
+        "x.toml: model: l1d: 100 bytes are not whole lines of 64",
+    ),
+    (
+        HEAD + "[model]\nl2_tlb = { ways = 3 }",
+        "x.toml: model: l2_tlb: 512 entries are not whole sets of 3",
+    ),
+    (
+        HEAD + "[model]\nmemory = 20",
+        "x.toml: model: l1d, l2, last, memory = (4, 11, 70, 20) cycles: allowed is what grows",
+    ),
+    (
+        HEAD + "[model]\npredictor = { counters = 100 }",
+        "x.toml: model.predictor: counters = 100: allowed are powers of two",
+    ),
+    (HEAD + "[model]\nevents = [3]", "x.toml: model: events: 3 is not optional; allowed are "),
+    (
+        HEAD + '[model]\nfeatures = ["FEAT_SPE_LDS"]',
+        "x.toml: model: FEAT_SPE_LDS needs FEAT_SPE",
+    ),
+    (HEAD + "[model]\nfeatures = [1]", "x.toml: model.features: 1 is unknown; allowed are "),
 ]
 
 
@@ -166,3 +199,30 @@ def test_an_unknown_name_lists_the_names() -> None:
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(CoreError, match=r"^/nowhere/core\.toml: No such file or directory$"):
         load_core("/nowhere/core.toml")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_core_without_a_model_is_what_its_profile_says(name: str) -> None:
+    core = load_core(name)
+    assert core.with_model("none") is core
+
+
+def test_generic_has_data_sources_and_cache_events_only_with_the_cache_model() -> None:
+    core = load_core("generic")
+    modelled = core.with_model("cache")
+    assert modelled.features - core.features == {F.FEAT_SPE_LDS}
+    assert (core.impdef.events, modelled.impdef.events) == (frozenset(), frozenset({2, 4, 8, 9}))
+
+
+def test_neoverse_n1_has_the_caches_of_its_manual() -> None:
+    numbers = load_core("neoverse-n1").numbers
+    assert numbers.level("l1d") == Level(1024, 4)  # 64 KiB
+    assert numbers.level("l2") == Level(16384, 8)  # 1 MiB
+    assert numbers.level("l1_tlb") == Level(48, 48)
+    assert numbers.level("l2_tlb") == Level(1280, 5)
+
+
+def test_what_a_model_leaves_out_is_as_by_default() -> None:
+    core = parse_core((HEAD + "[model]\nwalk = 50\nl2 = { cycles = 12 }").encode(), "x.toml")
+    expected = replace(ModelNumbers(), walk=50, l2=CacheNumbers(256 << 10, 8, 12))
+    assert core.numbers == expected

@@ -79,6 +79,28 @@ def test_short_periods_sample_the_same_micro_operations(name: str, period: int) 
     assert differences(name, [70_000], 2_000, period=period, core=core) == {}
 
 
+CACHES = {"core": "max", "model": "cache"}
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLING if name != "interval"])
+def test_with_caches_a_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
+    at = places(whole_run(name, **CACHES))
+    assert differences(name, [at[len(at) // 2]], WINDOW // 4, **CACHES) == {}
+
+
+@pytest.mark.parametrize("period", [17, 64])
+def test_with_caches_short_periods_from_outside_sample_the_same(period: int) -> None:
+    options = {"period": period, "core": "neoverse-n1", "model": "cache"}
+    assert differences("spe_el0", [75_000], 3_000, **options) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLING)
+def test_with_caches_a_whole_program_runs_as_it_is_stepped(name: str, whole_run: WholeRun) -> None:
+    stepped = firmware_machine(name, runner=ReferenceRunner, **CACHES).run()
+    assert whole_run(name, **CACHES).differences(stepped) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("period", [1, 2, 7])
 @pytest.mark.parametrize("name", ["exceptions", "spe_el0", "spe_branches"])

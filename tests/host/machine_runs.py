@@ -11,8 +11,9 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.model import ConstantModel
-from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine.board import Board, External, Options
@@ -41,7 +42,10 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to. ``memory`` holds the pages that are not zero, by address."""
+    """What a run came to.
+
+    ``memory`` holds the pages that are not zero, by address, ``model`` what a cache model knows.
+    """
 
     ending: Ending
     exit_status: int | None
@@ -55,6 +59,7 @@ class Result:
     vectors: list[int]
     system: dict[str, int]
     memory: dict[int, bytes]
+    model: dict[str, bytes]
 
     def differences(self, other: Result, ignoring: Iterable[str] = ()) -> dict[str, str]:
         """What differs between two runs, each with a few words on where."""
@@ -92,6 +97,7 @@ class Machine:
         filter_: Filter | None = None,
         seed: int = 0,
         core: Core | str = "generic",
+        model: ModelName = "none",
         ram: int = 128 << 20,
         el: int = EL1,
         smp: int = 1,
@@ -109,6 +115,7 @@ class Machine:
                 seed=seed,
                 external=external,
                 smp=smp,
+                model=model,
             ),
             runner,
         )
@@ -185,7 +192,19 @@ class Machine:
                 for r in cpu.registers
             },
             self.pages(),
+            self.model(),
         )
+
+    def model(self) -> dict[str, bytes]:
+        """What the core model knows, but for what is noted of a sampled operation."""
+        found = {}
+        for number, model in enumerate(self.board.models):
+            if isinstance(model, CacheModel):
+                model.begin()
+                found[f"data side of {number}"] = model.data.words.tobytes()
+                found[f"predictor of {number}"] = model.predictor.words.tobytes()
+                found["last level"] = model.data.last.words.tobytes()
+        return found
 
     def pages(self) -> dict[int, bytes]:
         """The pages of RAM that are not zero, by address."""

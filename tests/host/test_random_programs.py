@@ -12,37 +12,55 @@ import pytest
 from unicorn import UC_HOOK_CODE, UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, Uc
 
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.predictor import Branch
+from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.decode import decode
+from spe_unicorn.host.native_model import branch_kind
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.memory_map import RAM_BASE
+from tests.host.a64 import sys
 from tests.host.machine_runs import Machine, Result
 from tests.host.random_programs import RAM, Settings, random_program
 
-GENERIC, NEOVERSE = (load_core(name) for name in ("generic", "neoverse-v2"))
+GENERIC, NEOVERSE, MAX = (load_core(name) for name in ("generic", "neoverse-v2", "max"))
+TLBI_VMALLE1 = sys(0, 8, 7, 0)
 PLACES = (0, 0xFC0, 0xFF8, 0x124)
 """Where in its page a loop begins: it may well end in the next one."""
 
 
 class Trace:
-    """Every operation that an engine attempts: its PC, and the physical addresses it uses."""
+    """Every operation that an engine attempts: its PC, and the physical addresses it uses.
+
+    ``pieces`` are all accesses to RAM, physical address and size, as the engine makes them, and
+    None where all translations are forgotten.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self.pcs: list[int] = []
         self.words: list[int] = []
         self.accesses: dict[int, list[int]] = {}
+        self.pieces: list[tuple[int, int] | None] = []
+        self._cpu = machine.board.cpu
         uc = machine.board.cpu.engine.uc
         uc.hook_add(UC_HOOK_CODE, self._on_operation)
         uc.hook_add(UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, self._on_access)
 
     def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
         self.pcs.append(address)
-        self.words.append(int.from_bytes(uc.mem_read(address, 4), "little"))
+        words = self._cpu.read_code(address, 1)
+        assert words is not None
+        self.words.append(words[0])
+        if words[0] == TLBI_VMALLE1:
+            self.pieces.append(None)
 
     def _on_access(
         self, uc: Uc, kind: int, address: int, size: int, value: int, data: object
     ) -> None:
         self.accesses.setdefault(len(self.pcs), []).append(address)
+        if RAM_BASE <= address < RAM_BASE + RAM:
+            self.pieces.append((address, size))
 
 
 def members(trace: Trace, core: Core) -> list[tuple[int, int, int]]:
@@ -73,12 +91,33 @@ def run_in_pieces(machine: Machine, operations: int, random: Random) -> Result:
     return machine.result(ending)
 
 
-def assert_same_from_outside(seed: int, period: int, operations: int, core: Core = GENERIC) -> None:
+def assert_model_saw(trace: Trace, machine: Machine) -> None:
+    """The cache model of a machine saw each access of the trace, and each branch, once."""
+    model = machine.board.models[0]
+    if not isinstance(model, CacheModel):
+        return
+    branches = sum(branch_kind(decode(word)) is not Branch.NONE for word in trace.words)
+    assert model.predictor.resolved == branches > 0
+    other = CacheModel(machine.board.options.core.numbers)
+    for piece in trace.pieces:
+        if piece is None:
+            other.data.forget_translations()
+        else:
+            other.data.access(*piece)
+    model.begin()
+    other.begin()
+    assert (model.data.words == other.data.words).all()
+    assert (model.data.last.words == other.data.last.words).all()
+
+
+def assert_same_from_outside(
+    seed: int, period: int, operations: int, core: Core = GENERIC, model: ModelName = "none"
+) -> None:
     """Both runners and the trace, over the program of ``seed``."""
     settings = settings_of(seed)
     image = random_program(seed, settings)
     fast, reference = (
-        Machine(image, runner=runner, period=period, ram=RAM, seed=seed, core=core)
+        Machine(image, runner=runner, period=period, ram=RAM, seed=seed, core=core, model=model)
         for runner in (Runner, ReferenceRunner)
     )
     trace = Trace(reference)
@@ -100,16 +139,19 @@ def assert_same_from_outside(seed: int, period: int, operations: int, core: Core
                 assert operation.pa in touched, operation
             else:
                 assert operation.pa == touched[0], operation
-    pieces = Machine(image, period=period, ram=RAM, seed=seed, core=core)
+    pieces = Machine(image, period=period, ram=RAM, seed=seed, core=core, model=model)
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+    assert_model_saw(trace, pieces)
 
 
-def assert_same_by_unit(seed: int, operations: int, core: Core = GENERIC) -> None:
+def assert_same_by_unit(
+    seed: int, operations: int, core: Core = GENERIC, model: ModelName = "none"
+) -> None:
     """Both runners over the program of ``seed``, which programs SPE itself."""
     settings = settings_of(seed)
     image = random_program(seed, Settings(settings.mmu, settings.el0, True, settings.at))
     fast, reference = (
-        Machine(image, runner=runner, ram=RAM, seed=seed, core=core)
+        Machine(image, runner=runner, ram=RAM, seed=seed, core=core, model=model)
         for runner in (Runner, ReferenceRunner)
     )
     trace = Trace(reference)
@@ -118,8 +160,9 @@ def assert_same_by_unit(seed: int, operations: int, core: Core = GENERIC) -> Non
     assert [s.pc for s in stepped.records] == [trace.pcs[s.operation - 1] for s in stepped.records]
     assert fast.run(operations).differences(stepped) == {}
     assert fast.operations == reference.operations
-    pieces = Machine(image, ram=RAM, seed=seed, core=core)
+    pieces = Machine(image, ram=RAM, seed=seed, core=core, model=model)
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+    assert_model_saw(trace, pieces)
 
 
 PERIODS = (1, 2, 3, 5, 7, 64, 257, 1000)
@@ -145,6 +188,27 @@ def test_micro_operations_sampled_from_outside_are_as_stepped(seed: int, period:
 @pytest.mark.parametrize("seed", range(12))
 def test_micro_operations_sampled_by_the_unit_are_as_stepped(seed: int) -> None:
     assert_same_by_unit(seed, 2500, NEOVERSE)
+
+
+@pytest.mark.parametrize("period", [1, 3, 64])
+@pytest.mark.parametrize("seed", range(6))
+def test_with_caches_it_runs_as_it_is_stepped(seed: int, period: int) -> None:
+    assert_same_from_outside(200 * period + seed, period, min(2000, 200 * period), MAX, "cache")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_caches_and_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
+    assert_same_by_unit(500 + seed, 2000, MAX, "cache")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_many_programs_with_caches_run_as_they_are_stepped(first: int) -> None:
+    for seed in range(first, first + 100):
+        period = PERIODS[seed % len(PERIODS)]
+        operations = min(4000, 600 * period)
+        assert_same_from_outside(20_000 + seed, period, operations, MAX, "cache")
+        assert_same_by_unit(20_000 + seed, 4000, MAX, "cache")
 
 
 @pytest.mark.slow

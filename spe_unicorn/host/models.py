@@ -1,0 +1,34 @@
+"""Which core model a PE has, and what it is fed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.cores.profile import Core, ModelName
+from spe_unicorn.host.cpu import UnicornCPU
+
+MakeModel = Callable[[UnicornCPU, Iterable[tuple[int, int]] | None], CoreModel]
+"""Makes the model of one PE, before that has any other hook of ours.
+
+Given are the ranges of physical memory, first to last, that have caches, None for all.
+"""
+
+
+def core_models(core: Core, name: ModelName) -> MakeModel:
+    """What makes the models of that name for the PEs of one machine."""
+    if name == "none":
+        return lambda cpu, regions: ConstantModel()
+    # compiled code, which nobody is to wait for who does not want it
+    from spe_unicorn.cores.cache_model import CacheModel, last_level
+    from spe_unicorn.host.native_model import ModelHooks
+
+    last = last_level(core.numbers)
+
+    def make(cpu: UnicornCPU, regions: Iterable[tuple[int, int]] | None) -> CoreModel:
+        model = CacheModel(core.numbers, last)
+        cpu.model = ModelHooks(cpu.hooks, model, regions)
+        return model
+
+    return make

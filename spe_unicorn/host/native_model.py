@@ -1,0 +1,285 @@
+"""The compiled hooks that feed a core model: every data access, and every branch.
+
+They are installed only for ``--model cache``, and in front of the hooks that count, so they see a
+block before it is known whether it runs. Memory hooks are called with physical addresses, one call
+for each piece of an access.
+
+A branch ends its block, so it is known where it went when the next block begins, be it that this
+one runs or that the engine stops in front of it. Where the engine stops without coming to another
+block, :meth:`ModelHooks.stopped` is told, since only Python knows then whether the branch has been
+executed. Either way it is resolved once.
+
+**For wrong paths.** Where a branch was mispredicted, ``ModelState.on_misprediction``, if it is set,
+is called as ``void f(engine, State *, int64_t branch, int64_t predicted, int64_t actual)``: the
+engine, the state of ``native_state``, the branch's address, where it had been predicted to go and
+where it went, all virtual. The block at ``actual`` has not been counted then: ``granted - budget``
+operations have been executed, the branch included. So it is where the engine stopped behind the
+branch, when Python has it called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+from unicorn import UC_PROT_READ
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.operation import Family, Instruction, Mark
+from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.caches import access, forget_translations
+from spe_unicorn.cores.predictor import Branch, resolve
+from spe_unicorn.host.engine import address_of
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_calls import address_of as _address
+from spe_unicorn.host.native_calls import (
+    call_access,
+    call_forget,
+    call_misprediction,
+    call_resolve,
+    call_vmem_read,
+)
+from spe_unicorn.host.native_calls import pointer_to as _pointer
+from spe_unicorn.host.native_state import State, signed
+
+_ENDS: Final = 1 << 12
+"""Entries of the table of what ends a block, direct-mapped by the block's address."""
+_END_WORDS: Final = 4
+"""An entry: address, epoch and size of the block, kind of branch, target of a direct one."""
+_EVERYTHING: Final = ((1, 0),)
+"""The bounds of a hook without bounds."""
+
+
+class ModelState(ctypes.Structure):
+    """What the hooks of a core model and Python share.
+
+    ``epoch``, ``unattended`` and ``flushes`` are the addresses of fields of the
+    :class:`~spe_unicorn.host.native_state.State` at ``state``, so that nothing here depends on what
+    other fields that has. While ``pending``, ``branch``, ``kind`` and ``target`` say what ends the
+    block that began last. ``stepped`` is set while somebody tells of branches who sees each
+    operation.
+    """
+
+    _fields_ = [
+        # addresses
+        ("state", ctypes.c_int64),
+        ("epoch", ctypes.c_int64),
+        ("unattended", ctypes.c_int64),
+        ("flushes", ctypes.c_int64),
+        ("vmem_read", ctypes.c_int64),
+        ("access", ctypes.c_int64),
+        ("forget_translations", ctypes.c_int64),
+        ("resolve", ctypes.c_int64),
+        ("data_side", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("predictor", ctypes.c_int64),
+        ("ends", ctypes.c_int64),
+        ("on_misprediction", ctypes.c_int64),
+        # what is going on
+        ("stepped", ctypes.c_int64),
+        ("flushed", ctypes.c_int64),
+        ("pending", ctypes.c_int64),
+        ("branch", ctypes.c_int64),
+        ("kind", ctypes.c_int64),
+        ("target", ctypes.c_int64),
+        ("scratch", ctypes.c_int64),
+    ]
+
+
+_RECORD: Final = np.dtype([(field[0], np.int64) for field in ModelState._fields_])
+_SCRATCH: Final = ModelState.scratch.offset
+_NONE, _DIRECT, _CONDITIONAL, _CALL = (
+    int(Branch.NONE),
+    int(Branch.DIRECT),
+    int(Branch.CONDITIONAL),
+    int(Branch.CALL),
+)
+_INDIRECT, _INDIRECT_CALL, _RETURN = (
+    int(Branch.INDIRECT),
+    int(Branch.INDIRECT_CALL),
+    int(Branch.RETURN),
+)
+_PROT_READ: Final = int(UC_PROT_READ)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _word_at(address: Any) -> Any:
+    """The word of our own memory at an address."""
+    return carray(_pointer(address), (1,), np.int64)[0]
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _offset(word: Any, lsb: Any, bits: Any) -> Any:
+    """A field of an instruction word as the signed distance of a branch, in bytes."""
+    return (word << (64 - lsb - bits)) >> (64 - bits) << 2
+
+
+@njit  # type: ignore[untyped-decorator]
+def branch_of(word: Any) -> Any:
+    """The kind of an instruction as a branch, and the distance to the target of a direct one.
+
+    Words that the engine does not execute may be told wrong: unallocated ones of the groups of
+    branches, CB<cc>.
+    """
+    if word & 0xFC00_0000 == 0x1400_0000:
+        return _DIRECT, _offset(word, 0, 26)
+    if word & 0xFC00_0000 == 0x9400_0000:
+        return _CALL, _offset(word, 0, 26)
+    if word & 0xFF00_0000 == 0x5400_0000 or word & 0x7E00_0000 == 0x3400_0000:
+        return _CONDITIONAL, _offset(word, 5, 19)  # B.cond, BC.cond; CBZ, CBNZ
+    if word & 0x7E00_0000 == 0x3600_0000:
+        return _CONDITIONAL, _offset(word, 5, 14)  # TBZ, TBNZ
+    if word & 0xFE00_0000 == 0xD600_0000:
+        operation = word >> 21 & 7
+        if operation == 0:
+            return _INDIRECT, 0
+        if operation == 1:
+            return _INDIRECT_CALL, 0
+        if operation == 2:
+            return _RETURN, 0
+    return _NONE, 0
+
+
+@njit  # type: ignore[untyped-decorator]
+def _resolve_pending(m: Any, engine: Any, actual: Any) -> None:
+    """The branch that is pending went to ``actual``."""
+    m.pending = 0
+    predicted = call_resolve(m.resolve, m.predictor, m.branch, m.kind, m.target, actual)
+    if predicted != actual and m.on_misprediction != 0:
+        call_misprediction(
+            m.on_misprediction, _address(engine), m.state, m.branch, predicted, actual
+        )
+
+
+@cfunc(types.void(types.voidptr, types.voidptr, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def _went(engine: Any, user: Any, actual: Any) -> None:
+    """For Python: the branch that is pending went to ``actual``."""
+    _resolve_pending(carray(user, (1,), _RECORD)[0], engine, actual)
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+def _on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """A block begins, or the engine stops in front of it."""
+    m = carray(user, (1,), _RECORD)[0]
+    if m.stepped != 0 or _word_at(m.unattended) != 0:
+        return
+    here = np.int64(address)
+    if m.pending != 0:
+        _resolve_pending(m, engine, here)
+    place = m.ends + (here >> 2 & (_ENDS - 1)) * (_END_WORDS * 8)
+    entry = carray(_pointer(place), (_END_WORDS,), np.int64)
+    known = _word_at(m.epoch) << 16 | np.int64(size)
+    branch = here + np.int64(size) - 4
+    if entry[0] != here or entry[1] != known:
+        entry[0] = here
+        entry[1] = known
+        m.scratch = 0
+        call_vmem_read(m.vmem_read, _address(engine), branch, _address(user) + _SCRATCH)
+        kind, distance = branch_of(m.scratch)
+        entry[2] = kind
+        entry[3] = branch + distance
+    if entry[2] != _NONE:
+        m.pending = 1
+        m.branch = branch
+        m.kind = entry[2]
+        m.target = entry[3]
+
+
+@cfunc(
+    types.void(types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr),
+    cache=True,
+)  # type: ignore[untyped-decorator]
+def _on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+    """A load or store, or a piece of one."""
+    m = carray(user, (1,), _RECORD)[0]
+    if _word_at(m.unattended) != 0:
+        return
+    flushes = _word_at(m.flushes)
+    if flushes != m.flushed:
+        m.flushed = flushes
+        call_forget(m.forget_translations, m.data_side)
+    call_access(m.access, m.data_side, m.last, np.int64(address), np.int64(size))
+
+
+class ModelHooks:
+    """Feeds ``model`` with what one engine does. Install it before any other hook of ours.
+
+    ``regions`` are the ranges of physical memory, first to last, that accesses go to; None for all
+    that there is.
+    """
+
+    def __init__(
+        self,
+        hooks: NativeHooks,
+        model: CacheModel,
+        regions: Iterable[tuple[int, int]] | None = None,
+    ) -> None:
+        self.model = model
+        self.state = ModelState()
+        self._engine = hooks.engine
+        self._ends = np.full((_ENDS, _END_WORDS), -1, np.int64)
+        m = self.state
+        m.state = ctypes.addressof(hooks.state)
+        for field in ("epoch", "unattended", "flushes"):
+            setattr(m, field, m.state + getattr(State, field).offset)
+        m.vmem_read = address_of("uc_vmem_read")
+        m.access, m.resolve = access.address, resolve.address
+        m.forget_translations = forget_translations.address
+        m.data_side = model.data.words.ctypes.data
+        m.last = model.data.last.words.ctypes.data
+        m.predictor = model.predictor.words.ctypes.data
+        m.ends = self._ends.ctypes.data
+        at = ctypes.addressof(m)
+        hooks.add(uc_const.UC_HOOK_BLOCK, _on_block.address, user=at)
+        for bounds in _EVERYTHING if regions is None else regions:
+            kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
+            hooks.add(kinds, _on_access.address, bounds=bounds, user=at)
+
+    def begin(self) -> None:
+        """The next operation is sampled."""
+        self.model.begin()
+
+    def stopped(self, executed: bool, pc: int) -> None:
+        """The engine has stopped at ``pc``.
+
+        ``executed`` says whether the block that began last has been executed to its end.
+        """
+        if self.state.pending:
+            if executed:
+                self._went(pc)
+            self.state.pending = 0
+
+    def step_by_step(self, on: bool) -> None:
+        """From now on :meth:`executed` is told of branches, not the hooks, or the reverse."""
+        self.state.stepped = on
+        self.state.pending = 0
+
+    def executed(self, instruction: Instruction, pc: int, following: int) -> None:
+        """An operation was stepped: what it was, where it lies, and where the PE is now."""
+        kind = branch_kind(instruction)
+        if kind is Branch.NONE:
+            return
+        state = self.state
+        state.branch = signed(pc)
+        state.kind = kind
+        state.target = signed((pc + (instruction.target_offset or 0)) & (1 << 64) - 1)
+        self._went(following)
+
+    def _went(self, actual: int) -> None:
+        _went.ctypes(self._engine.handle, ctypes.addressof(self.state), signed(actual))
+
+
+def branch_kind(instruction: Instruction) -> Branch:
+    """How an instruction is predicted as a branch."""
+    if instruction.family is not Family.BRANCH or instruction.mark is Mark.ERET:
+        return Branch.NONE
+    if instruction.procedure_return:
+        return Branch.RETURN
+    if instruction.indirect:
+        return Branch.INDIRECT_CALL if instruction.link else Branch.INDIRECT
+    if instruction.conditional:
+        return Branch.CONDITIONAL
+    return Branch.CALL if instruction.link else Branch.DIRECT

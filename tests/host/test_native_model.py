@@ -1,0 +1,120 @@
+"""What the model's hooks see: each access and each branch once, however it came to run."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.cores.predictor import Branch
+from spe_unicorn.host.decode import decode
+from spe_unicorn.host.native_model import branch_kind, branch_of
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.spe.record import PlacedRecord, Record, read_record
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, image_of
+from tests.host.random_programs import RAM
+
+CODE = 0x4000_0000
+DATA = 0x4010_0000
+HIT, REFILL, WALK = 0b1_0110, 0b1_1110, 0b11_1110
+"""Events: retired, L1D access, TLB access; and a refill; and a walk."""
+MISPREDICTED = 1 << 7
+EVENTS = 0xFE
+"""Those of the retired operation, of L1D, TLB and branches."""
+
+both_runners = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+
+
+def sample_all(words: list[int], operations: int, runner: type[Runner]) -> list[Record]:
+    """Run a program that begins with X0 = DATA, and sample each of its operations."""
+    code = a.code([*a.mov64(0, DATA), *words])
+    image = image_of({CODE: code}, CODE)
+    machine = Machine(image, runner=runner, period=1, core="max", model="cache", ram=RAM)
+    before = len(a.mov64(0, DATA))
+    machine.run(before + operations)
+    placed = [read_record(sampled.record, 0) for sampled in machine.sampled[before:]]
+    return [p.record for p in placed if isinstance(p, PlacedRecord)]
+
+
+def events(words: list[int], operations: int, runner: type[Runner]) -> list[int]:
+    """The events of each operation of a program that begins with X0 = DATA."""
+    return [record.events & EVENTS for record in sample_all(words, operations, runner)]
+
+
+@both_runners
+def test_pieces_of_a_pair_are_one_operation_s(runner: type[Runner]) -> None:
+    program = [
+        a.ldr(1, 0),
+        a.pair(True, 2, 3, 0, 0x38),  # the second word lies in the next line
+        a.pair(True, 2, 3, 0, 0x38),
+        a.ldr(1, 0, 0x40),
+    ]
+    assert events(program, 4, runner) == [WALK, REFILL, HIT, HIT]
+
+
+@both_runners
+def test_dc_zva_is_one_store_of_its_block(runner: type[Runner]) -> None:
+    records = sample_all([a.ldr(1, 0), a.add_imm(2, 0, 0x48), a.dc_zva(2)], 3, runner)
+    assert [r.events & EVENTS for r in records] == [WALK, 2, REFILL]
+    assert [r.data_source for r in records] == [0xE, None, None]
+
+
+@both_runners
+def test_an_atomic_reads_and_writes_one_line(runner: type[Runner]) -> None:
+    records = sample_all([a.ldadd(1, 2, 0), a.ldadd(1, 2, 0)], 2, runner)
+    assert [(r.events & EVENTS, r.data_source) for r in records] == [(WALK, 0xE), (HIT, 0x0)]
+
+
+@both_runners
+def test_an_operation_without_accesses_tells_of_none_before_it(runner: type[Runner]) -> None:
+    assert events([a.ldr(1, 0), a.NOP, a.add(1, 1, 1)], 3, runner) == [WALK, 2, 2]
+
+
+@both_runners
+def test_tlbi_of_all_entries_has_the_next_access_walk(runner: type[Runner]) -> None:
+    tlbi_vmalle1, tlbi_vaae1 = a.sys(0, 8, 7, 0), a.sys(0, 8, 7, 3, 0)
+    program = [a.ldr(1, 0), tlbi_vaae1, a.ldr(1, 0), tlbi_vmalle1, a.ldr(1, 0), a.ldr(1, 0)]
+    # a walk without a refill: the line is still there
+    assert events(program, 6, runner) == [WALK, 2, HIT, 2, HIT | WALK & ~REFILL, HIT]
+
+
+@both_runners
+def test_a_loop_is_mispredicted_until_each_history_of_it_is_known(runner: type[Runner]) -> None:
+    program = [a.movz(1, 4), a.subs_imm(1, 1, 1), a.b_cond(a.NE, -4), a.NOP]
+    found = events(program, 10, runner)
+    # the directions so far are none, T, TT and TTT: a counter each, which starts with not taken
+    branches = found[2:9:2]
+    taken = 2 | MISPREDICTED
+    assert branches == [taken, taken, taken, 2 | 1 << 6]
+
+
+GROUPS = (
+    *((group << 26, 0x03FF_FFFF) for group in (0b000101, 0b100101)),  # B, BL
+    (0x5400_0000, 0x00FF_FFFF),  # B.cond, BC.cond
+    *((group << 25, 0x81FF_FFFF) for group in (0b011010, 0b011011)),  # CBZ, CBNZ; TBZ, TBNZ
+    *((0xD61F_0000 | kind << 21, 0x0100_0FFF) for kind in range(8)),  # BR, BLR, RET, ERET, ...
+    (0, 0xFFFF_FFFF),
+)
+"""Fixed bits and free bits of what can be a branch, and all words there are."""
+COMPARE_AND_BRANCH = 0x7400_0000
+"""CB<cc>, which the decoder knows and the engine does not."""
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=[f"{fixed:#010x}" for fixed, _ in GROUPS])
+def test_compiled_code_knows_the_branches_of_the_decoder(group: tuple[int, int]) -> None:
+    fixed, free = group
+    random = Random(fixed)
+    for _ in range(2000):
+        word = fixed | random.getrandbits(32) & free
+        instruction = decode(word)
+        kind, distance = branch_of(word)
+        expected = branch_kind(instruction)
+        if instruction.mark is Mark.UNALLOCATED or word & 0x7E00_0000 == COMPARE_AND_BRANCH:
+            assert Branch.NONE in (kind, expected)
+        else:
+            assert kind == expected, f"{word:#010x}"
+            if instruction.target_offset is not None:
+                assert distance == instruction.target_offset, f"{word:#010x}"
