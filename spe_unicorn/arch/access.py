@@ -56,6 +56,7 @@ from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import (
     CNTPOFF_EL2,
     HCR_EL2,
+    ISR_EL1,
     MDCR_EL2,
     MDCR_EL3,
     PM,
@@ -503,10 +504,10 @@ def monitor_register(register: type[SysReg], *, needs: Feature | None = None) ->
     return _accessor(register, lambda read: levels)
 
 
-def process_state(register: type[SysReg], *, needs: Feature) -> Accessor:
-    """A view of PSTATE that EL0 does not have and nothing traps."""
+def untrapped(register: type[SysReg], *, needs: Feature | None = None) -> Accessor:
+    """A register that EL0 does not have and nothing traps."""
     levels = _levels(
-        _needs(needs),
+        None if needs is None else _needs(needs),
         el1=(_register(EL1, register),),
         el2=(_register(EL2, register),),
         el3=(_register(EL3, register),),
@@ -640,7 +641,8 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     hypervisor_register(CNTPOFF_EL2, needs=Feature.FEAT_ECV_POFF, el3=(ECVEN,), nvmem=0x1A8),
     monitor_register(SCR_EL3),
     monitor_register(MDCR_EL3),
-    process_state(PM, needs=Feature.FEAT_EBEP),
+    untrapped(PM, needs=Feature.FEAT_EBEP),
+    untrapped(ISR_EL1),
     *map(id_register, ID_REGISTERS),
 )
 """What steers SPE and an engine lacks, keeps in part, or knows too little of.

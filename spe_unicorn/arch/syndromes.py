@@ -96,6 +96,8 @@ class TransferSyndrome(NamedTuple):
         )
 
 
+SERROR = Syndrome(EC.SError)
+"""An SError exception of a PE without FEAT_RAS, of which no more is known."""
 UNDEFINED = Syndrome(EC.Uncategorized)
 """An UNDEFINED instruction, and every exception that has no class of its own."""
 ILLEGAL_STATE = Syndrome(EC.IllegalState)

@@ -13,7 +13,7 @@ from spe_unicorn.arch.features import Feature, Features, every, some
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.id_registers import ID_REGISTERS
 from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.bits import UNKNOWN, Field, Register, Res0, Res1, Reset
+from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Register, Res0, Res1, Reset
 
 _EL2 = Feature.FEAT_EL2
 _EL3 = Feature.FEAT_EL3
@@ -792,6 +792,18 @@ class MAIR_EL3(MAIR, op=(3, 6, 10, 2, 0), when=_EL3):
     __slots__ = ()
 
 
+class ISR_EL1(SysReg, op=(3, 0, 12, 1, 0), read_only=True):
+    """Interrupt Status Register: what is pending, physical or, to a guest that has it, virtual."""
+
+    __slots__ = ()
+
+    RES0_63_9 = Res0(63, 9)
+    A = ReadOnly(8)
+    I = ReadOnly(7)
+    F = ReadOnly(6)
+    RES0_5_0 = Res0(5, 0)
+
+
 class VBAR_EL1(SysReg, op=(3, 0, 12, 0, 0)):
     """Vector Base Address Register (EL1)."""
 
@@ -943,6 +955,7 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     FAR_EL3,
     HPFAR_EL2,
     PAR_EL1,
+    ISR_EL1,
     MAIR_EL1,
     MAIR_EL2,
     MAIR_EL3,

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.access import Allowed, access, psb_csync
-from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.access import (
+    STEERING_ACCESSORS,
+    Allowed,
+    SystemAccessTrap,
+    access,
+    psb_csync,
+)
+from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
@@ -38,6 +45,8 @@ from spe_unicorn.host.native_state import (
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
 )
+
+_IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_AA64PFR0_EL1)
 
 
 class Controls:
@@ -85,6 +94,10 @@ class Controls:
         asked = Action.ASK if host and offset else Action.COUNT
         if cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] in (Action.ASK, Action.COUNT):
             cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
+        engines = 0b01 if el2_enabled(cpu) else 0
+        if isinstance(access(levels[EL1], _IDENTIFICATION, True), SystemAccessTrap):
+            engines |= 0b10
+        self._state.engine_identity = engines
         self._redirect(host)
         self._look_at_returns()
 

@@ -272,8 +272,8 @@ class UnicornCPU:
         ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
-        if affinity:
-            sysregs.show_affinity(self.engine, self.hooks, affinity)
+        self.hooks.act(Action.CELL, sysregs.MPIDR_EL1, READ, cell=sysregs.MPIDR_RES1 | affinity)
+        self.hooks.act(Action.ASK, s.ISR_EL1.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         sysregs.check_returns(self.hooks)
@@ -295,6 +295,7 @@ class UnicornCPU:
                 spsr = self.registers.read(register)
                 self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0).value)
         firmware_state(self.registers, el)
+        sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)
         self.set_pstate(masks | el << 2 | 1)
         for number in range(31):
@@ -358,9 +359,18 @@ class UnicornCPU:
     def look_at_returns(self) -> None:
         """An SPSR_ELx has changed, or what makes a return from there illegal."""
         for el, register in _SPSR.items():
-            if self.whole and register in self.registers:
-                spsr = self.registers.read(register)
-                self._suspect(el, bool(spsr.IL) or self.illegal_return(el, spsr))
+            if register in self.registers:
+                self.look_at_return(el, self.registers.raw(register))
+
+    def look_at_return(self, el: int, spsr: int) -> bool:
+        """The same for one SPSR_ELx that has a new value; True if what is to be done changes."""
+        if not self.whole:
+            return False
+        value = s.SPSR_EL1(spsr)
+        suspect = bool(value.IL) or self.illegal_return(el, value)
+        changes = suspect != bool(self.state.suspect >> el & 1)
+        self._suspect(el, suspect)
+        return changes
 
     def illegal_return(self, el: int, spsr: s.SPSR) -> bool:
         """Whether an ERET at ``el`` with ``spsr`` would be illegal."""

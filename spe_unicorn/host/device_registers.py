@@ -11,7 +11,14 @@ from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.devices.timer_registers import CNTPCTSS_EL0, CNTVCT_EL0, CNTVCTSS_EL0, COMPARATORS
+from spe_unicorn.devices.timer_registers import (
+    ALIASES,
+    CNTKCTL_EL12,
+    CNTPCTSS_EL0,
+    CNTVCT_EL0,
+    CNTVCTSS_EL0,
+    COMPARATORS,
+)
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.handling import DeviceRegister
 from spe_unicorn.host.native_state import READ, WRITE, Action
@@ -96,9 +103,7 @@ def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
     """Have the accesses answered: in the middle of a run where the engine has the register."""
     hooks = cpu.hooks
     for accessor in TIMER_ACCESSORS:
-        if accessor.encoding.op1 == 5:  # the engine has no _EL02 names
-            hooks.act(Action.STOP, accessor.encoding, READ, WRITE)
-        elif accessor.register in COMPARATORS:
+        if accessor.register in (*COMPARATORS, *ALIASES) and accessor.register is not CNTKCTL_EL12:
             hooks.act(Action.ASK, accessor.encoding, READ, WRITE)
     for accessor in gic:
         hooks.act(Action.STOP, accessor.encoding, READ, WRITE)

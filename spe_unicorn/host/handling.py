@@ -32,7 +32,7 @@ from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import HFGITR_EL2
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.arch.pe import EL0, EL2, EL3
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
     EC,
@@ -45,13 +45,14 @@ from spe_unicorn.arch.syndromes import (
     system_register_trap,
 )
 from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import SPSR, VNCR_EL2
+from spe_unicorn.arch.system_registers import ISR_EL1, SPSR, VNCR_EL2
 from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
-from spe_unicorn.host.interrupts import Interrupts
+from spe_unicorn.host.engine_exceptions import corrected
+from spe_unicorn.host.interrupts import Interrupts, InterruptStatus
 from spe_unicorn.host.latch import Latch, register
 from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
@@ -183,7 +184,7 @@ class StopHandler:
         self.interrupts = interrupts or Interrupts(cpu)
         self.controls = Controls(cpu)
         self._table = table
-        self._devices = devices or {}
+        self._devices = {**(devices or {}), ISR_EL1: InterruptStatus(self.interrupts)}
         self.ending: Ending | None = None
         self.failure: Failure | None = None
         self.status = 0
@@ -197,7 +198,7 @@ class StopHandler:
     def handle(self, stop: Stop) -> bool:
         """Carry out what ``stop`` is about; True if it raised an exception."""
         if stop is Stop.EXCEPTION:
-            return self._exception(self.cpu.engine_exception())
+            return self._exception(corrected(self.cpu, self.cpu.engine_exception()))
         if stop is Stop.UNMAPPED:
             return self._unmapped()
         if stop is Stop.MISALIGNED:
@@ -388,28 +389,43 @@ class StopHandler:
             redirected = REDIRECTED.get(encoding)
             if redirected is not None:
                 if cpu.el != EL2:
-                    return self._leave(encoding, read)
-                self._el2_register(redirected, rt, read)
-            else:
-                accessor = self._table.get(state.key)
-                verdict = None if accessor is None else access(cpu, accessor, read)
-                if not isinstance(verdict, Allowed):
+                    if not read and self._written(encoding, self._engine.x(rt)):
+                        self._stop_behind()
                     return Answer.ENGINE
-                device = self._devices.get(verdict.register)
-                if device is None:
-                    self._engine.set_x(rt, cpu.registers.raw(verdict.register))
-                else:
-                    self._device_register(device, rt, read)
+                stop = self._el2_register(redirected, rt, read)
+                return Answer.NOTICE if stop else Answer.DONE
+            accessor = self._table.get(state.key)
+            verdict = None if accessor is None else access(cpu, accessor, read)
+            if not isinstance(verdict, Allowed):
+                return Answer.ENGINE
+            device = self._devices.get(verdict.register)
+            if device is None:
+                self._engine.set_x(rt, cpu.registers.raw(verdict.register))
+            else:
+                self._device_register(device, rt, read)
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0
 
-    def _leave(self, encoding: Encoding, read: bool) -> Answer:
-        """Let the engine have an access, with what its normal action would have done besides."""
-        if not read and normal_action(encoding, WRITE) is not Action.ENGINE:
-            self._state.epoch += 1
-            self._state.writes += 1
-        return Answer.ENGINE
+    def _written(self, encoding: Encoding, value: int) -> bool:
+        """What the write of an engine's register does besides; True if it is to stop behind it."""
+        action = normal_action(encoding, WRITE)
+        if action is Action.ENGINE:
+            return False
+        self._state.writes += 1
+        if action is Action.RETURN:
+            return self.cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
+        self._state.epoch += 1
+        if action is Action.NOTICE:
+            self._state.steered = 1
+        return True
+
+    def _stop_behind(self) -> None:
+        """Have the engine stop behind the access that it is about to make."""
+        state = self._state
+        state.notice = 1
+        state.granted -= state.budget
+        state.budget = 0
 
     def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
         if read:
@@ -420,16 +436,16 @@ class StopHandler:
             device.write(value)
         return value
 
-    def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> None:
-        """An EL1 name that means a register of EL2."""
+    def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+        """An EL1 name of a register of EL2, or an _EL12 name. True if it is to stop behind it."""
         if read:
             self._engine.set_x(rt, self._engine.system(encoding))
-        else:
-            self._engine.set_system(encoding, self._engine.x(rt))
-            self._state.epoch += 1
-            self._state.writes += 1
+            return False
+        value = self._engine.x(rt)
+        self._engine.set_system(encoding, value)
+        if normal_action(encoding, WRITE) is Action.TRANSLATION:
             self._engine.flush_tlb()
-            self.cpu.look_at_returns()
+        return self._written(encoding, value)
 
     def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
         """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""

@@ -13,8 +13,8 @@ from spe_unicorn.arch.effective import el2_enabled, tge
 from spe_unicorn.arch.exception_routing import route_interrupt
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.pe import EL1, PE
-from spe_unicorn.arch.syndromes import ProfilingSource, profiling
-from spe_unicorn.arch.system_registers import HCR_EL2
+from spe_unicorn.arch.syndromes import SERROR, ProfilingSource, profiling
+from spe_unicorn.arch.system_registers import HCR_EL2, ISR_EL1
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
 from spe_unicorn.spe.management import pending_exception
 
@@ -24,8 +24,14 @@ _MASK_BIT: Final = {ExceptionType.IRQ: 1 << 7, ExceptionType.FIQ: 1 << 6}
 _ROUTED_TO_EL2: Final = {
     ExceptionType.IRQ: (HCR_EL2.IMO.mask, HCR_EL2.VI.mask),
     ExceptionType.FIQ: (HCR_EL2.FMO.mask, HCR_EL2.VF.mask),
+    ExceptionType.SERROR: (HCR_EL2.AMO.mask, HCR_EL2.VSE.mask),
 }
 _ORDER: Final = (ExceptionType.FIQ, ExceptionType.IRQ)
+_VIRTUAL: Final = (*_ORDER, ExceptionType.SERROR)
+_STATUS: Final = {ExceptionType.SERROR: "A", ExceptionType.IRQ: "I", ExceptionType.FIQ: "F"}
+_MASK_A: Final = 1 << 8
+_VIRTUAL_SERROR: Final = 0b11 << 16
+"""``State.deliver`` of a virtual SError, which EL0 and EL1 take."""
 
 
 class Line:
@@ -77,8 +83,20 @@ class Interrupts:
     def pending(self) -> bool:
         """Whether any input is asserted, masked or not: what ends a WFI."""
         return any(line.level for line in (self.irq, self.fiq, self.virq, self.vfiq)) or any(
-            self._virtual_level(kind) for kind in _ORDER
+            self._virtual_level(kind) for kind in _VIRTUAL
         )
+
+    @property
+    def status(self) -> ISR_EL1:
+        """What the PE reads as ISR_EL1; a guest sees the virtual ones of those that EL2 takes."""
+        cpu = self._cpu
+        physical = self._physical_levels(cpu)
+        pending = {}
+        for kind, field in _STATUS.items():
+            routed, _ = _ROUTED_TO_EL2[kind]
+            guest = cpu.el == EL1 and el2_enabled(cpu) and cpu.registers.raw(HCR_EL2) & routed
+            pending[field] = self._virtual_level(kind) if guest else physical.get(kind, False)
+        return ISR_EL1.of(**pending)
 
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
@@ -86,6 +104,8 @@ class Interrupts:
         if self.pending or self.profiling.level:
             for el in range(4):
                 deliver |= self._deliverable_at(el) << 4 * el
+            if self._virtual_level(ExceptionType.SERROR):
+                deliver |= _VIRTUAL_SERROR
         state = self._cpu.state
         state.deliver = deliver
         state.special = bool(deliver or state.watch or state.weigh)
@@ -114,6 +134,12 @@ class Interrupts:
             if self._virtual_level(kind) and cpu.el <= EL1 and not pstate & _MASK_BIT[kind]:
                 cpu.take(ExceptionRecord(kind), EL1)
                 return True
+        if self._virtual_level(ExceptionType.SERROR) and cpu.el <= EL1 and not pstate & _MASK_A:
+            hcr = cpu.registers.read(HCR_EL2)
+            cpu.registers.set_raw(HCR_EL2, hcr.replace(VSE=0).value)
+            cpu.take(ExceptionRecord(ExceptionType.SERROR, SERROR), EL1)
+            self.update()
+            return True
         return False
 
     def _deliverable_at(self, el: int) -> int:
@@ -150,4 +176,20 @@ class Interrupts:
             return False
         hcr = cpu.registers.raw(HCR_EL2)
         routed, asserted = _ROUTED_TO_EL2[kind]
-        return bool(hcr & routed) and (self._virtual[kind].level or bool(hcr & asserted))
+        line = self._virtual.get(kind)
+        return bool(hcr & routed) and (bool(hcr & asserted) or (line is not None and line.level))
+
+
+class InterruptStatus:
+    """ISR_EL1, as a register that is read through."""
+
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        return self._interrupts.status.value
+
+    def write(self, value: int) -> None:
+        """It is read-only: no accessor leads here."""
+        raise LookupError("ISR_EL1 cannot be written")

@@ -148,6 +148,7 @@ def _deliverable(s: Any, engine: Any, user: Any) -> Any:
         bits & 0b0101 != 0
         or (bits & 0b0010 != 0 and pstate & 0x80 == 0)
         or (bits & 0b1000 != 0 and pstate & 0x40 == 0)
+        or (s.deliver >> 16 + (pstate >> 2 & 3) & 1 != 0 and pstate & 0x100 == 0)
     )
 
 
@@ -439,10 +440,11 @@ def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
-def _at_el0(s: Any, engine: Any, user: Any) -> Any:
-    """Whether the PE is at EL0. The hooks come before the engine's own checks."""
+def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
+    """Whether the engine is to answer for a constant here: at EL0, which it traps, and at EL1."""
     _call_register(s.reg_read, _address(engine), _PSTATE, _address(user) + _SCRATCH)
-    return s.scratch & 0b1100 == 0
+    el = s.scratch >> 2 & 3
+    return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -538,8 +540,8 @@ def _system_hook(kind: int) -> Any:
             _call_register(s.reg_read, _address(engine), _PC, here + _SCRATCH)
             rest = s.block_operations - ((s.scratch - s.block) >> 2)
             value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
-        elif _at_el0(s, engine, user):
-            return 0  # the engine knows whether EL0 may
+        elif _engine_identifies(s, engine, user, r):
+            return 0
         # the engine has these registers, so the block goes on; a write of the PC here would spoil
         # the PC at a later stop
         s.scratch = value

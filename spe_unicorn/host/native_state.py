@@ -114,6 +114,7 @@ _FIELDS: Final = (
     ("suspect", ctypes.c_int64),
     ("legal_returns", ctypes.c_int64),
     ("pc_mask", ctypes.c_int64),
+    ("engine_identity", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
     ("gap_epoch", ctypes.c_int64),
     ("epoch", ctypes.c_int64),
@@ -183,7 +184,8 @@ class State(ctypes.Structure):
     ``special`` is set while blocks have to be looked at before they run. ``watch`` holds the marks
     of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
     in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
-    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; all are 0 while no interrupt is pending. ``notice``
+    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; and above them one bit for each: SError unless
+    PSTATE.A. All are 0 while no interrupt is pending. ``notice``
     is set when the engine is to stop behind the block (:data:`NOTICE_RETURN`: since that ends with
     an ERET), ``steered`` when that is for a write to a
     register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
@@ -201,6 +203,9 @@ class State(ctypes.Structure):
     ``native_flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
     ``flow_enabled`` and ``flow_el`` are whether profiling is enabled, and the Exception level, in
     this run of the engine, ``flow_was`` whether it was in the block before.
+
+    ``engine_identity`` says what of identification is the engine's at EL1: 1 for MIDR_EL1 and
+    MPIDR_EL1, which then are EL2's to choose, 2 for the ID registers, which then trap.
 
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 

@@ -29,8 +29,9 @@ from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action
 
 MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
 MPIDR_EL1: Final = Encoding(3, 0, 0, 0, 5)
+VPIDR_EL2: Final = Encoding(3, 4, 0, 0, 0)
 VMPIDR_EL2: Final = Encoding(3, 4, 0, 0, 5)
-_MPIDR_RES1: Final = 1 << 31
+MPIDR_RES1: Final = 1 << 31
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
 CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
@@ -230,11 +231,11 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
     return Action.ENGINE
 
 
-def show_affinity(engine: Engine, hooks: NativeHooks, affinity: int) -> None:
-    """Tell a guest which PE this is."""
-    mpidr = _MPIDR_RES1 | affinity
-    hooks.act(Action.CELL, MPIDR_EL1, READ, cell=mpidr)
-    engine.set_system(VMPIDR_EL2, mpidr)
+def show_identity(engine: Engine, hooks: NativeHooks) -> None:
+    """Have the identity that EL2 shows to EL1 be the PE's own, as firmware leaves it."""
+    for register, shown in ((MIDR_EL1, VPIDR_EL2), (MPIDR_EL1, VMPIDR_EL2)):
+        if hooks.actions[READ, register.key] == Action.CELL:
+            engine.set_system(shown, int(hooks.cells[register.key]))
 
 
 def check_returns(hooks: NativeHooks) -> None:

@@ -1,0 +1,74 @@
+"""What the engine gets wrong about exceptions that it finds by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from spe_unicorn.arch.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
+from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.pe import EL0
+from spe_unicorn.arch.regimes import context_for, translation_regime
+from spe_unicorn.arch.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.host.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.decode import decode
+
+_INSTRUCTION_ABORTS: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
+_DATA_ABORTS: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})
+_WNR: Final = 1 << 6
+_S1PTW: Final = 1 << 7
+_FSC: Final = 0x3F
+_TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
+"""ISV, SAS, SSE, SRT, SF and AR, which a syndrome has with ISV only."""
+_MSR_DAIF: Final = 0xD503_40DF
+"""MSR DAIFSet, #imm and, with the bit of the mask, MSR DAIFClr, #imm."""
+_MSR_DAIF_MASK: Final = 0xFFFF_F0DF
+
+
+def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
+    """The exception at the PC as the architecture has it."""
+    syndrome = exception.record.syndrome
+    if syndrome is None:
+        return exception
+    if syndrome == UNDEFINED:
+        syndrome = _masks_at_el0(cpu) or syndrome
+    elif syndrome.ec in _DATA_ABORTS:
+        if syndrome.iss & _TRANSFER and _writes_back(cpu):
+            syndrome = syndrome._replace(iss=syndrome.iss & ~_TRANSFER)
+        syndrome = _fault_of_walk(cpu, syndrome, exception.record)
+    elif syndrome.ec in _INSTRUCTION_ABORTS:
+        syndrome = _fault_of_walk(cpu, syndrome, exception.record)
+    return replace(exception, record=replace(exception.record, syndrome=syndrome))
+
+
+def _masks_at_el0(cpu: UnicornCPU) -> Syndrome | None:
+    """MSR DAIFSet and DAIFClr at EL0 are trapped as System register accesses (SCTLR_ELx.UMA)."""
+    words = cpu.read_code(cpu.pc, 1) if cpu.el == EL0 else None
+    if not words or words[0] & _MSR_DAIF_MASK != _MSR_DAIF:
+        return None
+    return system_register_trap(Encoding.from_key(words[0] >> 5 & 0x3FFF), 31, read=False)
+
+
+def _writes_back(cpu: UnicornCPU) -> bool:
+    """Whether the operation at the PC moves its base register: ISS has no transfer then."""
+    words = cpu.read_code(cpu.pc, 1)
+    access = decode(words[0]).access if words else None
+    return access is not None and access.writeback is not None
+
+
+def _fault_of_walk(cpu: UnicornCPU, syndrome: Syndrome, record: ExceptionRecord) -> Syndrome:
+    """A stage 2 fault of a stage 1 walk is of stage 2's kind and level."""
+    if not syndrome.iss & _S1PTW or record.vaddress is None:
+        return syndrome
+    if syndrome.ec in _INSTRUCTION_ABORTS:
+        access = acc_desc_ifetch(cpu.el)
+    else:
+        write = bool(syndrome.iss & _WNR)
+        access = acc_desc_gpr(cpu.el, read=not write, write=write)
+    context = context_for(cpu, translation_regime(cpu, cpu.el))
+    fault = full_translate(context, record.vaddress, access, cpu.memory)
+    if not isinstance(fault, FaultRecord) or not fault.s1ptw:
+        return syndrome
+    return syndrome._replace(iss=syndrome.iss & ~_FSC | fault.fsc)
