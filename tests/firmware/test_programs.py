@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
@@ -51,19 +52,23 @@ def assert_passed(result: Result) -> None:
     assert "# SKIP" not in text.upper()
 
 
-GAPS = {
-    "priv_el1": "CNTFRQ_EL0 and MSR DAIFSet at EL0, and illegal exception returns, are not checked",
+PRIVILEGED = {
+    "priv_el2": EL2,
+    "priv_gic": EL1,
+    "priv_stage2": EL2,
+    "priv_timer_el2": EL2,
+    "priv_vhe": EL2,
 }
-"""Programs of which a check fails, and why."""
+"""Programs of the privileged architecture and where they start; ``priv_el3`` and others need more
+of a board (tests/machine)."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.xfail(reason=GAPS[n])) if n in GAPS else n
-        for n in SELF_CHECKING
-    ],
-)
+@pytest.mark.parametrize("name", PRIVILEGED)
+def test_privileged_program_passes_its_own_checks(name: str, whole_run: WholeRun) -> None:
+    assert_passed(whole_run(name, el=PRIVILEGED[name]))
+
+
+@pytest.mark.parametrize("name", SELF_CHECKING)
 def test_program_passes_its_own_checks(name: str, whole_run: WholeRun) -> None:
     assert_passed(whole_run(name))
 
