@@ -13,7 +13,7 @@ from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.formats import open_output
 from tests.firmware.conftest import WholeRun
-from tests.firmware.test_programs import SAMPLING
+from tests.firmware.programs import SAMPLING
 from tests.firmware.test_spe_programs import RUNS
 from tests.output.perf_reader import (
     HOST_IS_NO_AARCH64,

@@ -10,6 +10,7 @@ from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
+from tests.firmware.programs import SAMPLING
 from tests.host.machine_runs import Machine, Result
 
 _ELSEWHERE = (
@@ -37,7 +38,6 @@ _ELSEWHERE = (
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))
-SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 
 
 def assert_passed(result: Result) -> None:
