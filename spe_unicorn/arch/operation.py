@@ -148,9 +148,10 @@ class Instruction:
     ``condition`` is the 4-bit condition of a conditional select, compare or B.cond.
     ``target_offset`` is set for direct branches, in bytes from the instruction.
     ``register_count`` says how many registers a load or store moves, ``structure`` how they lie.
-    ``part`` tells the micro-operations of one word apart (see ``cores.cracking``). ``scalar`` says
-    that a SIMD_FP load or store moves scalars of up to 64 bits (filter flag FP, else SIMD).
-    ``fp`` and ``simd`` are the Other-class properties of data processing.
+    ``part`` tells the micro-operations of one word apart (see ``cores.cracking``), ``divided`` says
+    that others of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
+    scalars of up to 64 bits (filter flag FP, else SIMD). ``fp`` and ``simd`` are the Other-class
+    properties of data processing.
     """
 
     word: int
@@ -178,6 +179,7 @@ class Instruction:
     gather_scatter: bool = False
     reads: int = 0
     writes: int = 0
+    divided: bool = False
     part: int = 0
 
 

@@ -13,7 +13,8 @@ than one that hits in the L1 cache and the L1 TLB:
   store buffer;
 - one that is not aligned takes :data:`MISALIGNED` more.
 
-Of an operation with several accesses the farthest counts.
+Of an operation with several accesses the farthest counts. Where an instruction's accesses are
+micro-operations, each tells of its own.
 """
 
 from __future__ import annotations
@@ -99,12 +100,17 @@ class CacheModel:
         takes, without events or a data source.
         """
         instruction = operation.instruction
+        access, pa = instruction.access, operation.pa
+        if instruction.divided and access is not None and pa is not None:
+            outcome = self.data.outcome_at(pa, access.size)
+        else:
+            outcome = self.data.outcome
         return self._timing(
             instruction.cost,
             instruction.family,
             operation.va is not None,
             operation.misaligned,
-            self.data.outcome,
+            outcome,
             self.predictor.missed,
         )
 

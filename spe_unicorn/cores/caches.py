@@ -37,7 +37,13 @@ _L1_TLB: Final = 3
 _L2_TLB: Final = 6
 _L1D: Final = 9
 _L2: Final = 12
-_HEADER: Final = 15
+_NOTED: Final = 15
+"""How many accesses have been noted since :meth:`DataSide.begin`."""
+_HEADER: Final = 16
+_NOTES: Final = 128
+"""So many accesses are noted one by one, more than any operation that is divided makes."""
+_NOTE: Final = 3
+"""A note, behind the levels: address, size in bytes, what the access did."""
 # A level is three words of the header.
 _START: Final = 0
 """Where its sets begin."""
@@ -50,10 +56,10 @@ _EMPTY: Final = -1
 _UNBOUNDED: Final = 1 << 40
 
 
-def _array(header: int, *levels: tuple[int, Level]) -> Any:
-    """Empty levels behind a header, which says at the places given where they are."""
-    words = np.full(header + sum(level.entries for _, level in levels), _EMPTY, np.int64)
-    words[:header] = 0
+def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
+    """Empty levels behind a header, which says at the places given where they are; then room."""
+    words = np.zeros(header + sum(level.entries for _, level in levels) + room, np.int64)
+    words[header : len(words) - room] = _EMPTY
     start = header
     for place, level in levels:
         words[place : place + 3] = start, level.sets - 1, level.ways
@@ -89,19 +95,29 @@ class DataSide:
             if size < 1 or size & size - 1:
                 raise ValueError(f"a {name} of {size} bytes is no power of two")
         levels = (_L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (_L1D, l1d), (_L2, l2)
-        self.words = _array(_HEADER, *levels)
+        self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
         self.words[_LINE_SHIFT] = line.bit_length() - 1
         self.words[_PAGE_SHIFT] = page.bit_length() - 1
+        self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last
 
     def begin(self) -> None:
         """Forget what accesses did so far: an operation begins whose outcome is wanted."""
-        self.words[_OUTCOME] = 0
+        self.words[_OUTCOME] = self.words[_NOTED] = 0
+        self._notes[:] = 0
 
     @property
     def outcome(self) -> int:
         """What all accesses since :meth:`begin` did."""
         return int(self.words[_OUTCOME])
+
+    def outcome_at(self, address: int, size: int) -> int:
+        """What those of them did that touched any of ``size`` bytes from ``address`` on."""
+        outcome = 0
+        for at, length, did in self._notes[: self.words[_NOTED]].tolist():
+            if at < address + size and address < at + length:
+                outcome |= did
+        return outcome
 
     def access(self, address: int, size: int) -> None:
         """Make an access of ``size`` bytes at a physical address."""
@@ -141,7 +157,7 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     own = carray(data_side, (_UNBOUNDED,), np.int64)
     shared = carray(last, (_UNBOUNDED,), np.int64)
     end = address + size - 1
-    outcome = own[_OUTCOME] | TLB_ACCESS | L1D_ACCESS
+    outcome = np.int64(TLB_ACCESS | L1D_ACCESS)
     for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
         if not _touch(own, _L1_TLB, page):
             outcome |= L2_TLB_ACCESS
@@ -154,7 +170,14 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
                 outcome |= L2D_MISS | LLC_ACCESS
                 if not _touch(shared, _LLC, line):
                     outcome |= LLC_MISS
-    own[_OUTCOME] = outcome
+    own[_OUTCOME] |= outcome
+    noted = own[_NOTED]
+    if noted < _NOTES:
+        own[_NOTED] = noted + 1
+        note = own[_L2 + _START] + (own[_L2 + _MASK] + 1) * own[_L2 + _WAYS] + noted * _NOTE
+        own[note] = address
+        own[note + 1] = size
+        own[note + 2] = outcome
 
 
 @cfunc(types.void(types.voidptr), cache=True)  # type: ignore[untyped-decorator]

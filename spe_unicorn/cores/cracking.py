@@ -113,7 +113,7 @@ class Cracking:
             each = [word for n, word in enumerate(each) if word != "access" or n == once]
         accesses = iter(shares)
         return tuple(
-            replace(instruction, access=next(accesses), part=part)
+            replace(instruction, access=next(accesses), part=part, divided=len(shares) > 1)
             if word == "access"
             else _aside(instruction, word, part)
             for part, word in enumerate(each)

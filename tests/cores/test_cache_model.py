@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch.operation import CostClass, Family, Instruction, Operation, Timing
+from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation, Timing
 from spe_unicorn.cores.cache_model import CacheModel, last_level
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.model_numbers import CacheNumbers, ModelNumbers, TLBNumbers
@@ -104,6 +104,24 @@ def test_of_several_lines_the_farthest_counts() -> None:
     model = model_with(0x1000)
     events = ACCESS | TLB | REFILL | L2 | L2_MISS | LLC | LLC_MISS
     assert timing(model, LOAD, 0x1000, 0x1040) == Timing(151, 1, 1, events, 0xE)
+
+
+def test_a_micro_operation_tells_of_its_own_access_only() -> None:
+    model = model_with(0x1040)
+    model.begin()
+    for address in (0x1038, 0x1040):  # a pair, whose second register is in the cache
+        model.data.access(address, 8)
+    halves = [
+        Instruction(
+            6, Family.LOAD, cost=CostClass.LOAD, access=Access(0, n, 8, 8), part=n, divided=True
+        )
+        for n in range(2)
+    ]
+    sources = [
+        model.timing(Operation(half, 0, 1, va=pa, pa=pa)).data_source
+        for half, pa in zip(halves, (0x1038, 0x1040), strict=True)
+    ]
+    assert sources == [0xE, 0x0]
 
 
 def test_an_access_that_is_not_aligned_takes_a_cycle_more() -> None:

@@ -122,6 +122,19 @@ def test_outcomes_of_one_operation_add_up() -> None:
     assert side.outcome == HIT | FROM_MEMORY
 
 
+def test_the_outcome_of_each_access_is_told_by_its_place() -> None:
+    side = small()
+    outcomes(side, 0x1000)
+    side.begin()
+    side.access(0x1000, 8)
+    side.access(0x1038, 16)  # reaches into the next line
+    assert side.outcome_at(0x1000, 8) == HIT
+    assert side.outcome_at(0x1040, 1) == HIT | FROM_MEMORY
+    assert side.outcome_at(0x1048, 8) == 0
+    side.begin()
+    assert side.outcome_at(0x1000, 64) == 0
+
+
 def test_pes_share_only_the_last_level() -> None:
     last = SharedCache(Level(16, 2))
     one, other = small(last), small(last)

@@ -28,14 +28,16 @@ EVENTS = 0xFE
 both_runners = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
 
-def sample_all(words: list[int], operations: int, runner: type[Runner]) -> list[Record]:
-    """Run a program that begins with X0 = DATA, and sample each of its operations."""
+def sample_all(
+    words: list[int], members: int, runner: type[Runner], core: str = "max"
+) -> list[Record]:
+    """The records of the first members of a program that begins with X0 = DATA."""
     code = a.code([*a.mov64(0, DATA), *words])
     image = image_of({CODE: code}, CODE)
-    machine = Machine(image, runner=runner, period=1, core="max", model="cache", ram=RAM)
+    machine = Machine(image, runner=runner, period=1, core=core, model="cache", ram=RAM)
     before = len(a.mov64(0, DATA))
-    machine.run(before + operations)
-    placed = [read_record(sampled.record, 0) for sampled in machine.sampled[before:]]
+    machine.run(before + members)
+    placed = [read_record(s.record, 0) for s in machine.sampled[before : before + members]]
     return [p.record for p in placed if isinstance(p, PlacedRecord)]
 
 
@@ -53,6 +55,13 @@ def test_pieces_of_a_pair_are_one_operation_s(runner: type[Runner]) -> None:
         a.ldr(1, 0, 0x40),
     ]
     assert events(program, 4, runner) == [WALK, REFILL, HIT, HIT]
+
+
+@both_runners
+def test_micro_operations_of_a_pair_tell_of_their_own_halves(runner: type[Runner]) -> None:
+    core = "neoverse-n1"
+    records = sample_all([a.ldr(1, 0, 0x40), a.pair(True, 2, 3, 0, 0x38)], 3, runner, core)
+    assert [r.data_source for r in records] == [0xE, 0xE, 0x0]
 
 
 @both_runners

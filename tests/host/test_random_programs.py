@@ -16,6 +16,7 @@ from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.decode import decode
+from spe_unicorn.host.engine import PSTATE
 from spe_unicorn.host.native_model import branch_kind
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
@@ -26,6 +27,8 @@ from tests.host.random_programs import RAM, Settings, random_program
 
 GENERIC, NEOVERSE, MAX = (load_core(name) for name in ("generic", "neoverse-v2", "max"))
 TLBI_VMALLE1 = sys(0, 8, 7, 0)
+EL_BITS = 0b1100
+"""PSTATE.EL: none of these bits is set at EL0, where TLBI is UNDEFINED."""
 PLACES = (0, 0xFC0, 0xFF8, 0x124)
 """Where in its page a loop begins: it may well end in the next one."""
 
@@ -52,7 +55,7 @@ class Trace:
         words = self._cpu.read_code(address, 1)
         assert words is not None
         self.words.append(words[0])
-        if words[0] == TLBI_VMALLE1:
+        if words[0] == TLBI_VMALLE1 and uc.reg_read(PSTATE) & EL_BITS:
             self.pieces.append(None)
 
     def _on_access(
