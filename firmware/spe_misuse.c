@@ -45,6 +45,7 @@ static void profile(void) {
 
 MISTAKE pointer_unaligned(void) {
     write_sysreg(PMBPTR_EL1, (u64)buffer + 8);
+    profile();
 }
 
 MISTAKE limit_unaligned(void) {

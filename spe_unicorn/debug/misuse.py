@@ -187,6 +187,8 @@ class _Watch:
         """A write that enables profiling, but for PMBSR_ELx.S."""
         self._refilling: tuple[_Place, str] | None = None
         """A new pointer, but PMBSR_ELx.S is still set."""
+        self._unaligned: tuple[_Place, str] | None = None
+        """An unaligned pointer, not used so far."""
         self._lost = False
         """The last management event lost data, and the pointer is still its."""
         self._translation = checks.translation(cpu)
@@ -292,8 +294,12 @@ class _Watch:
         cpu = self._cpu
         place = _Place(access.pc, access.el)
         what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
-        for problem in checks.written(cpu, register, access.value):
-            self._report(problem.rule, place, f"{what}: {problem.what}")
+        problems = list(checks.written(cpu, register, access.value))
+        if register is PMBPTR_EL1:
+            self._unaligned = (place, f"{what}: {problems[0].what}") if problems else None
+        else:
+            for problem in problems:
+                self._report(problem.rule, place, f"{what}: {problem.what}")
         if register not in _CONTROLS:
             self._written_in_order(register, access, place, what)
         before = self._writers.get(register)
@@ -384,6 +390,9 @@ class _Watch:
         self._unchecked = False
         for problem in checks.configuration(self._cpu):
             self._report(problem.rule, self._writer(problem, place), problem.what)
+        if self._unaligned is not None and not discards(self._cpu):
+            self._report(rules.POINTER_UNALIGNED, *self._unaligned)
+            self._unaligned = None
         if self._lost:
             self._lost = False
             what = f"PMBPTR_EL1 {self._cpu.registers.raw(PMBPTR_EL1):#x} is that of the event"

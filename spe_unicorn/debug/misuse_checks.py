@@ -71,7 +71,10 @@ class Problem:
 
 
 def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
-    """What is wrong with ``value``, as software writes it to an SPE register."""
+    """What is wrong with ``value``, as software writes it to an SPE register.
+
+    An unaligned PMBPTR_EL1 is wrong only if profiling becomes enabled with it.
+    """
     if register is PMBPTR_EL1:
         align = pe.registers.read(PMBIDR_EL1).Align
         if value & (1 << align) - 1:
@@ -180,7 +183,8 @@ def _filters(pe: PE) -> Iterator[Problem]:
     registers = pe.registers
     control = registers.read(PMSFCR_EL1)
     events = event_filter_mask(pe.features, pe.impdef)
-    chosen = registers.raw(PMSEVFR_EL1) & events
+    # E1 chooses nothing where all that is sampled has retired; portable software may choose it
+    chosen = registers.raw(PMSEVFR_EL1) & (events | PMSEVFR_EL1.E1.mask)
     inverted = registers.raw(PMSNEVFR_EL1) & events if PMSNEVFR_EL1 in registers else 0
     fne = bool(control.FnE) and PMSNEVFR_EL1 in registers
     if control.FE and not chosen:
@@ -189,7 +193,7 @@ def _filters(pe: PE) -> Iterator[Problem]:
     if fne and not inverted:
         what = f"FnE is 1, PMSNEVFR_EL1 is {registers.raw(PMSNEVFR_EL1):#x}"
         yield Problem(rules.INVERTED_FILTER_EMPTY, what, (PMSFCR_EL1, PMSNEVFR_EL1))
-    if control.FE and fne and (both := chosen & inverted):
+    if control.FE and fne and (both := chosen & inverted & events):
         what = f"PMSEVFR_EL1 and PMSNEVFR_EL1 have {both:#x} in common"
         yield Problem(rules.FILTERS_CONTRADICT, what, (PMSFCR_EL1, PMSEVFR_EL1, PMSNEVFR_EL1))
     if control.FL and not registers.read(PMSLATFR_EL1).MINLAT:

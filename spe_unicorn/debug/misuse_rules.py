@@ -22,7 +22,8 @@ class Rule:
 
 POINTER_UNALIGNED: Final = Rule(
     "pointer-unaligned",
-    "a new PMBPTR_EL1 is a multiple of 1 << PMBIDR_EL1.Align bytes",
+    "a buffer that is used begins at a multiple of 1 << PMBIDR_EL1.Align bytes, as it is written to"
+    " PMBPTR_EL1",
     "D17.7.4, R_HLXGD",
     "round the start of the buffer up to that alignment",
 )

@@ -1,0 +1,128 @@
+"""The order that a drain needs, on an engine of the user's: each step left out, and none."""
+
+from __future__ import annotations
+
+import pytest
+
+import spe_unicorn
+from spe_unicorn.debug.misuse import Misuses, watch_misuse
+from tests.host import a64 as a
+from tests.host.test_attach import (
+    BUFFER,
+    CODE,
+    PMBLIMITR_EL1,
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    PMSCR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    end,
+    engine,
+)
+
+STOP = a.msr(PMSCR_EL1, 31)
+READ = a.mrs(10, PMBPTR_EL1)
+ENABLE = [a.movz(9, 0b10), a.ISB, a.msr(PMSCR_EL1, 9), a.ISB]
+SET_UP = [
+    a.msr(PMSCR_EL1, 31),
+    a.msr(PMBSR_EL1, 31),
+    *a.mov64(9, BUFFER),
+    a.msr(PMBPTR_EL1, 9),
+    *a.mov64(9, BUFFER + 0x1_0000 | 1),
+    a.msr(PMBLIMITR_EL1, 9),
+    a.movz(9, 256),
+    a.msr(PMSIRR_EL1, 9),
+    a.msr(PMSFCR_EL1, 31),
+    a.msr(PMSICR_EL1, 31),
+]
+WORK = [a.NOP] * 600
+
+
+def names(misuses: Misuses) -> list[str]:
+    return [misuse.rule.name for misuse in misuses.found]
+
+
+def found_in(words: list[int]) -> list[str]:
+    words = [*words, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    assert spe.statistics.written or not spe.statistics.population
+    return names(misuses)
+
+
+DRAIN = [STOP, a.ISB, a.PSB_CSYNC, a.ISB, READ]
+
+
+def test_a_drain_in_order_may_be_followed_by_a_read() -> None:
+    assert found_in([*SET_UP, *ENABLE, *WORK, *DRAIN]) == []
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3], ids=["first ISB", "PSB CSYNC", "second ISB"])
+def test_each_step_of_the_drain_is_needed(missing: int) -> None:
+    steps = [step for n, step in enumerate(DRAIN) if n != missing]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *steps]) == ["read-not-synchronized"]
+
+
+def test_the_steps_are_needed_in_their_order() -> None:
+    steps = [STOP, a.PSB_CSYNC, a.ISB, a.ISB, READ]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *steps]) == ["read-not-synchronized"]
+    before = [a.ISB, a.PSB_CSYNC, a.ISB, STOP, READ]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *before]) == ["read-not-synchronized"]
+
+
+def test_the_interval_counter_needs_the_first_step_only() -> None:
+    read = a.mrs(10, PMSICR_EL1)
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, a.ISB, read]) == []
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, read]) == ["read-not-synchronized"]
+
+
+def test_polling_needs_its_own_drain_each_time() -> None:
+    poll = [a.ISB, a.PSB_CSYNC, a.ISB, a.mrs(10, PMBSR_EL1)]
+    assert found_in([*SET_UP, *ENABLE, *WORK, *poll, *WORK, *poll, *DRAIN]) == []
+    again = [*poll, *WORK, a.mrs(10, PMBSR_EL1)]
+    found = found_in([*SET_UP, *ENABLE, *WORK, *again, *DRAIN])
+    assert found == ["read-not-synchronized"]
+
+
+def test_nothing_has_to_be_drained_before_anything_was_profiled() -> None:
+    assert found_in([*SET_UP, READ, a.msr(PMBLIMITR_EL1, 31)]) == []
+
+
+def test_the_buffer_is_drained_before_it_is_switched_off() -> None:
+    off = a.msr(PMBLIMITR_EL1, 31)
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, a.ISB, a.PSB_CSYNC, off]) == []
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, a.ISB, off]) == ["write-before-drain"]
+    assert found_in([*SET_UP, *ENABLE, *WORK, off]) == ["write-while-profiling"]
+
+
+def test_the_place_is_that_of_the_instruction() -> None:
+    words = [*SET_UP, *ENABLE, *WORK, STOP, a.ISB, READ, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    place = CODE + 4 * words.index(READ)
+    assert [(m.pc, m.el, m.count, m.cpu) for m in misuses.found] == [(place, 1, 1, None)]
+
+
+def test_what_the_user_runs_by_himself_is_taken_to_be_in_order() -> None:
+    words = [*SET_UP, *ENABLE, *WORK, STOP, a.ISB, a.PSB_CSYNC, a.ISB, READ, a.NOP]
+    drain = CODE + 4 * (words.index(STOP, len(SET_UP)) + 1)
+    uc = engine(words)
+    spe = spe_unicorn.attach(uc)
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, drain)
+    uc.emu_start(drain, end(words))
+    assert spe.statistics.written
+    assert names(misuses) == []
+
+
+def test_sampling_from_outside_leaves_nothing_to_misuse() -> None:
+    words = [*WORK, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    spe.program(interval=7)
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    assert spe.statistics.written
+    assert names(misuses) == []
