@@ -20,6 +20,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSCR_EL1,
     PMSCR_EL2,
     PMSICR_EL1,
+    PMSIRR_EL1,
     SPE_REGISTERS,
 )
 from spe_unicorn.arch.sysreg import Encoding, SysReg
@@ -49,6 +50,8 @@ _CONTROLS: Final = frozenset({PMSCR_EL1, PMSCR_EL2})
 """Registers whose enables are read as part of the program, not by the unit."""
 _ENABLES: Final = 0b11
 """In both of them, the bits that choose what is profiled."""
+_COUNTERS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
+"""What chooses operations goes with the program, not beside it: a fence is enough."""
 _MRS_MSR: Final = 0xFFF0_0000
 _MSR: Final = 0xD510_0000
 
@@ -272,8 +275,8 @@ class _Watch:
         if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
             return
         visible = self._order.visible
-        if register is PMSICR_EL1:
-            visible = self._order.fenced  # counts with the program, not beside it
+        if register in _COUNTERS:
+            visible = self._order.fenced
         before = self._read_at.get(register, 0)
         self._read_at[register] = visible
         if visible == self._population:
@@ -348,8 +351,9 @@ class _Watch:
         stopped = profiling_stopped(self._cpu)
         if issubclass(register, PMBSR):
             stopped = stopped or bool(access.old & PMBSR.S.mask)
-        if was_on and not stopped and self._in_flight:
-            missing = self._population - self._order.drained
+        done = self._order.fenced if register in _COUNTERS else self._order.drained
+        missing = self._population - done
+        if was_on and not stopped and missing:
             what = f"{what}, with {missing} profiled operations not synchronized"
             self._report(rules.WRITE_BEFORE_DRAIN, place, what)
 

@@ -78,6 +78,14 @@ def test_the_interval_counter_needs_the_first_step_only() -> None:
     assert found_in([*SET_UP, *ENABLE, *WORK, STOP, read]) == ["read-not-synchronized"]
 
 
+def test_the_interval_counter_may_be_written_behind_the_first_step() -> None:
+    write = a.msr(PMSICR_EL1, 31)
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, a.ISB, write]) == []
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, write]) == ["write-before-drain"]
+    filters = a.msr(PMSFCR_EL1, 31)
+    assert found_in([*SET_UP, *ENABLE, *WORK, STOP, a.ISB, filters]) == ["write-before-drain"]
+
+
 def test_polling_needs_its_own_drain_each_time() -> None:
     poll = [a.ISB, a.PSB_CSYNC, a.ISB, a.mrs(10, PMBSR_EL1)]
     assert found_in([*SET_UP, *ENABLE, *WORK, *poll, *WORK, *poll, *DRAIN]) == []

@@ -9,6 +9,7 @@ import pytest
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
 from spe_unicorn.debug.misuse_rules import RULES
 from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
 from tests.host.machine_runs import Machine
 
@@ -24,6 +25,9 @@ CLEAN: dict[str, tuple[str, dict[str, Any], set[str]]] = {
     "mix": ("mix", {}, set()),
     "copy on max": ("spe_copy", {"core": "max"}, set()),
     "faults on minimal": ("spe_fault", {"core": "minimal"}, set()),
+    "counters": ("spe_counters", {}, set()),
+    "every fault": ("spe_events", {}, set()),
+    "every fault of EL2": ("spe_events", {"el": 2}, set()),
     "several PEs": ("spe_smp", {"smp": 4}, set()),
     # these show what the architecture does about a mistake
     "full": ("spe_full", {}, {"enabled-while-stopped"}),
@@ -60,6 +64,12 @@ def test_what_is_no_mistake_on_a_core_is_not_found_there() -> None:
         "resumed-after-loss",  # External aborts on records are ignored
         "enable-ignored",  # EL2 ran nothing
     }
+
+
+def test_every_program_about_spe_is_here() -> None:
+    here = {name for name, _, _ in CLEAN.values()}
+    others = {"spe_misuse", "spe_access"}  # the latter writes every register with every value
+    assert {name for name in shipped_names() if name.startswith("spe_")} - here == others
 
 
 @pytest.mark.parametrize("run", CLEAN)
