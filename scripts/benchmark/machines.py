@@ -17,7 +17,7 @@ from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE, Uc, UcError
 from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
 from spe_unicorn.arch import system_registers as s
-from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
@@ -183,7 +183,7 @@ def _core() -> Core:
     return load_core("generic")
 
 
-def board(interval: int = 0, period: int = 0) -> Machine:
+def board(interval: int = 0, period: int = 0, model: ModelName = "none") -> Machine:
     """The board; events are samples.
 
     ``interval`` has the guest program SPE, ``period`` samples from outside; both in operations,
@@ -193,7 +193,8 @@ def board(interval: int = 0, period: int = 0) -> Machine:
     def run(program: Program, iterations: int) -> Run:
         console = bytearray()
         external = External(period, Filter()) if period else None
-        machine = Board(Options(_core(), console.extend, ram=RAM, external=external))
+        options = Options(_core(), console.extend, ram=RAM, external=external, model=model)
+        machine = Board(options)
         machine.load(program.image)
         machine.runner.run(until=program.at("main"))
         program.configure(machine.memory, iterations, interval)

@@ -29,6 +29,8 @@ class Column:
     machine: Machine
     aim: float | None = None
     samples: bool = False
+    modelled: bool = False
+    """With caches, TLBs and a branch predictor."""
     once: bool = False
     """Too slow for more than one iteration and one round."""
 
@@ -40,6 +42,8 @@ COLUMNS: Final = (
     Column("4096", machines.board(4096), aim=0.25, samples=True),
     Column("65536", machines.board(65536), aim=0.55, samples=True),
     Column("record", machines.board(period=4096), samples=True),
+    Column("cache", machines.board(model="cache"), modelled=True),
+    Column("cache 4096", machines.board(4096, model="cache"), modelled=True),
     Column("Python", machines.per_instruction, once=True),
 )
 SAMPLED: Final = tuple(column.name for column in COLUMNS if column.samples)

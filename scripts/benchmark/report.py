@@ -14,6 +14,7 @@ from measure import (
     AIM_US_A_SAMPLE,
     COLUMNS,
     SAMPLED,
+    Column,
     Result,
     geometric_means,
 )
@@ -23,9 +24,12 @@ from rich.table import Table
 
 
 def print_tables(console: Console, results: list[Result]) -> None:
-    """Ratios to the bare engine, then what they come from."""
-    console.print(_ratios(results))
+    """Ratios to the bare engine, then what they come from; the same with the cache model."""
+    plain = [column for column in COLUMNS if not column.modelled]
+    console.print(_ratios("Speed as a part of the bare engine's", plain, results))
     console.print(_costs(results))
+    modelled = [column for column in COLUMNS if column.modelled]
+    console.print(_ratios("The same with --model cache", modelled, results))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -36,9 +40,9 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _ratios(results: list[Result]) -> Table:
-    names = [column.name for column in COLUMNS]
-    table = _table("Speed as a part of the bare engine's", "bare M/s", *names)
+def _ratios(title: str, columns: list[Column], results: list[Result]) -> Table:
+    names = [column.name for column in columns]
+    table = _table(title, "bare M/s", *names)
     for result in _in_groups(results):
         rate = result.operations / result.bare_seconds / 1e6
         table.add_row(result.program, f"{rate:.0f}", *(_ratio(result.ratios[n]) for n in names))
@@ -46,8 +50,9 @@ def _ratios(results: list[Result]) -> Table:
     if means:
         table.add_section()
         table.add_row("mean of work", "", *(_ratio(means[n]) for n in names))
-        aims = [column.aim for column in COLUMNS]
-        table.add_row("aim", "", *("" if aim is None else f"{aim:.2f}" for aim in aims))
+        aims = [column.aim for column in columns]
+        if any(aim is not None for aim in aims):
+            table.add_row("aim", "", *("" if aim is None else f"{aim:.2f}" for aim in aims))
     return table
 
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "scripts" / "benchmark"
-COLUMNS = {"off", "1024", "4096", "65536", "record", "Python"}
+COLUMNS = {"off", "1024", "4096", "65536", "record", "cache", "cache 4096", "Python"}
 RETURN_FALSE = bytes.fromhex("00008052 c0035fd6")  # mov w0, #0; ret
 
 
@@ -39,6 +39,13 @@ def test_the_table_has_a_row_for_each_program_and_says_what_to_aim_for(tiny):
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
     assert {"program", "alu8", "crc", "mean", "aim"} <= set(rows)
     assert "aim 0.65 0.08 0.25 0.55" in " ".join(text.split())
+
+
+def test_the_figures_with_caches_have_a_table_of_their_own(tiny):
+    text, _ = tiny
+    with_caches = text[text.index("The same with --model cache") :]
+    header = next(line for line in with_caches.splitlines() if "program" in line)
+    assert header.split() == ["program", "bare", "M/s", "cache", "cache", "4096"]
 
 
 def test_every_column_has_a_speed(tiny):
