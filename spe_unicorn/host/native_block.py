@@ -48,9 +48,9 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
     function = ir.Function(module, kind, "on_block")
     engine, address, size, state = function.args
-    start, enough, watched, weigh, weighs, count, special = (
+    start, aligned, enough, watched, weigh, weighs, count, special = (
         function.append_basic_block(name)
-        for name in ("start", "enough", "watched", "weigh", "weighs", "count", "special")
+        for name in ("start", "aligned", "enough", "watched", "weigh", "weighs", "count", "special")
     )
     code = ir.IRBuilder(start)
     zero = ir.Constant(_WIDE, 0)
@@ -60,8 +60,12 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
 
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
-    odd = code.icmp_unsigned("!=", code.and_(address, ir.Constant(_WIDE, 3)), zero)
-    code.cbranch(code.or_(code.icmp_signed("<", left, zero), odd), special, enough)
+    code.cbranch(code.icmp_signed("<", left, zero), special, aligned)
+
+    # a PC that is not a multiple of 4
+    code.position_at_end(aligned)
+    low = code.and_(address, ir.Constant(_WIDE, 3))
+    code.cbranch(code.icmp_signed("==", low, zero), enough, special)
 
     code.position_at_end(enough)
     code.cbranch(code.icmp_signed("==", code.load(place("special")), zero), count, watched)
