@@ -27,7 +27,7 @@ from spe_unicorn.arch.access import (
 )
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.exception_routing import default_target
+from spe_unicorn.arch.exception_routing import default_target, wait_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import HFGITR_EL2
@@ -40,6 +40,7 @@ from spe_unicorn.arch.syndromes import (
     PC_ALIGNMENT,
     UNDEFINED,
     Syndrome,
+    WFx,
     data_abort,
     instruction_abort,
     system_register_trap,
@@ -254,9 +255,21 @@ class StopHandler:
             return
         words = cpu.read_code(cpu.pc - 4 & _MASK, 1)
         if words and decode(words[0]).mark is Mark.WFI:
-            self._sleep()
+            cpu.pc = cpu.pc - 4 & _MASK
+            self._wait()
         else:
             self.ending = Ending.INTERRUPTED
+
+    def _wait(self) -> bool:
+        """The WFI at the PC. True if it is trapped, which one that need not wait never is."""
+        cpu = self.cpu
+        routed = None if self.interrupts.pending else wait_trap(cpu, WFx.WFI)
+        if routed is not None:
+            self._raise(routed.syndrome, routed.target_el)
+            return True
+        cpu.pc = cpu.pc + 4 & _MASK
+        self._sleep()
+        return False
 
     def _sleep(self) -> None:
         """WFI: time goes on to the next thing that happens, until an interrupt is pending."""
@@ -291,6 +304,8 @@ class StopHandler:
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
         syndrome = exception.record.syndrome
+        if syndrome and syndrome.ec == EC.WFxTrap:
+            return self._wait()  # the engine knows neither what is pending nor EL2's EL0
         if syndrome and syndrome.ec == EC.SystemRegisterTrap and self._is_undefined():
             # the engine traps EL1 where registers of the Secure timer do not exist
             self._raise(UNDEFINED, cpu.undefined_target())

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
@@ -52,20 +51,12 @@ def assert_passed(result: Result) -> None:
     assert "# SKIP" not in text.upper()
 
 
-PRIVILEGED = {
-    "priv_el2": EL2,
-    "priv_gic": EL1,
-    "priv_stage2": EL2,
-    "priv_timer_el2": EL2,
-    "priv_vhe": EL2,
-}
-"""Programs of the privileged architecture and where they start; ``priv_el3`` and others need more
-of a board (tests/machine)."""
+PRIVILEGED = ("beyond_qemu", "priv_el2", "priv_gic", "priv_stage2", "priv_timer_el2", "priv_vhe")
 
 
 @pytest.mark.parametrize("name", PRIVILEGED)
 def test_privileged_program_passes_its_own_checks(name: str, whole_run: WholeRun) -> None:
-    assert_passed(whole_run(name, el=PRIVILEGED[name]))
+    assert_passed(whole_run(name))
 
 
 @pytest.mark.parametrize("name", SELF_CHECKING)

@@ -217,3 +217,27 @@ def test_operations_that_trap_do_so_also_next_to_samples(period: int) -> None:
     (_, fast), (m, plain) = results
     assert fast.differences(plain) == {}
     assert m.board.cpu.engine.x(5) >= 2 * 400 // 15
+
+
+WFI = 0xD503_207F
+TWI = s.HCR_EL2.of(RW=1, TWI=1).value
+VIRTUAL_IRQ = s.HCR_EL2.of(RW=1, TWI=1, IMO=1, VI=1).value
+
+
+@RUNNERS
+@pytest.mark.parametrize(("hcr", "trapped"), [(TWI, True), (VIRTUAL_IRQ, False)])
+def test_wfi_is_trapped_only_if_it_would_wait(
+    runner: type[Runner], hcr: int, trapped: bool
+) -> None:
+    words = [*put(s.HCR_EL2, hcr), *put(SPSR[2], 0x3C5), *put(ELR[2], TARGET), ERET]
+    m = machine(words, runner, EL2)
+    m.board.memory.write(TARGET, a.code([WFI, a.b(0)]))
+    run_to(m, words, EL2)
+    before = m.board.cpu.executed
+    m.run(1)
+    cpu = m.board.cpu
+    assert cpu.executed == before + 1
+    assert cpu.pc == (VECTORS + SYNC_FROM_LOWER if trapped else TARGET + 4)
+    if trapped:
+        assert cpu.registers.raw(s.ESR_EL2) == 0x07E0_0000
+        assert cpu.registers.raw(s.ELR_EL2) == TARGET
