@@ -6,9 +6,11 @@ stands for one state of the registers and keeps a layout for each shape of recor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.pe import SecurityState
@@ -93,17 +95,28 @@ class Format:
         )
 
 
+def _top_byte(state: SecurityState | PASpace) -> int:
+    """NS and NSE as they stand in PC, branch targets and physical addresses."""
+    return (state & 1) << 63 | (state >> 1) << 60
+
+
 class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
-    Physical addresses are given the PA space of that Security state.
+    Physical addresses are given the PA space of that Security state, or what ``space`` says it is.
     """
 
-    def __init__(self, format_: Format, collection: Collection, state: SecurityState) -> None:
+    def __init__(
+        self,
+        format_: Format,
+        collection: Collection,
+        state: SecurityState,
+        space: Callable[[Operation], PASpace] | None = None,
+    ) -> None:
         self._format = format_
         self._collection = collection
-        # NS and NSE as they stand in the top byte of PC, branch targets and physical addresses.
-        self._state = (state & 1) << 63 | (state >> 1) << 60
+        self._state = _top_byte(state)
+        self._space = space
         self._contexts = [
             value for value in (collection.context1, collection.context2) if value is not None
         ]
@@ -140,7 +153,8 @@ class Recorder:
             pa = operation.pa
             if pa is not None and collection.pa:
                 shape = _HAS_VA | _HAS_PA
-                values.append(pa & VA_MASK | state)
+                space = state if self._space is None else _top_byte(self._space(operation))
+                values.append(pa & VA_MASK | space)
         else:
             values.append(pc)
             target = operation.target

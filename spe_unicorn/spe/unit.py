@@ -12,6 +12,8 @@ from spe_unicorn.arch.descriptors import (
     AddressDescriptor,
     FaultRecord,
     MemoryAttributes,
+    PASpace,
+    acc_desc_at,
     acc_desc_spe,
 )
 from spe_unicorn.arch.effective import (
@@ -21,7 +23,7 @@ from spe_unicorn.arch.effective import (
 )
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.arch.pe import EL1, EL2, PE
+from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
@@ -294,7 +296,17 @@ class StatisticalProfilingUnit(Sampler):
     def _recorder_at(self, el: int) -> Recorder:
         pe = self._pe
         collected = collection(pe, el, profiling_buffer_owner(pe))
-        return Recorder(self._format, collected, lower_security_state(pe))
+        state = lower_security_state(pe)
+        space = None if state is SecurityState.NON_SECURE else self._pa_space
+        return Recorder(self._format, collected, state, space)
+
+    def _pa_space(self, operation: Operation) -> PASpace:
+        """The address space of an operation's data: Secure and Realm translations choose it."""
+        pe = self._pe
+        context = context_for(pe, translation_regime(pe, operation.el))
+        access = acc_desc_at(operation.el, write=False)
+        found = full_translate(context, operation.va or 0, access, self._memory)
+        return found.paspace if isinstance(found, AddressDescriptor) else context.paspace
 
     def _collides(self) -> bool:
         now = self._selected_at = self._cycles()

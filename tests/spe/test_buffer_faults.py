@@ -13,6 +13,7 @@ from spe_unicorn.arch.spe_registers import (
     PMBMAR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
+    PMSCR_EL1,
     PMSCR_EL2,
 )
 from spe_unicorn.arch.system_registers import (
@@ -23,6 +24,7 @@ from spe_unicorn.arch.system_registers import (
     TTBR0_EL1,
     TTBR0_EL2,
 )
+from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.spe.bench import Bench
 from tests.spe.buffer_tables import (
     ACCESSED,
@@ -43,7 +45,7 @@ from tests.spe.buffer_tables import (
     Tables,
     TranslatedBench,
 )
-from tests.spe.fakes import EXC, WITH_EL2, WITH_EL3, alu
+from tests.spe.fakes import EXC, WITH_EL2, WITH_EL3, alu, load
 
 OWNERS = ("EL1&0", "EL2", "EL2&0")
 GRANULES = (12, 14, 16)
@@ -537,6 +539,26 @@ def test_buffer_of_each_security_state(scr: dict[str, int], mdcr: dict[str, int]
     bench.registers.write(SCR_EL3, other)
     bench.unit.reload()
     assert not bench.unit.enabled
+
+
+@pytest.mark.parametrize(("ns", "top"), [(0, 0x00), (1, 0x80)])
+def test_secure_data_may_lie_in_the_non_secure_address_space(ns: int, top: int) -> None:
+    bench = TranslatedBench(features=WITH_EL3)
+    bench.registers.write(SCR_EL3, SCR_EL3.of(NS=0).value)
+    bench.registers.write(MDCR_EL3, MDCR_EL3.of(NSPB=0b01).value)
+    bench.registers.write(PMSCR_EL1, PMSCR_EL1.of(E1SPE=1, PA=1).value)
+    bench.tables.map(0x5000, FRAME | PAGE)
+    bench.tables.map(0x7000, 0x9000 | PAGE | ns << 5)
+    bench.place(0x5000, 0x6000)
+    operation = load(va=0x7010)
+    operation.pa = 0x9010
+    bench.sample(operation)
+    (placed,) = decode_stream(bench.seen[0])
+    assert isinstance(placed, PlacedRecord)
+    assert placed.record.pa is not None
+    assert placed.record.pa.value == top << 56 | 0x9010
+    assert placed.record.pc is not None
+    assert placed.record.pc.NS == 0
 
 
 # Priority and restart

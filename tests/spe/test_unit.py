@@ -96,6 +96,55 @@ def test_counters_keep_their_values_while_profiling_is_disabled() -> None:
     assert bench.unit.until_hit() == 257 - 11
 
 
+def test_counters_that_software_saves_and_restores_go_on_where_they_were() -> None:
+    bench = Bench(EL1_ONLY | {Feature.FEAT_SPE_ERnd})
+    bench.program()
+    bench.run(alu(), 101)
+
+    def switch(pmsicr: int) -> int:
+        bench.registers.write(PMSCR_EL1, 0)
+        bench.unit.refresh()
+        saved = bench.registers.raw(PMSICR_EL1)
+        bench.registers.write(PMSICR_EL1, pmsicr)
+        bench.registers.write(PMSCR_EL1, 3)
+        bench.unit.refresh()
+        return saved
+
+    first = switch(0x42 << 56 | 5)
+    assert first == 0x100 - 100
+    assert bench.run(alu(), 5), "the other context's COUNT was 5"
+    second = switch(first)
+    assert second == 0x42 - 5 << 56 | 0x100
+    assert bench.unit.until_hit() == 257 - 101
+    switch(second)
+    assert bench.unit.until_hit() == 0x42 - 5
+
+
+def test_unsynchronised_read_sees_what_happened_so_far() -> None:
+    """Our choice: registers show everything without PSB CSYNC or a synchronisation event."""
+    bench = Bench()
+    bench.program()
+    bench.sample()
+    assert bench.registers.raw(PMBPTR_EL1) == BUFFER + 64
+    bench.registers.write(PMBPTR_EL1, LIMIT - 64)
+    bench.sample()
+    assert bench.registers.read(PMBSR_EL1).S == 1
+
+
+def test_unsynchronised_write_takes_effect_at_once() -> None:
+    """Our choice: the next operation is profiled by what was written last."""
+    bench = Bench()
+    bench.program()
+    bench.registers.write(PMSIRR_EL1, 2 << 8)
+    bench.registers.write(PMSICR_EL1, 1)
+    bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FT=1, LD=1).value)
+    bench.unit.refresh()  # what a host does behind every operation
+    assert bench.unit.until_hit() == 1
+    bench.sample()
+    assert bench.unit.statistics.filtered == 1
+    assert bench.unit.until_hit() == 513
+
+
 def test_a_change_of_exception_level_alone_switches_profiling() -> None:
     bench = Bench()
     bench.program()
