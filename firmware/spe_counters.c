@@ -164,6 +164,31 @@ static void collision(void) {
     is(read_sysreg(PMBSR_EL1), 0, "cleared");
 }
 
+/* Profiling stays enabled: what was sampled in front of the first ISB is in memory behind the DSB. */
+static void synchronised(void) {
+    print("# synchronised while enabled\n");
+    unsigned good = 0, rounds = 8;
+    u64 last = (u64)buffer;
+    start(INTERVAL);
+    memset(buffer, 0, sizeof buffer);
+    write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
+    isb();
+    for (unsigned round = 0; round < rounds; round++) {
+        ((void (*)(u64, u64, u64))task0)(400, (u64)data, 0);
+        isb();
+        psb_csync();
+        dsb(nsh);
+        u8 first = *(volatile u8 *)last;
+        isb();
+        u64 pointer = read_sysreg(PMBPTR_EL1);
+        /* the last record: its first byte where records are aligned, else its last */
+        good += first && pointer >= last + 400 * 5 / (INTERVAL + 1) * id.align && *(volatile u8 *)(pointer - id.align) != 0;
+        last = pointer;
+    }
+    spe_drain();
+    is(good, rounds, "ISB, PSB CSYNC, DSB, ISB: each time the records are in memory, up to PMBPTR_EL1");
+}
+
 int main(void) {
     id = spe_probe();
     if (!id.usable || !id.arch_inst)
@@ -173,6 +198,7 @@ int main(void) {
     restored();
     secondary();
     contexts();
+    synchronised();
     collision();
     spe_stop();
     return tap_done();
