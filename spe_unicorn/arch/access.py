@@ -60,6 +60,8 @@ from spe_unicorn.arch.system_registers import (
     MDCR_EL2,
     MDCR_EL3,
     PM,
+    RNDR,
+    RNDRRS,
     SCR_EL3,
     VNCR_EL2,
 )
@@ -515,6 +517,12 @@ def untrapped(register: type[SysReg], *, needs: Feature | None = None) -> Access
     return _accessor(register, lambda read: levels)
 
 
+def everywhere(register: type[SysReg]) -> Accessor:
+    """A register that every Exception level has and nothing traps."""
+    el0, el1, el2, el3 = ((_register(el, register),) for el in range(4))
+    return _accessor(register, lambda read: (el0, el1, el2, el3))
+
+
 def id_register(register: type[SysReg]) -> Accessor:
     """An ID register: HCR_EL2.TID3 traps it at EL1."""
     levels = _levels(
@@ -643,6 +651,8 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     monitor_register(MDCR_EL3),
     untrapped(PM, needs=Feature.FEAT_EBEP),
     untrapped(ISR_EL1),
+    everywhere(RNDR),
+    everywhere(RNDRRS),
     *map(id_register, ID_REGISTERS),
 )
 """What steers SPE and an engine lacks, keeps in part, or knows too little of.

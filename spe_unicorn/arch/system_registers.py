@@ -726,6 +726,22 @@ class ESR_EL3(ESR, op=(3, 6, 5, 2, 0), when=_EL3):
     __slots__ = ()
 
 
+class RNDR(SysReg, op=(3, 3, 2, 4, 0), read_only=True):
+    """Random Number. Reading it draws one and clears PSTATE.NZCV, which says that it is one."""
+
+    __slots__ = ()
+
+    RNDR = ReadOnly(63, 0)
+
+
+class RNDRRS(SysReg, op=(3, 3, 2, 4, 1), read_only=True):
+    """Reseeded Random Number: the same, from a generator that has been reseeded."""
+
+    __slots__ = ()
+
+    RNDRRS = ReadOnly(63, 0)
+
+
 class FAR_EL1(SysReg, op=(3, 0, 6, 0, 0)):
     """Fault Address Register (EL1)."""
 
@@ -955,6 +971,8 @@ SYSTEM_REGISTERS: tuple[type[SysReg], ...] = (
     FAR_EL3,
     HPFAR_EL2,
     PAR_EL1,
+    RNDR,
+    RNDRRS,
     ISR_EL1,
     MAIR_EL1,
     MAIR_EL2,

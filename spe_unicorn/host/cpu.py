@@ -191,6 +191,8 @@ class UnicornCPU:
         if Feature.FEAT_SPE in features:
             identify(self)
         self._unknown = random.stream("reset")
+        self.random_number = random.stream("RNDR").bits64
+        """Draws the next number that RNDR and RNDRRS give."""
         self._word = ctypes.c_uint64()
         self._word_at = ctypes.byref(self._word)
         self._syndrome_at = (self.state.context or 0) + _exception_offset()
@@ -273,7 +275,8 @@ class UnicornCPU:
         """
         self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
         self.hooks.act(Action.CELL, sysregs.MPIDR_EL1, READ, cell=sysregs.MPIDR_RES1 | affinity)
-        self.hooks.act(Action.ASK, s.ISR_EL1.encoding, READ)
+        for register in (s.ISR_EL1, s.RNDR, s.RNDRRS):
+            self.hooks.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         sysregs.check_returns(self.hooks)

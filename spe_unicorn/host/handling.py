@@ -46,14 +46,15 @@ from spe_unicorn.arch.syndromes import (
     system_register_trap,
 )
 from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import ISR_EL1, SPSR, VNCR_EL2
+from spe_unicorn.arch.system_registers import SPSR, VNCR_EL2
+from spe_unicorn.host import pe_registers
 from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
 from spe_unicorn.host.engine_exceptions import corrected
-from spe_unicorn.host.interrupts import Interrupts, InterruptStatus
+from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, register
 from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
@@ -185,7 +186,7 @@ class StopHandler:
         self.interrupts = interrupts or Interrupts(cpu)
         self.controls = Controls(cpu)
         self._table = table
-        self._devices = {**(devices or {}), ISR_EL1: InterruptStatus(self.interrupts)}
+        self._devices = {**(devices or {}), **pe_registers.registers(cpu, self.interrupts)}
         self.ending: Ending | None = None
         self.failure: Failure | None = None
         self.status = 0

@@ -178,18 +178,3 @@ class Interrupts:
         routed, asserted = _ROUTED_TO_EL2[kind]
         line = self._virtual.get(kind)
         return bool(hcr & routed) and (bool(hcr & asserted) or (line is not None and line.level))
-
-
-class InterruptStatus:
-    """ISR_EL1, as a register that is read through."""
-
-    def __init__(self, interrupts: Interrupts) -> None:
-        self._interrupts = interrupts
-
-    def read(self) -> int:
-        """What an MRS gives."""
-        return self._interrupts.status.value
-
-    def write(self, value: int) -> None:
-        """It is read-only: no accessor leads here."""
-        raise LookupError("ISR_EL1 cannot be written")

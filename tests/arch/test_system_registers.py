@@ -121,7 +121,7 @@ ELR_EL2 3,4,4,0,1             SPSR_EL3 3,6,4,0,0            ELR_EL3 3,6,4,0,1
 ESR_EL1 3,0,5,2,0             ESR_EL2 3,4,5,2,0             ESR_EL3 3,6,5,2,0
 FAR_EL1 3,0,6,0,0             FAR_EL2 3,4,6,0,0             FAR_EL3 3,6,6,0,0
 HPFAR_EL2 3,4,6,0,4           PAR_EL1 3,0,7,4,0             MAIR_EL1 3,0,10,2,0
-ISR_EL1 3,0,12,1,0
+ISR_EL1 3,0,12,1,0            RNDR 3,3,2,4,0                RNDRRS 3,3,2,4,1
 MAIR_EL2 3,4,10,2,0           MAIR_EL3 3,6,10,2,0           VBAR_EL1 3,0,12,0,0
 VBAR_EL2 3,4,12,0,0           VBAR_EL3 3,6,12,0,0           CONTEXTIDR_EL1 3,0,13,0,1
 CONTEXTIDR_EL2 3,4,13,0,1     CNTKCTL_EL1 3,0,14,1,0        CNTHCTL_EL2 3,4,14,1,0
