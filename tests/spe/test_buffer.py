@@ -250,3 +250,36 @@ def test_pointer_never_passes_the_limit_and_memory_holds_a_prefix_of_the_records
     count = subject.pointer.get() - VA - first
     assert memory.read(PA + first, count) == sent[:count]
     assert len(memory.bytes) == count
+
+
+@given(
+    first=st.integers(0, 0x1FF),
+    aborting=st.sets(st.integers(0, 0x1FFF), max_size=4),
+    holes=st.sets(st.integers(0, 2)),
+    reports=st.booleans(),
+    sizes=st.lists(st.integers(1, 128), min_size=1, max_size=60),
+)
+def test_pointer_never_passes_the_limit_whatever_aborts(
+    first: int, aborting: set[int], holes: set[int], reports: bool, sizes: list[int]
+) -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + offset for offset in aborting}
+    tables = FakeTables({VA + n * 0x1000: PA + n * 0x1000 for n in {*range(3)} - holes})
+    begin, limit = VA + 0x1000 - first, VA + 0x2000
+    subject = buffer(
+        memory, tables, pointer=begin, limit=limit, max_record=128, reports_aborts=reports
+    )
+    whole = 0
+    for size in sizes:
+        written, event = subject.write(bytes([0xEE]) * size)
+        pointer = subject.pointer.get()
+        assert begin + whole <= pointer <= limit
+        if written:
+            whole += size
+            assert pointer == begin + whole
+        if event is not None:
+            assert event.external_abort <= reports
+            assert event.data_lost == (not written and pointer > begin + whole)
+            break
+    end = subject.pointer.get() - VA + PA
+    assert all(begin - VA + PA <= address < end for address in memory.bytes)
