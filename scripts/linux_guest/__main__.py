@@ -13,7 +13,7 @@ from pathlib import Path
 
 from archive import KERNELS, ArchiveError, Packages, fetch
 from checks import ALL, check
-from guest import ROOT, Guest, scenario, scenario_names, start
+from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
 
 NO_PACKAGES = 77
 
@@ -81,7 +81,10 @@ def _arguments() -> argparse.Namespace:
         help="put a file into the guest, into /root unless PATH says where",
     )
     parser.add_argument(
-        "--append", default="", metavar="TEXT", help="more for the kernel's command line"
+        "--append",
+        default=SETTINGS,
+        metavar="TEXT",
+        help=f"the kernel's command line, besides console=ttyAMA0 ({SETTINGS})",
     )
     parser.add_argument("--suite", default="bookworm", help="the Debian release (bookworm)")
     parser.add_argument(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import evidence
 from archive import Packages
-from guest import COMMAND_LINE, HOT, Guest, Run, run, scenario
+from guest import HOT, SETTINGS, Guest, Run, run, scenario
 
 from spe_unicorn.spe.packets import CounterIndex, Event
 
@@ -59,7 +59,7 @@ class Checks:
     packages: Packages
     options: Sequence[str] = ()
 
-    def guest(self, flavour: str = "cloud", append: str = "") -> Guest:
+    def guest(self, flavour: str = "cloud", append: str = SETTINGS) -> Guest:
         """A guest with a kernel of the release."""
         return Guest.of(self.packages, flavour, append=append)
 
@@ -84,7 +84,7 @@ class Checks:
 
     def standard(self, tap: Tap) -> None:
         """Debian's standard kernel, with its own decision on page tables: no SPE under KPTI."""
-        guest = self.guest("standard", "kpti=on")
+        guest = self.guest("standard", "arm64.nopauth")
         result = self.boot(tap, guest, "boot")
         _expect(tap, result, 'profiling buffer inaccessible. Try passing "kpti=off"')
         result = self.boot(tap, self.guest("standard"), "boot")
@@ -188,7 +188,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
 def check(packages: Packages, names: Sequence[str], options: Sequence[str]) -> int:
     """Run the checks of those names; the exit status."""
     tap = Tap()
-    tap.note(f"{packages.kernel('cloud').name}, {COMMAND_LINE}")
+    tap.note(f"{packages.kernel('cloud').name}, {SETTINGS}")
     checks = Checks(packages, options)
     for name in names:
         tap.check = name

@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCENARIOS = HERE / "guest/scenarios"
 HOT = HERE / "workload/hot"
-COMMAND_LINE = "console=ttyAMA0 kpti=off arm64.nopauth"
+SETTINGS = "kpti=off arm64.nopauth"
 """The driver asks for the first setting, the second halves the time: the engine computes pointer
 authentication codes as the architecture says."""
 
@@ -32,7 +32,7 @@ class Guest:
 
     kernel: Path
     files: dict[str, Path]
-    append: str = ""
+    append: str = SETTINGS
     ram: str = "512M"
 
     @classmethod
@@ -44,7 +44,7 @@ class Guest:
         kernel: Path | None = None,
         modules: Sequence[Path] = (),
         files: dict[str, Path] | None = None,
-        append: str = "",
+        append: str = SETTINGS,
     ) -> Guest:
         """A guest with perf, busybox, our workload and the SPE driver.
 
@@ -115,7 +115,7 @@ def scenario_names() -> list[str]:
 
 def command(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
     """The command that boots a guest."""
-    append = f"{COMMAND_LINE} {guest.append}".strip()
+    append = f"console=ttyAMA0 {guest.append}"
     return [
         *(sys.executable, "-m", "spe_unicorn", "run", "--ram", guest.ram),
         *("--kernel", str(guest.kernel), "--initrd", str(initrd), "--append", append),
