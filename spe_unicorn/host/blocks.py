@@ -52,6 +52,7 @@ from spe_unicorn.host.native_state import (
     PLAN_WRITE,
     PLANS,
     signed,
+    slot_of,
 )
 from spe_unicorn.host.watching import ORDERING
 
@@ -212,7 +213,7 @@ class Block:
     marks: int
     """What it has to be looked out for, as ``native`` numbers it."""
     words: Any
-    """Its plans as the compiled hook reads them: an array of 64-bit words."""
+    """Its plans and its code as the compiled hook reads them: an array of 64-bit words."""
 
     def suits_probe(self, member: int) -> bool:
         """Whether all that is wanting to describe a member are registers at its operation."""
@@ -254,7 +255,7 @@ class Blocks:
                 marks |= MARK_SYNC
             if any(i.mark in ORDERING for i in code):
                 marks |= MARK_ORDER
-            flat = np.array([word for plan in plans for word in plan.words], np.int64)
+            flat = np.array([*(w for plan in plans for w in plan.words), *words], np.int64)
             block = Block(code, plans, marks, flat)
             self._known[words] = block
         hooks = self._hooks
@@ -263,7 +264,7 @@ class Blocks:
             hooks.quick.fill(-1)
             self._free = 0
         hooks.plans[self._free : self._free + len(block.words)] = block.words
-        slot = address >> 2 & BLOCKS - 1
+        slot = slot_of(address)
         hooks.block_keys[slot] = signed(address) ^ len(words)
         hooks.block_epochs[slot] = hooks.state.epoch
         hooks.block_marks[slot] = block.marks
@@ -277,7 +278,7 @@ class Blocks:
     def find(self, address: int, operations: int) -> Block | None:
         """The block of that many operations that this epoch's table holds for ``address``."""
         hooks = self._hooks
-        slot = address >> 2 & BLOCKS - 1
+        slot = slot_of(address)
         if (
             hooks.block_keys[slot] != signed(address) ^ operations
             or hooks.block_epochs[slot] != hooks.state.epoch
@@ -287,7 +288,7 @@ class Blocks:
 
     def probe(self, address: int, block: Block, member: int) -> None:
         """Have a member of the block at ``address`` described by a probe at its operation."""
-        slot = address >> 2 & BLOCKS - 1
+        slot = slot_of(address)
         plan = block.plans[member]
         word, detail = Plan(plan.instruction, plan.place, exact=False).words
         place = int(self._hooks.block_plans[slot]) + 2 * member

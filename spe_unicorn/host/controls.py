@@ -7,6 +7,7 @@ fill these gaps; here they are told where.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.access import (
@@ -19,12 +20,23 @@ from spe_unicorn.arch.access import (
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.fgt_registers import HFGITR_EL2
 from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import CNTVOFF_EL2, HCR_EL2, SCR_EL3, SPSR_EL1
+from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.system_registers import (
+    CNTHCTL_EL2,
+    CNTKCTL_EL1,
+    CNTVOFF_EL2,
+    CPACR_EL1,
+    CPTR_EL2,
+    CPTR_EL3,
+    HCR_EL2,
+    SCR_EL3,
+    SPSR_EL1,
+)
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
@@ -49,12 +61,55 @@ _COUNTERS: Final = tuple(
 _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_AA64PFR0_EL1)
 
 
+_DECIDING: Final[tuple[type[SysReg], ...]] = (
+    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, HFGITR_EL2),
+)
+"""The registers that decide a :class:`Meaning`."""
+_MEANINGS: Final = 256
+"""How many of them are remembered: kernels switch between few, and often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What the values of some registers come to, by Exception level."""
+
+    fp_traps: tuple[bool, ...]
+    psb_traps: tuple[bool, ...]
+    counters: int
+    """``State.counters``."""
+    engine_identity: int
+    """``State.engine_identity``."""
+    host: bool
+    """Whether EL2 is a host's, and so has EL1 names of its own."""
+
+
+def meaning_of(cpu: UnicornCPU) -> Meaning:
+    """Work it out."""
+    levels = [PEAt(cpu, el) for el in range(4)]
+    counters = 0
+    for el, pe in enumerate(levels):
+        for n, accessor in enumerate(_COUNTERS):
+            if isinstance(access(pe, accessor, True), Allowed):
+                counters |= 1 << 2 * el + n
+    engines = 0b01 if el2_enabled(cpu) else 0
+    if isinstance(access(levels[EL1], _IDENTIFICATION, True), SystemAccessTrap):
+        engines |= 0b10
+    return Meaning(
+        tuple(fp_access_trap(pe) is not None for pe in levels),
+        tuple(psb_csync(pe) is not None for pe in levels),
+        counters,
+        engines,
+        el_is_in_host(levels[EL2], EL2),
+    )
+
+
 class Controls:
     """Keeps one PE's hooks in step with its registers."""
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self._state = cpu.hooks.state
+        self._meanings: dict[tuple[int, ...], Meaning] = {}
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._redirects = False
@@ -72,32 +127,29 @@ class Controls:
     def changed(self) -> None:
         """Look anew: a register that any of this depends on may have been written."""
         cpu = self._cpu
-        levels = [PEAt(cpu, el) for el in range(4)]
-        self._fp_traps = tuple(fp_access_trap(pe) is not None for pe in levels)
-        self._psb_traps = tuple(psb_csync(pe) is not None for pe in levels)
+        file = cpu.registers
+        key = tuple(file.raw(register) if register in file else 0 for register in _DECIDING)
+        meaning = self._meanings.get(key)
+        if meaning is None:
+            if len(self._meanings) >= _MEANINGS:
+                self._meanings.clear()
+            meaning = self._meanings[key] = meaning_of(cpu)
+        self._fp_traps, self._psb_traps = meaning.fp_traps, meaning.psb_traps
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
         if self._watches_order:
             relevant |= MARK_ORDER
         if relevant != self._state.relevant:
             self._state.relevant = relevant
             cpu.hooks.quick.fill(-1)
-        counters = 0
-        for el, pe in enumerate(levels):
-            for n, accessor in enumerate(_COUNTERS):
-                if isinstance(access(pe, accessor, True), Allowed):
-                    counters |= 1 << 2 * el + n
-        self._state.counters = counters
+        self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
-        host = el_is_in_host(levels[EL2], EL2)
+        host = meaning.host
         # to an OS at EL2 the virtual count has no offset: then we have to be asked where it is read
         asked = Action.ASK if host and offset else Action.COUNT
         if cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] in (Action.ASK, Action.COUNT):
             cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
-        engines = 0b01 if el2_enabled(cpu) else 0
-        if isinstance(access(levels[EL1], _IDENTIFICATION, True), SystemAccessTrap):
-            engines |= 0b10
-        self._state.engine_identity = engines
+        self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
         self._look_at_returns()
 

@@ -42,6 +42,9 @@ from spe_unicorn.host.native_calls import (
     call2 as _call2,
 )
 from spe_unicorn.host.native_calls import (
+    call_read as _call_read,
+)
+from spe_unicorn.host.native_calls import (
     call_register as _call_register,
 )
 from spe_unicorn.host.native_calls import (
@@ -56,6 +59,8 @@ from spe_unicorn.host.native_state import (
     ALL_COUNTERS,
     BLOCKS,
     CODE_MAINTENANCE,
+    CODE_WORDS,
+    FOLD,
     KEYS,
     MARK_RETURN,
     MARK_SYNC,
@@ -81,6 +86,7 @@ from spe_unicorn.host.native_state import (
     SAMPLE_PA,
     SAMPLE_WORDS,
     SAMPLES,
+    SPREAD,
     SYSTEM,
     TLB_MAINTENANCE,
     UNBOUNDED,
@@ -129,13 +135,35 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 )
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _slot(s: Any, address: Any, operations: Any) -> Any:
+@njit  # type: ignore[untyped-decorator]
+def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     """Where the block at ``address`` stands in the block table, -1 if it is not there."""
-    slot = (address >> 2) & _MASK
+    slot = (address >> 2 ^ address >> FOLD) & _MASK
     keys = carray(_pointer(s.block_keys), (BLOCKS,), np.int64)
+    if keys[slot] != address ^ operations:
+        return -1
     epochs = carray(_pointer(s.block_epochs), (BLOCKS,), np.int64)
-    return slot if keys[slot] == address ^ operations and epochs[slot] == s.epoch else -1
+    if epochs[slot] != s.epoch:
+        # the address may have another meaning by now, but hardly ever has
+        if not _holds(s, engine, address, operations, slot):
+            return -1
+        epochs[slot] = s.epoch
+    return slot
+
+
+@njit  # type: ignore[untyped-decorator]
+def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
+    """Whether the code at ``address`` is that of the block in ``slot``."""
+    if _call_read(s.vmem_read, _address(engine), address, s.code, 4 * operations) != 0:
+        return False
+    code = carray(_pointer(s.code), (CODE_WORDS,), np.uint32)
+    plans = carray(_pointer(s.plans), (PLANS,), np.int64)
+    weight = carray(_pointer(s.weights), (BLOCKS,), np.int64)[slot]
+    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * weight
+    same = True
+    for n in range(operations):
+        same &= plans[place + n] == np.int64(code[n])
+    return same
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -169,7 +197,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         return False
     if s.watch == 0 and s.weigh == 0:
         return True
-    slot = _slot(s, address, operations)
+    slot = _slot(s, engine, address, operations)
     if slot < 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
@@ -187,7 +215,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         s.budget = operations
     if marks & s.relevant == 0:
         quick = carray(_pointer(s.quick), (BLOCKS,), np.int64)
-        quick[slot] = address ^ operations ^ (s.epoch << 48)
+        quick[slot] = address ^ operations ^ s.epoch * SPREAD
     return True
 
 
@@ -316,7 +344,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     if address & s.pc_mask != 0:
         _stop(s, engine, _STOP_MISALIGNED, address, 0)
         return
-    slot = _slot(s, address, operations)
+    slot = _slot(s, engine, address, operations)
     if slot < 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return
@@ -386,7 +414,7 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
     # the operation after the next `budget` ones lies in this block
     fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
     if fits and operations - s.budget <= s.gap_floor and s.epoch == s.gap_epoch:
-        slot = _slot(s, address, operations)
+        slot = _slot(s, engine, address, operations)
         if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
             s.budget -= operations
             s.block = address
@@ -492,8 +520,11 @@ def _system_hook(kind: int) -> Any:
             known = carray(_pointer(s.cells), (KEYS,), np.int64)
             if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
                 return 0
+            matters = (known[key] ^ r.value) & carray(_pointer(s.matters), (KEYS,), np.int64)[key]
             known[key] = r.value
             s.writes += 1
+            if matters == 0:
+                return 0
             if action == _REGIME:
                 s.epoch += 1
             # the access is the last operation of its block
@@ -565,6 +596,7 @@ class NativeHooks:
         self.state = State()
         self.actions = np.zeros((3, KEYS), np.uint8)
         self.cells = np.zeros(KEYS, np.int64)
+        self.matters = np.full(KEYS, -1, np.int64)
         self.block_keys = np.full(BLOCKS, -1, np.int64)
         self.block_epochs = np.zeros(BLOCKS, np.int64)
         self.block_marks = np.zeros(BLOCKS, np.int64)
@@ -574,9 +606,13 @@ class NativeHooks:
         self.samples = np.zeros((SAMPLES, SAMPLE_WORDS), np.int64)
         self.gaps = np.zeros(SAMPLES, np.int64)
         self.quick = np.full(BLOCKS, -1, np.int64)
+        self.code = np.zeros(CODE_WORDS, np.uint32)
         self.context = engine.uc.context_save()
         state = self.state
-        for function in ("emu_stop", "reg_read", "reg_write", "context_save", "vmem_translate"):
+        for function in (
+            *("emu_stop", "reg_read", "reg_write", "context_save"),
+            *("vmem_translate", "vmem_read"),
+        ):
             setattr(state, function, address_of(f"uc_{function}"))
         state.control = address_of("uc_ctl")
         self.named = named_registers()
@@ -584,12 +620,14 @@ class NativeHooks:
         for table in (
             "actions",
             "cells",
+            "matters",
             "block_keys",
             "block_epochs",
             "block_marks",
             "block_plans",
             "weights",
             "plans",
+            "code",
             "samples",
             "gaps",
             "quick",

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from spe_unicorn.host.native_state import BLOCKS, State
+from spe_unicorn.host.native_state import BLOCKS, FOLD, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -72,13 +72,18 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
 
     # a block that is known to be harmless, while no interrupt is pending
     code.position_at_end(watched)
-    slot = code.and_(code.lshr(address, ir.Constant(_WIDE, 2)), ir.Constant(_WIDE, BLOCKS - 1))
+    slot = code.and_(
+        code.xor(
+            code.lshr(address, ir.Constant(_WIDE, 2)), code.lshr(address, ir.Constant(_WIDE, FOLD))
+        ),
+        ir.Constant(_WIDE, BLOCKS - 1),
+    )
 
     def entry(table: str) -> Any:
         return code.gep(code.inttoptr(code.load(place(table)), _STATE), [slot])
 
     known = code.load(entry("quick"))
-    epoch = code.shl(code.load(place("epoch")), ir.Constant(_WIDE, 48))
+    epoch = code.mul(code.load(place("epoch")), ir.Constant(_WIDE, SPREAD))
     sought = code.xor(code.xor(address, operations), epoch)
     differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
     harmless = weigh if weighed else count

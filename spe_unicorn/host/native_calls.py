@@ -134,6 +134,21 @@ def call_misprediction(
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def call_read(_: Any, function: Any, engine: Any, va: Any, to: Any, size: Any) -> Any:
+    """Call ``uc_vmem_read`` for a read: ``int f(void *, uint64_t, uint32_t, void *, size_t)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        wide, half = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(half, [wide, wide, half, wide, wide])
+        read = ir.Constant(half, UC_PROT_READ)
+        return builder.call(
+            builder.inttoptr(args[0], kind.as_pointer()), [*args[1:3], read, *args[3:]]
+        )
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def address_of(_: Any, pointer: Any) -> Any:
     """A pointer as an integer."""
 

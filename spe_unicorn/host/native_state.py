@@ -47,7 +47,8 @@ class Action(IntEnum):
     TRANSLATION = 4
     """The engine executes the access; translations that we keep are no longer true."""
     NOTICE = 5
-    """The engine executes the access and, if the value is new, stops behind it."""
+    """The engine executes the access and, if the value is new in bits that the table ``matters``
+    has, stops behind it."""
     ASK = 6
     """A Python function answers, with an :class:`Answer`."""
     REGIME = 7
@@ -84,6 +85,7 @@ _FIELDS: Final = (
     ("context", ctypes.c_int64),
     ("actions", ctypes.c_int64),
     ("cells", ctypes.c_int64),
+    ("matters", ctypes.c_int64),
     ("block_keys", ctypes.c_int64),
     ("block_epochs", ctypes.c_int64),
     ("block_marks", ctypes.c_int64),
@@ -91,6 +93,8 @@ _FIELDS: Final = (
     ("weights", ctypes.c_int64),
     ("plans", ctypes.c_int64),
     ("vmem_translate", ctypes.c_int64),
+    ("vmem_read", ctypes.c_int64),
+    ("code", ctypes.c_int64),
     ("samples", ctypes.c_int64),
     ("gaps", ctypes.c_int64),
     ("quick", ctypes.c_int64),
@@ -224,12 +228,18 @@ TLB_MAINTENANCE, CODE_MAINTENANCE = 1, 2
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 
-BLOCKS: Final = 1 << 13
+BLOCKS: Final = 1 << 16
 """Entries of the block table, direct-mapped by address.
 
 The key is the address XOR the number of operations: an operation that the engine knows to trap
 ends its block, so what traps decides how long a block is.
 """
+FOLD: Final = 18
+"""Shift of the address's upper half onto its lower one, for the place in that table."""
+SPREAD: Final = -7046029254386353131
+"""An odd number: its products by two epochs differ, and in all bits."""
+CODE_WORDS: Final = 1 << 10
+"""Operations of the longest block."""
 NOTICE_RETURN: Final = 2
 """``State.notice`` while a block runs that ends with an ERET."""
 MARK_RETURN: Final = 1
@@ -276,8 +286,8 @@ of two to which the address is rounded down."""
 PLAN_PLACE: Final = 52
 PLAN_PLACES: Final = 0x7FF
 """Shift and mask of the operation's place in its block."""
-PLANS: Final = 1 << 18
-"""Words in the pool of plans."""
+PLANS: Final = 1 << 20
+"""Words in the pool of plans. Those of a block have its code behind them, one word an operation."""
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 SAMPLE_WORDS: Final = 11
@@ -286,6 +296,11 @@ it, its virtual and physical address, the condition flags, the Exception level w
 the members that have gone by, itself included, and ``State.flow_target`` and ``State.flow``."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
+
+
+def slot_of(address: int) -> int:
+    """Where the block at an address stands in the block table."""
+    return (address >> 2 ^ address >> FOLD) & BLOCKS - 1
 
 
 def signed(value: int) -> int:

@@ -24,7 +24,6 @@ from spe_unicorn.host.engine import NEVER
 from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
 from spe_unicorn.host.native_state import (
-    BLOCKS,
     MARK_ORDER,
     MARK_RETURN,
     MARKS_OF_OURS,
@@ -33,6 +32,7 @@ from spe_unicorn.host.native_state import (
     UNBOUNDED,
     Stop,
     signed,
+    slot_of,
 )
 from spe_unicorn.host.watching import ORDERING, Watcher, distance
 from spe_unicorn.spe.sampler import Sampler
@@ -638,7 +638,7 @@ class Runner:
         """How many members the block that began last has from an operation on."""
         if self._row is not None:
             return sum(self._row[place : self._state.block_operations])
-        block, _ = self._blocks.at(self._state.block >> 2 & BLOCKS - 1)
+        block, _ = self._blocks.at(slot_of(self._state.block))
         return sum(plan.place >= place for plan in block.plans)
 
     def _count_all(self) -> None:

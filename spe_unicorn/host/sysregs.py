@@ -200,6 +200,8 @@ def install(
             cell = SteeringCell(engine, encoding, hooks)
             registers.add(register, steering.add(encoding, cell))
             hooks.act(Action.NOTICE, encoding, WRITE)
+            if register is s.CPACR_EL1:
+                hooks.matters[encoding.key] = s.CPACR_EL1.FPEN.mask
         elif register in _STEER_TRANSLATION:
             cell = SteeringCell(engine, encoding, hooks)
             registers.add(register, cell)

@@ -44,3 +44,39 @@ def test_an_operation_behind_one_that_no_longer_traps_is_sampled_as_by_stepping(
         fast, plain = sampled_run(Runner, period), sampled_run(ReferenceRunner, period)
         assert not fast.differences(plain)
         assert len(fast.records) == 6000 // period
+
+
+FUNCTION = CODE + 0x2000
+ONE, OTHER = a.ldr(0, 8, 8), a.add_imm(0, 0, 1)
+ROUND = [
+    a.str_(5, 1, size=2),
+    a.sys(3, 7, 5, 1, 1),  # IC IVAU
+    a.ISB,
+    a.eor(5, 5, 6),
+    a.blr(1),
+    a.subs_imm(3, 3, 1),
+]
+REWRITING = [
+    *(*a.mov64(1, FUNCTION), *a.mov64(5, ONE), *a.mov64(6, ONE ^ OTHER), a.movz(3, 300)),
+    *a.mov64(8, CODE + 0x8000),
+    *ROUND,
+    a.b_cond(1, -4 * len(ROUND)),
+    a.b(0),
+]
+
+
+def test_samples_of_a_function_that_changes_are_of_the_operation_that_was_executed() -> None:
+    function = [OTHER, a.add(4, 4, 0), a.ldr(7, 8), a.ret()]
+    image = image_of({CODE: a.code(REWRITING), FUNCTION: a.code(function)}, CODE)
+
+    def run(runner: type[Runner] | type[ReferenceRunner]) -> Machine:
+        machine = Machine(image, runner=runner, period=7)
+        machine.run(3000)
+        return machine
+
+    fast, plain = run(Runner), run(ReferenceRunner)
+    assert [o.instruction.word for o in fast.operations] == [
+        o.instruction.word for o in plain.operations
+    ]
+    assert {ONE, OTHER} <= {o.instruction.word for o in fast.operations}
+    assert fast.sampled == plain.sampled
