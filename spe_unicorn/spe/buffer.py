@@ -61,6 +61,8 @@ class ProfilingBuffer:
         self._last = 0
         self._page = _NO_PAGE
         self._frame = 0
+        self._answers = False
+        """Whether memory has taken a write to the current page: then it takes all of them."""
 
     @property
     def limit(self) -> int:
@@ -79,7 +81,9 @@ class ProfilingBuffer:
     def quiet_records(self, size: int) -> int:
         """How many records of up to ``size`` bytes can surely be written without an event."""
         pointer = self.pointer.value
-        if pointer >> 12 != self._page or (pointer ^ self._limit) >> 56 or self._reports_aborts:
+        if pointer >> 12 != self._page or (pointer ^ self._limit) >> 56:
+            return 0
+        if self._reports_aborts and not self._answers:
             return 0
         in_page = _PAGE - (pointer & _OFFSET)
         return max(0, min(in_page, self._last - pointer) // size)
@@ -124,11 +128,13 @@ class ProfilingBuffer:
             return result
         self._page = address >> 12
         self._frame = result.paddress & ~_OFFSET
+        self._answers = False
         return None
 
     def _store(self, physical: int, piece: bytes) -> int:
         """Store as much of ``piece`` as the core cares for; how many bytes that was."""
         if self._memory.write(physical, piece):
+            self._answers = True
             return len(piece)
         for i in range(len(piece)):
             if not self._memory.write(physical + i, piece[i : i + 1]) and self._reports_aborts:

@@ -220,6 +220,26 @@ def test_records_that_can_be_written_without_an_event() -> None:
     assert subject.write(RECORD).event == full(VA + 0x10000)
 
 
+def test_where_aborts_are_reported_a_page_must_have_answered_once() -> None:
+    subject = buffer(FakeMemory(), FakeTables(), reports_aborts=True)
+    assert subject.quiet_records(64) == 0
+    subject.write(RECORD)
+    assert subject.quiet_records(64) == 63
+    subject.pointer.set(VA + 0xFC0)
+    subject.write(RECORD)
+    assert subject.quiet_records(64) == 0, "nothing is known of the next page"
+
+
+def test_where_aborts_are_reported_a_page_without_memory_is_never_quiet() -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + 0x1000}
+    subject = buffer(memory, FakeTables(), pointer=VA + 0xFE0, reports_aborts=True)
+    written, event = subject.write(RECORD)
+    assert not written
+    assert event is not None
+    assert subject.quiet_records(64) == 0
+
+
 @given(
     start=st.integers(0, 0x4FF),
     pages=st.integers(1, 4),
