@@ -88,6 +88,14 @@ class Extend(IntEnum):
     SXTX = 7
 
 
+class Active(IntEnum):
+    """How many elements of a predicated operation its governing predicate lets take part."""
+
+    ALL = 0
+    SOME = 1
+    NONE = 2
+
+
 class CostClass(IntEnum):
     """Groups of operations that share a pipeline latency in a core model."""
 
@@ -150,8 +158,9 @@ class Instruction:
     ``register_count`` says how many registers a load or store moves, ``structure`` how they lie.
     ``part`` tells the micro-operations of one word apart (see ``cores.cracking``), ``divided`` says
     that others of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
-    scalars of up to 64 bits (filter flag FP, else SIMD). ``fp`` and ``simd`` are the Other-class
-    properties of data processing.
+    scalars of up to 64 bits (filter flag FP, else SIMD). ``governor`` is the number of the predicate
+    register that says which elements of ``lane`` bytes are active in a predicated SVE operation.
+    ``fp`` and ``simd`` are the Other-class properties of data processing.
     """
 
     word: int
@@ -176,6 +185,8 @@ class Instruction:
     target_offset: int | None = None
     sve: bool = False
     predicated: bool = False
+    governor: int | None = None
+    lane: int = 0
     gather_scatter: bool = False
     reads: int = 0
     writes: int = 0
@@ -210,6 +221,11 @@ class Operation:
     va: int | None = None
     pa: int | None = None
     misaligned: bool = False
+    vector_bits: int = 128
+    """The vector length that an SVE operation found."""
+    active: Active = Active.ALL
+    misspeculated: bool = False
+    """It lies behind a mispredicted branch and came to nothing: no address, no exception."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,8 @@ def cracked(instruction: Instruction, cracker: Cracker | None) -> tuple[Instruct
 def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan | None:
     """A plan that lets the block run, given what other operations of the block write."""
     access = instruction.access
+    if instruction.sve:
+        return None  # predicates and the vector length are to be had only in front of it
     base = index = flags = When.START
     if access is not None:
         if access.base is not None:
@@ -222,6 +224,7 @@ class Block:
         return (
             plan.exact
             and all(i.mark in _RUNS_ON for i in self.code)
+            and not instruction.sve
             and (instruction.access is not None or tests_flags(instruction))
         )
 

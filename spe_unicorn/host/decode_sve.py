@@ -40,10 +40,11 @@ def _memory(
     *,
     load: bool,
     reads: int = 0,
-    predicated: bool = True,
+    lane: int = 0,
     gather_scatter: bool = False,
     count: int = 1,
 ) -> Instruction:
+    """A load or store; its elements have ``lane`` bytes in the vector, 0 if it has no predicate."""
     return Instruction(
         word,
         family=Family.LOAD if load else Family.STORE,
@@ -53,7 +54,9 @@ def _memory(
         register_count=count,
         structure=Structure.NONE if count == 1 else Structure.INTERLEAVED,
         sve=True,
-        predicated=predicated,
+        predicated=bool(lane),
+        governor=word >> 10 & 7 if lane else None,
+        lane=lane,
         gather_scatter=gather_scatter,
         reads=reads | address_reads(access),
     )
@@ -63,9 +66,9 @@ def _base(word: int) -> int:
     return word >> 5 & 31
 
 
-def _scattered(word: int, *, load: bool, reads: int) -> Instruction:
+def _scattered(word: int, lane: int, *, load: bool, reads: int) -> Instruction:
     """Addresses that come from a vector: no single access stands for them."""
-    return _memory(word, None, load=load, reads=reads, gather_scatter=True)
+    return _memory(word, None, load=load, reads=reads, lane=lane, gather_scatter=True)
 
 
 def _prefetch(word: int, reads: int) -> Instruction:
@@ -77,7 +80,7 @@ def _register_file(word: int, *, load: bool) -> Instruction:
     size = 16 if word >> 14 & 1 else 2
     imm9 = signed(word >> 13 & 0x1F8 | word >> 10 & 7, 9)
     where = Access(_base(word), imm9 * size, size, 16 if size == 16 else 2, scalable=True)
-    return _memory(word, where, load=load, predicated=False)
+    return _memory(word, where, load=load)
 
 
 _LOAD_TYPES = (
@@ -112,19 +115,21 @@ def _contiguous_load(word: int) -> Instruction:
         return _load_quadwords(word, form, rm)
     if form in (2, 3):  # LD1, LDFF1 (scalar plus scalar)
         scale, lane = _LOAD_TYPES[dtype]
-        return _memory(word, _scalar_plus_scalar(word, scale, 16 >> lane - scale), load=True)
+        where = _scalar_plus_scalar(word, scale, 16 >> lane - scale)
+        return _memory(word, where, load=True, lane=1 << lane)
     if form == 5:  # LD1, LDNF1 (scalar plus immediate)
         scale, lane = _LOAD_TYPES[dtype]
-        return _memory(word, _scalar_plus_immediate(word, scale, 16 >> lane - scale), load=True)
+        where = _scalar_plus_immediate(word, scale, 16 >> lane - scale)
+        return _memory(word, where, load=True, lane=1 << lane)
     scale, size = _structures(word)
     if form == 6:
         where = _scalar_plus_scalar(word, scale, size)
-        return _memory(word, where, load=True, count=size // 16)
+        return _memory(word, where, load=True, lane=1 << scale, count=size // 16)
     if form == 7 and not bit20:
         where = _scalar_plus_immediate(word, scale, size)
-        return _memory(word, where, load=True, count=size // 16)
+        return _memory(word, where, load=True, lane=1 << scale, count=size // 16)
     # SVE2.1: quadword lanes and structures
-    return _memory(word, None, load=True, reads=xsp(_base(word)) | rm)
+    return _memory(word, None, load=True, lane=16, reads=xsp(_base(word)) | rm)
 
 
 def _load_quadwords(word: int, form: int, rm: int) -> Instruction:
@@ -132,14 +137,15 @@ def _load_quadwords(word: int, form: int, rm: int) -> Instruction:
     scale, wide = word >> 23 & 3, word >> 21 & 3
     base = _base(word)
     if wide > 1 or (form and word >> 20 & 1):
-        return _memory(word, None, load=True, reads=xsp(base) | (0 if form else rm))
+        reads = xsp(base) | (0 if form else rm)
+        return _memory(word, None, load=True, lane=1 << scale, reads=reads)
     size = 16 << wide
     if form:
         where = Access(base, signed(word >> 16, 4) * size, size, 1 << scale)
     else:
         index = word >> 16 & 31
         where = Access(base, 0, size, 1 << scale, index=None if index == 31 else index, shift=scale)
-    return _memory(word, where, load=True)
+    return _memory(word, where, load=True, lane=1 << scale)
 
 
 def _gather_32_or_one(word: int) -> Instruction:
@@ -152,12 +158,12 @@ def _gather_32_or_one(word: int) -> Instruction:
         if kind & 2:  # LD1R
             return _load_and_replicate(word)
         if kind == 1:  # gather: vector plus immediate
-            return _scattered(word, load=True, reads=0)
+            return _scattered(word, 4, load=True, reads=0)
         if form == 6:
             return _prefetch(word, base | rm) if not bit4 else unallocated(word)
         if form == 7:
             return _prefetch(word, 0) if not bit4 else unallocated(word)
-        return _scattered(word, load=True, reads=rm)  # LDNT1: vector plus scalar
+        return _scattered(word, 4, load=True, reads=rm)  # LDNT1: vector plus scalar
     if msz == 3:
         if kind & 2:
             return _prefetch(word, base) if not bit4 else unallocated(word)
@@ -166,14 +172,14 @@ def _gather_32_or_one(word: int) -> Instruction:
         return unallocated(word)
     if msz == 0 and kind & 1:
         return _prefetch(word, base) if not bit4 else unallocated(word)
-    return _scattered(word, load=True, reads=base)
+    return _scattered(word, 4, load=True, reads=base)
 
 
 def _load_and_replicate(word: int) -> Instruction:
     """LD1R: dtype is in bits 24:23 and 14:13."""
-    scale, _ = _LOAD_TYPES[word >> 21 & 12 | word >> 13 & 3]
-    offset = (word >> 16 & 63) << scale
-    return _memory(word, Access(_base(word), offset, 1 << scale, 1 << scale), load=True)
+    scale, lane = _LOAD_TYPES[word >> 21 & 12 | word >> 13 & 3]
+    where = Access(_base(word), (word >> 16 & 63) << scale, 1 << scale, 1 << scale)
+    return _memory(word, where, load=True, lane=1 << lane)
 
 
 def _gather_64(word: int) -> Instruction:
@@ -183,12 +189,12 @@ def _gather_64(word: int) -> Instruction:
     if kind == 0 and form & 4:
         if form == 7:
             return _prefetch(word, 0) if prefetch else unallocated(word)
-        return _scattered(word, load=True, reads=rm)  # LDNT1, LD1Q: vector plus scalar
+        return _scattered(word, 8, load=True, reads=rm)  # LDNT1, LD1Q: vector plus scalar
     if kind == 1 and form & 4:  # vector plus immediate
-        return _scattered(word, load=True, reads=0)
+        return _scattered(word, 8, load=True, reads=0)
     if msz == 0 and kind & 1:  # scalar plus vector
         return _prefetch(word, base) if prefetch else unallocated(word)
-    return _scattered(word, load=True, reads=base)
+    return _scattered(word, 8, load=True, reads=base)
 
 
 def _store(word: int) -> Instruction:
@@ -199,26 +205,27 @@ def _store(word: int) -> Instruction:
     if form == 2:  # ST1 (scalar plus scalar)
         if size >= msz:
             where = _scalar_plus_scalar(word, msz, 16 >> size - msz)
-            return _memory(word, where, load=False)
+            return _memory(word, where, load=False, lane=1 << size)
     elif form == 3:  # STNT1, ST2 to ST4 (scalar plus scalar)
         scale, total = _structures(word)
         where = _scalar_plus_scalar(word, scale, total)
-        return _memory(word, where, load=False, count=total // 16)
+        return _memory(word, where, load=False, lane=1 << scale, count=total // 16)
     elif form == 7:
         if word >> 20 & 1:  # STNT1, ST2 to ST4 (scalar plus immediate)
             scale, total = _structures(word)
             where = _scalar_plus_immediate(word, scale, total)
-            return _memory(word, where, load=False, count=total // 16)
+            return _memory(word, where, load=False, lane=1 << scale, count=total // 16)
         if size >= msz:  # ST1 (scalar plus immediate)
             where = _scalar_plus_immediate(word, msz, 16 >> size - msz)
-            return _memory(word, where, load=False)
+            return _memory(word, where, load=False, lane=1 << size)
     elif form == 1:  # vector plus scalar
-        return _scattered(word, load=False, reads=rm)
+        return _scattered(word, 4 if size == 2 else 8, load=False, reads=rm)
     elif form in (4, 5, 6):
         vector_base = form == 5 and size >= 2  # plus immediate
-        return _scattered(word, load=False, reads=0 if vector_base else base)
+        lane = 4 if size == 3 or (size == 2 and form != 5) else 8
+        return _scattered(word, lane, load=False, reads=0 if vector_base else base)
     # SVE2.1: quadword lanes and structures
-    return _memory(word, None, load=False, reads=base | rm)
+    return _memory(word, None, load=False, lane=16, reads=base | rm)
 
 
 # Data processing
@@ -231,7 +238,13 @@ def _vector(
     fp: bool = False,
     reads: int = 0,
     writes: int = 0,
+    governor: int | None = None,
+    lane: int = 0,
 ) -> Instruction:
+    """Data processing; its governing predicate and elements are where most have them."""
+    if predicated:
+        governor = word >> 10 & 7 if governor is None else governor
+        lane = lane or 1 << (word >> 22 & 3)
     return Instruction(
         word,
         cost=CostClass.FP if fp else CostClass.SIMD,
@@ -239,6 +252,8 @@ def _vector(
         simd=True,
         sve=True,
         predicated=predicated,
+        governor=governor,
+        lane=lane,
         reads=reads,
         writes=writes,
     )
@@ -250,7 +265,10 @@ def _integer(word: int) -> Instruction:
     if not word >> 21 & 1:  # all merge or zero but the reductions; MOVPRFX is among those
         negated = form == 5 and word >> 17 & 15 == 14  # FABS, FNEG
         predicated = form != 1 or word >> 17 & 15 == 8
-        return _vector(word, predicated=predicated, fp=negated)
+        lane = 0
+        if form == 4 and not word >> 20 & 1:  # shifts by an immediate: the size is a leading one
+            lane = 1 << max((word >> 20 & 12 | word >> 8 & 3).bit_length() - 1, 0)
+        return _vector(word, predicated=predicated, fp=negated, lane=lane)
     if form == 2:
         return _index_or_length(word)
     if form == 7:  # CNTB ..., INCB, SQINCB ...
@@ -275,7 +293,8 @@ def _permute(word: int) -> Instruction:
     form, kind, rn, rd = word >> 13 & 7, word >> 16 & 31, word >> 5 & 31, word & 31
     if not word >> 21 & 1:
         copy = bool(word >> 20 & 1)  # CPY, FCPY (immediate)
-        return _vector(word, predicated=copy, fp=copy and form == 6)
+        governor = word >> 16 & 15 if copy else None
+        return _vector(word, predicated=copy, fp=copy and form == 6, governor=governor)
     if word & 0x001B_FC00 == 0x3800:  # DUP, INSR from a general register
         return _vector(word, reads=x(rn) if kind else xsp(rn))
     if form == 5:
@@ -285,7 +304,8 @@ def _permute(word: int) -> Instruction:
             return _vector(word, reads=x(rd), writes=x(rd))
         return _vector(word, predicated=True, reads=xsp(rn))  # CPY from a general register
     if form == 4:  # CPY from a SIMD&FP register; REVB ...; REVD
-        return _vector(word, predicated=kind == 0 or 4 <= kind <= 7 or kind == 14)
+        predicated = kind == 0 or 4 <= kind <= 7 or kind == 14
+        return _vector(word, predicated=predicated, lane=16 if kind == 14 else 0)
     return _vector(word)
 
 
@@ -338,7 +358,8 @@ def _floating_point(word: int) -> Instruction:
     if word >> 21 & 1:
         return _vector(word, fp=True)
     reduction = form == 5 and word >> 19 & 3 == 2  # FADDQV ...
-    return _vector(word, fp=True, predicated=form < 6 and not reduction)
+    predicated = form < 6 and not reduction
+    return _vector(word, fp=True, predicated=predicated, lane=_converted(word, form))
 
 
 def _floating_point_predicated(word: int) -> Instruction:
@@ -347,7 +368,20 @@ def _floating_point_predicated(word: int) -> Instruction:
     if word >> 21 & 1:
         return _vector(word, fp=True, predicated=True)
     trigonometric = word >> 19 & 3 == 2  # FTMAD
-    return _vector(word, fp=True, predicated=form == 5 or (form == 4 and not trigonometric))
+    predicated = form == 5 or (form == 4 and not trigonometric)
+    return _vector(word, fp=True, predicated=predicated, lane=_converted(word, form))
+
+
+def _converted(word: int, form: int) -> int:
+    """The element size of a conversion: the larger one; 0 for what is none."""
+    kind, size = word >> 18 & 7, word >> 22 & 3
+    if form != 5:
+        return 0
+    if kind == 2:  # between precisions; size 0 rounds doubles to odd
+        return 4 if size == 2 else 8
+    if kind >= 4:  # from or to integers, FLOGB; half precision names the integer apart
+        return 1 << (word >> 17 & 3) if size < 2 else 1 << size
+    return 0
 
 
 _GROUPS = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from spe_unicorn.arch.operation import Access, Family, Instruction, Mark, Operation
+from spe_unicorn.arch.operation import Access, Active, Family, Instruction, Mark, Operation
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.blocks import WRITES, Plan, When, cracked, tests_flags
@@ -18,8 +18,11 @@ from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
 from spe_unicorn.host.native_flow import FLOW_VALID
 from spe_unicorn.host.native_state import SAMPLE_PA, signed
+from spe_unicorn.host.vectors import active_elements, vector_bits
 
 _MASK: Final = (1 << 64) - 1
+_VECTOR_BITS: Final = 128
+"""The vector length for which the decoder gives the offsets and sizes of accesses."""
 _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
 
@@ -56,6 +59,8 @@ class Latch:
             base = operation.pc if access.base is None else engine.get(register(access.base))
             index = 0 if access.index is None else engine.get(register(access.index))
             self._access(operation, access, base, index)
+        if instruction.sve:
+            self._vectors(operation)
         if tests_flags(instruction):
             self._test(operation, engine.get(e.NZCV))
         elif instruction.conditional and instruction.target_offset == 4:
@@ -132,11 +137,30 @@ class Latch:
         return operation
 
     def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:
-        instruction = operation.instruction
-        va = address_from(access, base, index)
+        self._go_to(operation, access, address_from(access, base, index))
+
+    def _go_to(self, operation: Operation, access: Access, va: int) -> None:
         operation.va = va
-        operation.pa = self._cpu.translate(va, instruction.family in WRITES)
+        operation.pa = self._cpu.translate(va, operation.instruction.family in WRITES)
         operation.misaligned = va % access.element != 0
+
+    def _vectors(self, operation: Operation) -> None:
+        """What an SVE operation finds: a load or store without active elements accesses nothing."""
+        cpu = self._cpu
+        instruction = operation.instruction
+        operation.vector_bits = vector_bits(cpu)
+        if instruction.governor is not None:
+            operation.active = active_elements(
+                cpu, instruction.governor, instruction.lane, operation.vector_bits
+            )
+        access = instruction.access
+        if operation.active is Active.NONE:
+            operation.va = operation.pa = None
+            operation.misaligned = False
+        elif access is not None and access.scalable and operation.vector_bits != _VECTOR_BITS:
+            assert operation.va is not None
+            further = access.offset * operation.vector_bits // _VECTOR_BITS - access.offset
+            self._go_to(operation, access, operation.va + further & _MASK)
 
     def _test(self, operation: Operation, nzcv: int) -> None:
         condition = operation.instruction.condition

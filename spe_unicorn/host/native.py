@@ -120,6 +120,7 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.NOTICED),
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
+_STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
 _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _RETURN: Final = int(Action.RETURN)
@@ -335,6 +336,9 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
         if s.noted >= s.room:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
+    if s.wrong != 0:
+        _stop(s, engine, _STOP_WRONG_PATH, address, operations)
+        return
     if s.notice != 0:
         _stop(s, engine, _STOP_NOTICED, address, operations)
         return

@@ -30,6 +30,8 @@ class Stop(IntEnum):
     """In front of a block that has an operation which traps here and the engine would execute."""
     MISALIGNED = 10
     """In front of a block at an address that is not a multiple of 4."""
+    WRONG_PATH = 11
+    """In front of a block, with a wrong path that Python is to look at."""
 
 
 class Action(IntEnum):
@@ -91,6 +93,7 @@ _FIELDS: Final = (
     ("block_marks", ctypes.c_int64),
     ("block_plans", ctypes.c_int64),
     ("weights", ctypes.c_int64),
+    ("wrong_paths", ctypes.c_int64),
     ("plans", ctypes.c_int64),
     ("vmem_translate", ctypes.c_int64),
     ("vmem_read", ctypes.c_int64),
@@ -109,6 +112,9 @@ _FIELDS: Final = (
     ("weigh", ctypes.c_int64),
     ("members_granted", ctypes.c_int64),
     ("members", ctypes.c_int64),
+    ("speculates", ctypes.c_int64),
+    ("wrong", ctypes.c_int64),
+    ("wrong_path", ctypes.c_int64),
     # watching
     ("special", ctypes.c_int64),
     ("watch", ctypes.c_int64),
@@ -179,6 +185,9 @@ class State(ctypes.Structure):
     members as the table ``weights`` says, and ``members_granted - members`` of them have gone by.
     Then ``members`` are left before the chosen one and ``budget`` ends at ``horizon``; else
     ``budget`` ends at whichever comes first.
+
+    While ``speculates`` is set, operations on wrong paths are members, too. ``wrong`` is set where
+    Python is to look at the one that begins at ``wrong_path``.
 
     ``gap_floor`` is 0 when no member is chosen, else a number of members after the chosen
     one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook

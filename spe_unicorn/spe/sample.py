@@ -12,7 +12,7 @@ from typing import Final
 
 from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.operation import Operation, Timing
+from spe_unicorn.arch.operation import Active, Operation, Timing
 from spe_unicorn.arch.pe import SecurityState
 from spe_unicorn.arch.spe_registers import event_filter_mask
 from spe_unicorn.spe.enabling import Collection
@@ -32,6 +32,8 @@ _EXCEPTION: Final = int(Event.EXCEPTION)
 _RETIRED: Final = int(Event.RETIRED)
 _NOT_TAKEN: Final = int(Event.NOT_TAKEN)
 _MISALIGNED: Final = int(Event.MISALIGNED)
+_PARTIAL: Final = int(Event.SVE_PARTIAL)
+_EMPTY: Final = int(Event.SVE_EMPTY)
 
 _U64: Final = (1 << 64) - 1
 _EL_SHIFT: Final = 61
@@ -56,13 +58,17 @@ def events_of(operation: Operation, timing: Timing, implemented: int) -> int:
     An operation that ends in a synchronous exception has retired for this purpose, as the packet's
     definition says.
     """
-    events = _RETIRED | timing.events
+    events = timing.events
+    if not operation.misspeculated:
+        events |= _RETIRED
     if operation.exception:
         events |= _EXCEPTION
     if operation.condition_failed:
         events |= _NOT_TAKEN
     if operation.misaligned:
         events |= _MISALIGNED
+    if operation.active:
+        events |= _PARTIAL if operation.active is Active.SOME else _PARTIAL | _EMPTY
     return events & implemented
 
 

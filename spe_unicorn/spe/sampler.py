@@ -111,7 +111,7 @@ class Sampler(ABC):
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
         self._types: dict[int, OperationType] = {}
-        """By word, with the part of it above."""
+        """By word, with its part and the vector length above."""
         self._filter = Filter()
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
@@ -190,9 +190,12 @@ class Sampler(ABC):
         recorders, filter_ = self._sampling.popleft()
         timing = self._model.timing(operation)
         self._occupy(timing.total)
-        type_ = self._types.get(operation.instruction.word | operation.instruction.part << 32)
+        instruction = operation.instruction
+        kind = instruction.word | instruction.part << 32 | operation.vector_bits << 40
+        type_ = self._types.get(kind)
         if type_ is None:
-            type_ = self._learn(operation)
+            type_ = operation_type(instruction, self._features, operation.vector_bits)
+            self._types[kind] = type_
         events = events_of(operation, timing, self._implemented)
         flags, total, source = type_.flags, timing.total, timing.data_source
         kept = not filter_.active or filter_.keeps(flags, events, total, source)
@@ -205,12 +208,6 @@ class Sampler(ABC):
         if recorder is None:
             recorder = recorders[operation.el] = self._recorder_at(operation.el)
         self._keep(recorder.record(operation, type_, timing, events), operation)
-
-    def _learn(self, operation: Operation) -> OperationType:
-        instruction = operation.instruction
-        type_ = operation_type(instruction, self._features)
-        self._types[instruction.word | instruction.part << 32] = type_
-        return type_
 
     def _written(self, record: bytes, operation: Operation) -> None:
         statistics = self.statistics

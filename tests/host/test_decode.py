@@ -67,7 +67,7 @@ def on(condition: int) -> dict[str, Any]:
 
 NOT_TYPE = {
     *("word", "cost", "access", "target_offset", "reads", "writes", "part"),
-    *("register_count", "structure"),
+    *("register_count", "structure", "governor", "lane"),
 }
 TYPE = [f for f in fields(Instruction) if f.name not in NOT_TYPE]
 
@@ -685,3 +685,51 @@ OFFSETS = [
 @pytest.mark.parametrize(("word", "text", "offset"), OFFSETS, ids=[row[1] for row in OFFSETS])
 def test_target_offset_of_a_direct_branch(word: int, text: str, offset: int | None) -> None:
     assert decode(word).target_offset == offset
+
+
+PREDICATES = [
+    (0x0480_0040, "add z0.s, p0/m, z0.s, z2.s", 0, 4),
+    (0x0440_1C40, "add z0.h, p7/m, z0.h, z2.h", 7, 2),
+    (0x0490_2020, "movprfx z0.s, p0/z, z1.s", 0, 4),
+    (0x0400_8DE0, "asr z0.b, p3/m, z0.b, #1", 3, 1),
+    (0x0440_8460, "asr z0.s, p1/m, z0.s, #29", 1, 4),
+    (0x04C0_8400, "asr z0.d, p1/m, z0.d, #32", 1, 8),
+    (0x05D3_4020, "mov z0.d, p3/m, #1", 3, 8),
+    (0x059F_C020, "fmov z0.s, p15/m, #2.125", 15, 4),
+    (0x05A8_A020, "mov z0.s, p0/m, w1", 0, 4),
+    (0x65C0_8440, "fadd z0.d, p1/m, z0.d, z2.d", 1, 8),
+    (0x65CB_A020, "fcvt z0.d, p0/m, z1.s", 0, 8),
+    (0x6588_A020, "fcvt z0.h, p0/m, z1.s", 0, 4),
+    (0x6556_A020, "scvtf z0.h, p0/m, z1.d", 0, 8),
+    (0x6552_A020, "scvtf z0.h, p0/m, z1.h", 0, 2),
+    (0x65D4_A020, "scvtf z0.s, p0/m, z1.d", 0, 8),
+    (0x655C_A020, "fcvtzs z0.s, p0/m, z1.h", 0, 4),
+    (0x658D_A020, "fsqrt z0.s, p0/m, z1.s", 0, 4),
+    (0x651C_A020, "flogb z0.s, p0/m, z1.s", 0, 4),
+    (0xA540_A420, "ld1w {z0.s}, p1/z, [x1]", 1, 4),
+    (0xA420_A020, "ld1b {z0.h}, p0/z, [x1]", 0, 2),
+    (0xA5E0_A820, "ld1d {z0.d}, p2/z, [x1]", 2, 8),
+    (0xA5C0_E020, "ld3d {z0.d-z2.d}, p0/z, [x1]", 0, 8),
+    (0xE540_E420, "st1w {z0.s}, p1, [x1]", 1, 4),
+    (0xE560_E420, "st1w {z0.d}, p1, [x1]", 1, 8),
+    (0x8500_4C20, "ld1w {z0.s}, p3/z, [x1, z0.s, uxtw]", 3, 4),
+    (0xC5C0_C020, "ld1d {z0.d}, p0/z, [x1, z0.d]", 0, 8),
+    (0xE540_8020, "st1w {z0.s}, p0, [x1, z0.s, uxtw]", 0, 4),
+    (0xE500_A020, "st1w {z0.d}, p0, [x1, z0.d]", 0, 8),
+    (0x8580_4020, "ldr z0, [x1]", None, 0),
+    (0x04A2_0020, "add z0.s, z1.s, z2.s", None, 0),
+    (0x05A2_C020, "sel z0.s, p0, z1.s, z2.s", None, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "governor", "lane"),
+    [(word, governor, lane) for word, _, governor, lane in PREDICATES],
+    ids=[row[1] for row in PREDICATES],
+)
+def test_predicate_that_governs_an_sve_operation(
+    word: int, governor: int | None, lane: int
+) -> None:
+    instruction = decode(word)
+    assert (instruction.governor, instruction.lane) == (governor, lane)
+    assert instruction.predicated == (governor is not None)

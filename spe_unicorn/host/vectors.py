@@ -1,0 +1,74 @@
+"""SVE registers that the engine has no numbers for: predicates, and how long vectors are.
+
+The engine's saved state holds the predicate registers. Where, is found by setting some of them.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import Final
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
+from spe_unicorn.arch.operation import Active
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.engine import PC, Engine, new_engine
+
+_ZCR: Final = {
+    EL1: Encoding(3, 0, 1, 2, 0),
+    EL2: Encoding(3, 4, 1, 2, 0),
+    EL3: Encoding(3, 6, 1, 2, 0),
+}
+_LEN: Final = 0xF
+_GRANULE: Final = 128
+"""Vector lengths are multiples of this, in bits."""
+_REGISTER: Final = 32
+"""Bytes of a predicate register in the saved state: an eighth of the longest vector."""
+_PTRUE: Final = (0x2518_E3E0, 0x2558_E3E1, 0x2598_E3E2, 0x25D8_E3E3)
+"""PTRUE P0.B, P1.H, P2.S, P3.D."""
+_AFTER_PTRUE: Final = (0xFFFF, 0x5555, 0x1111, 0x0101)
+"""What they make of 128-bit vectors."""
+
+
+@lru_cache(maxsize=1)
+def _predicates_offset() -> int:
+    """Where the engine's saved state holds P0. Raises RuntimeError if it is nowhere."""
+    uc = new_engine()
+    engine = Engine(uc)
+    uc.mem_map(0, 0x1000)
+    uc.mem_write(0, struct.pack("<4I", *_PTRUE))
+    engine.set_system(s.CPACR_EL1.encoding, 0b11 << 20 | 0b11 << 16)
+    engine.set_system(s.CPTR_EL3.encoding, 1 << 8)
+    uc.emu_start(0, 4 * len(_PTRUE))
+    sought = b"".join(value.to_bytes(_REGISTER, "little") for value in _AFTER_PTRUE)
+    found = bytes(uc.context_save()).find(sought)
+    if found < 0 or engine.get(PC) != 4 * len(_PTRUE):
+        raise RuntimeError("this build of the Unicorn engine does not show SVE predicates")
+    return found
+
+
+def vector_bits(cpu: UnicornCPU) -> int:
+    """The vector length at the PE's Exception level, in bits: CurrentNSVL()."""
+    el = cpu.el
+    levels = []
+    if el == EL1 or (el == EL0 and not el_is_in_host(cpu, EL0)):
+        levels.append(EL1)
+    if el <= EL2 and (el == EL2 or el2_enabled(cpu)):
+        levels.append(EL2)
+    levels.append(EL3)
+    return _GRANULE * (1 + min(cpu.engine.system(_ZCR[level]) & _LEN for level in levels))
+
+
+def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:
+    """What predicate register ``governor`` says of elements of ``lane`` bytes, in ``bits``."""
+    at = _predicates_offset() + _REGISTER * governor
+    context = bytes(cpu.engine.uc.context_save())
+    predicate = int.from_bytes(context[at : at + _REGISTER], "little")
+    elements = range(0, bits // 8, lane)
+    count = sum(predicate >> element & 1 for element in elements)
+    if count == len(elements):
+        return Active.ALL
+    return Active.SOME if count else Active.NONE

@@ -1,0 +1,102 @@
+"""The operations that a core begins behind a mispredicted branch, and never retires.
+
+Where a profile says that they belong to the sample population, each misprediction adds a walk to
+it: from the predicted address on, along the code as it lies in memory, up to a number of operations
+that stands for how far a core gets before it knows better. The walk reads code and nothing else. A
+branch to a known address that is always taken is followed, a conditional one is not taken; an
+indirect branch is the last one, and what a core does not begin speculatively ends the walk.
+
+How many members of the population a walk is depends on its start alone, as long as the code stays.
+So compiled code, which comes by for each misprediction, finds the number in a table; Python is
+asked only for starts that are not in it and where a member of the walk is sampled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, types
+
+from spe_unicorn.arch.operation import Family, Instruction, Mark
+from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.host.blocks import cracked
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.decode import decode
+from spe_unicorn.host.native_calls import pointer_to as _pointer
+from spe_unicorn.host.native_state import State, signed
+
+_MASK: Final = (1 << 64) - 1
+_STARTS: Final = 1 << 12
+"""Entries of the table of walks, direct-mapped by address."""
+_WORDS: Final = 3
+"""An entry: where the walk starts, the epoch, its members."""
+_FAR: Final = 1 << 61
+"""More than there can be left of members: what is short of it looks at every block."""
+_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
+_NEVER_BEGUN: Final = frozenset(
+    {
+        *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.ISB, Mark.PSB_CSYNC),
+        *(Mark.WFI, Mark.WFE, Mark.ERET, Mark.EXCEPTION, Mark.UNALLOCATED),
+    }
+)
+"""Operations that wait until everything in front of them has retired, or are none."""
+
+
+@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
+    """A branch was mispredicted: count what its wrong path adds, or have Python look at it."""
+    s = carray(user, (1,), _RECORD)[0]
+    if s.speculates == 0:
+        return
+    if s.weigh != 0:
+        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
+        entry = carray(_pointer(place), (_WORDS,), np.int64)
+        if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
+            s.members -= entry[2]
+            return
+        # the block hook is then to look at the block that comes now
+        s.members -= _FAR
+        s.members_granted -= _FAR
+    s.wrong = 1
+    s.wrong_path = predicted
+
+
+class WrongPaths:
+    """The walks of one PE, each of ``window`` operations at most."""
+
+    def __init__(self, cpu: UnicornCPU, cracker: Cracker, window: int) -> None:
+        self._cpu = cpu
+        self._cracker = cracker
+        self._window = window
+        self._table = np.full((_STARTS, _WORDS), -1, np.int64)
+        cpu.state.wrong_paths = self._table.ctypes.data
+
+    def take(self) -> list[tuple[int, Instruction]]:
+        """The walk that compiled code left for us: the PC and the members of each operation."""
+        state = self._cpu.state
+        state.wrong = 0
+        start = state.wrong_path & _MASK
+        members = self.walk(start)
+        self._table[start >> 2 & _STARTS - 1] = signed(start), state.epoch, len(members)
+        return members
+
+    def walk(self, start: int) -> list[tuple[int, Instruction]]:
+        """What a core begins from ``start`` on: the PC and the members of each operation."""
+        found = []
+        pc = start
+        for _ in range(self._window):
+            words = self._cpu.read_code(pc, 1)
+            if words is None:
+                break
+            instruction = decode(words[0])
+            if instruction.mark in _NEVER_BEGUN:
+                break
+            found += [(pc, part) for part in cracked(instruction, self._cracker)]
+            step = 4
+            if instruction.family is Family.BRANCH and not instruction.conditional:
+                if instruction.target_offset is None:
+                    break
+                step = instruction.target_offset
+            pc = pc + step & _MASK
+        return found
