@@ -99,6 +99,8 @@ class ModelNumbers:
     """The last-level cache, which all PEs share."""
     memory: int = 200
     """Cycles of an access that no cache holds."""
+    wrong_path: int = 32
+    """Operations that are begun behind a mispredicted branch before that is known."""
     predictor: PredictorSizes = field(default_factory=lambda: PredictorSizes(4096, 10, 1024, 16))
 
     def __post_init__(self) -> None:

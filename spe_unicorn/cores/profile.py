@@ -50,6 +50,8 @@ class Core:
     architecture: str | None = None
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
+    wrong_path: int = 0
+    """How many operations behind a mispredicted branch belong to the population, 0 for none."""
     numbers: ModelNumbers = field(default_factory=ModelNumbers)
     """The numbers of the cache model."""
     model_features: Features = frozenset()
@@ -61,11 +63,15 @@ class Core:
         if model == "none":
             return self
         events = self.impdef.events | self.model_events
-        return replace(
+        core = replace(
             self,
             features=self.features | self.model_features,
             impdef=replace(self.impdef, events=events),
         )
+        if not self.impdef.speculative:
+            return core
+        cracking = self.cracking or Cracking({})
+        return replace(core, cracking=cracking, wrong_path=self.numbers.wrong_path)
 
 
 def core_names() -> tuple[str, ...]:

@@ -251,6 +251,7 @@ class Attachment:
             self._interval,
             self.cpu.counted,
             cracker=core.cracking,
+            wrong_path=core.wrong_path,
         )
         self.registers = Registers(self)
         self._callbacks: list[RecordCallback] = []
@@ -288,6 +289,7 @@ class Attachment:
             chosen_filter(types, min_latency),
             self.core.features,
             self.core.cracking,
+            self.core.wrong_path,
         )
         self._observe(self.unit)
         self.runner = Runner(self.cpu, self.unit, self.handler)

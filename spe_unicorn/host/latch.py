@@ -69,6 +69,12 @@ class Latch:
             operation.condition_failed = not branch_taken(instruction, registers, nzcv)
         return operation
 
+    def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
+        """An operation, or a part of one, on a wrong path: it came to nothing."""
+        cpu = self._cpu
+        time = cpu.cycles >> _TICK
+        return Operation(instruction, pc, cpu.el, time, misspeculated=True)
+
     def finish(self, operation: Operation, pc: int) -> None:
         """``operation`` has been executed, and ``pc`` is the address of what follows."""
         instruction = operation.instruction

@@ -71,6 +71,7 @@ class ReferenceRunner(Runner):
                 if not call:
                     self._latch.finish(operation, cpu.pc)
                 self._complete(operation)
+            self._take_wrong_path()
         if executed and words and decode(words[0]).mark is Mark.ERET:
             cpu.returned(level)
         self._notices()
@@ -91,6 +92,7 @@ class ReferenceRunner(Runner):
         state.granted += _PLENTY - state.budget
         state.budget = _PLENTY
         state.gap_floor = state.watch = state.weigh = state.special = state.stop = 0
+        state.speculates = self._wrong_paths is not None and self.unit.enabled
         self.cpu.forget_el()
         self._flow()
         self.handler.status = self._engine.step(self.cpu.pc)

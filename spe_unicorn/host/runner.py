@@ -35,6 +35,7 @@ from spe_unicorn.host.native_state import (
     slot_of,
 )
 from spe_unicorn.host.watching import ORDERING, Watcher, distance
+from spe_unicorn.host.wrong_path import WrongPaths
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -78,6 +79,9 @@ class Runner:
         self._cracker = unit.cracker
         self._blocks = Blocks(cpu.hooks, unit.cracker)
         self._latch = Latch(cpu, unit.cracker)
+        self._wrong_paths: WrongPaths | None = None
+        if unit.cracker is not None and unit.wrong_path:
+            self._wrong_paths = WrongPaths(cpu, unit.cracker, unit.wrong_path)
         self._known_weights: dict[int, int] = {}
         self._row: list[int] | None = None
         """How many members the operations are that run without being weighed by the hook."""
@@ -292,13 +296,15 @@ class Runner:
             state.watch |= MARK_ORDER
         self._row = None
         position = self._position
+        weigh = self._cracker is not None and watch and self.unit.enabled
+        state.weigh = weigh
+        state.speculates = self._wrong_paths is not None and self.unit.enabled
         if self._cracker is not None:
-            state.weigh = watch and self.unit.enabled
             # the hook takes weights away from this even where they do not count
             state.members_granted, state.members = position + members, members
             if not watch:
                 self._row = self._weights(self.cpu.pc, budget)
-        state.special = bool(state.watch or state.deliver or state.weigh)
+        state.special = bool(state.watch or state.deliver or weigh)
         if not state.watch & MARK_RETURN:
             self.cpu.forget_el()
         else:
@@ -311,7 +317,8 @@ class Runner:
         if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
             state.stop = 0
             self.cpu.pc = until
-        if self._cracker is not None and not state.weigh:
+        state.weigh = 0
+        if self._cracker is not None and not weigh:
             state.members_granted = position + state.members
         if self._row is not None:
             self._pass_by(sum(self._row[: budget - int(state.budget)]))
@@ -381,6 +388,7 @@ class Runner:
             if not call:
                 self._latch.finish(operation, cpu.pc)
             self._complete(operation)
+        self._take_wrong_path()
         if first.instruction.mark is Mark.ERET:
             self._state.notice = 1
         self._notices()
@@ -645,6 +653,24 @@ class Runner:
         """Tell the unit of everything that has been executed since it was last told."""
         if self._count(self._position - self._counted):
             raise RuntimeError("an operation was chosen that nobody looked at")
+        self._take_wrong_path()
+
+    def _take_wrong_path(self) -> None:
+        """Count what was begun behind a mispredicted branch, if compiled code has left that to us.
+
+        It takes no time: only the branch itself does.
+        """
+        if not self._state.wrong:
+            return
+        assert self._wrong_paths is not None
+        walk = self._wrong_paths.take()
+        if not self.unit.enabled:
+            return
+        self._pass_by(len(walk))
+        for member in self._select(len(walk)):
+            if self._model is not None:
+                self._model.begin()  # nothing that the model has seen was done by it
+            self._complete(self._latch.misspeculated(*walk[member]))
 
     def _count(self, members: int) -> bool:
         """Tell the unit of members of its population, if they are; True if the last is sampled."""

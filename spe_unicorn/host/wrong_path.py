@@ -71,6 +71,9 @@ class WrongPaths:
         self._window = window
         self._table = np.full((_STARTS, _WORDS), -1, np.int64)
         cpu.state.wrong_paths = self._table.ctypes.data
+        cpu.state.wrong = 0
+        if cpu.model is not None:
+            cpu.model.state.on_misprediction = on_misprediction.address
 
     def take(self) -> list[tuple[int, Instruction]]:
         """The walk that compiled code left for us: the PC and the members of each operation."""

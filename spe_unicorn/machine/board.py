@@ -197,7 +197,13 @@ class Board:
             cpu, model = pe.cpu, self.models[pe.number]
             if external is not None:
                 return ExternalSampler(
-                    cpu, external.period, model, external.filter_, core.features, core.cracking
+                    cpu,
+                    external.period,
+                    model,
+                    external.filter_,
+                    core.features,
+                    core.cracking,
+                    core.wrong_path,
                 )
             if Feature.FEAT_SPE not in core.features:
                 return NoSampler(cpu, model)
@@ -211,6 +217,7 @@ class Board:
                 exception=pe.interrupts.profiling,
                 events=pe.events,
                 cracker=core.cracking,
+                wrong_path=core.wrong_path,
             )
 
         return sampler

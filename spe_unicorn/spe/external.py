@@ -44,8 +44,16 @@ class ExternalSampler(Sampler):
         filter_: Filter | None = None,
         features: Features | None = None,
         cracker: Cracker | None = None,
+        wrong_path: int = 0,
     ) -> None:
-        super().__init__(pe, FixedInterval(period), model, features=features, cracker=cracker)
+        super().__init__(
+            pe,
+            FixedInterval(period),
+            model,
+            features=features,
+            cracker=cracker,
+            wrong_path=wrong_path,
+        )
         self._filter = filter_ or Filter()
         self._el = -1
         self.enabled = True

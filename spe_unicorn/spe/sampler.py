@@ -74,7 +74,8 @@ class Sampler(ABC):
 
     The members are operations, or where there is a ``cracker`` their micro-operations. All those of
     one operation may be accounted before the first sampled one is completed; the samples are then
-    completed in their order.
+    completed in their order. ``wrong_path`` is how many operations behind a mispredicted branch are
+    members, too, 0 for none; it needs a ``cracker``.
 
     ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the
     records, the PE's own unless given.
@@ -93,6 +94,7 @@ class Sampler(ABC):
         events: EventSink | None = None,
         features: Features | None = None,
         cracker: Cracker | None = None,
+        wrong_path: int = 0,
     ) -> None:
         features = pe.features if features is None else features
         self.enabled = False
@@ -102,6 +104,7 @@ class Sampler(ABC):
         self.until_hit = interval.until_hit
         self.following = interval.following
         self.cracker = cracker
+        self.wrong_path = wrong_path
         self._pe = pe
         self._interval = interval
         self._model = model

@@ -168,9 +168,10 @@ class StatisticalProfilingUnit(Sampler):
         exception: IRQLine | None = None,
         events: EventSink | None = None,
         cracker: Cracker | None = None,
+        wrong_path: int = 0,
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
-        super().__init__(pe, counters, model, events, cracker=cracker)
+        super().__init__(pe, counters, model, events, cracker=cracker, wrong_path=wrong_path)
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
             memory,
