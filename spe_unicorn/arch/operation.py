@@ -158,8 +158,8 @@ class Instruction:
     ``register_count`` says how many registers a load or store moves, ``structure`` how they lie.
     ``part`` tells the micro-operations of one word apart (see ``cores.cracking``), ``divided`` says
     that others of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
-    scalars of up to 64 bits (filter flag FP, else SIMD). ``governor`` is the number of the predicate
-    register that says which elements of ``lane`` bytes are active in a predicated SVE operation.
+    scalars of up to 64 bits (filter flag FP, else SIMD). ``governor`` is the number of the
+    predicate register that says which elements of ``lane`` bytes are active in an SVE operation.
     ``fp`` and ``simd`` are the Other-class properties of data processing.
     """
 
