@@ -27,6 +27,12 @@ class TraceChoice:
     file: str | None
 
 
+class Whole(click.IntRange):
+    """A whole number in a range."""
+
+    name = "whole number"
+
+
 def size(text: str) -> int:
     """Bytes of memory, such as ``128M`` or ``0x8000000``."""
     match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)([kmg]?)", text, re.ASCII | re.IGNORECASE)

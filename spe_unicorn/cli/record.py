@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from spe_unicorn.cli.parameters import OPERATIONS, words
+from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
 from spe_unicorn.cli.settings import Sampling, Settings, common_options, execute
 
 _MAX_LATENCY = 0xFFFF
@@ -19,7 +19,7 @@ _MAX_LATENCY = 0xFFFF
     "-c",
     "--count",
     "period",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     metavar="PERIOD",
     required=True,
     help="Sample every PERIOD-th operation.",
@@ -33,7 +33,7 @@ _MAX_LATENCY = 0xFFFF
 )
 @click.option(
     "--min-latency",
-    type=click.IntRange(0, _MAX_LATENCY),
+    type=Whole(0, _MAX_LATENCY),
     metavar="CYCLES",
     default=0,
     help="Keep samples that took at least so long.",

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from spe_unicorn.cli.parameters import TraceChoice, console, number, seconds, size, trace
+from spe_unicorn.cli.parameters import TraceChoice, Whole, console, number, seconds, size, trace
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.output.formats import FORMATS
@@ -111,7 +111,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--smp",
-            type=click.IntRange(1, MAX_PES),
+            type=Whole(1, MAX_PES),
             metavar="N",
             default=Settings.smp,
             show_default=True,
@@ -122,7 +122,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--el",
-            type=click.IntRange(1, 3),
+            type=Whole(1, 3),
             metavar="1|2|3",
             help="Exception level to start at: 1, or 3 with --bios or --secure.",
         ),
@@ -144,7 +144,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--max-insns",
-            type=click.IntRange(min=1),
+            type=Whole(min=1),
             metavar="N",
             help="Stop after exactly N operations, with exit status 124.",
         ),
