@@ -44,10 +44,10 @@ def test_links_between_pages_lead_somewhere(page):
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
-def tutorial() -> list[tuple[str, list[str]]]:
-    """The commands of the README's tutorial, each with the lines that it is said to print."""
+def session(page: Path) -> list[tuple[str, list[str]]]:
+    """The commands that a page shows, each with the lines that it is said to print."""
     result: list[tuple[str, list[str]]] = []
-    for block in re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.S):
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.S):
         for line in block.splitlines():
             if line.startswith("$ "):
                 result.append((line[2:], []))
@@ -56,12 +56,17 @@ def tutorial() -> list[tuple[str, list[str]]]:
     return result
 
 
-def test_the_tutorial_of_the_readme_does_what_it_says(tmp_path):
+def test_the_readme_has_a_tutorial():
+    assert len(session(ROOT / "README.md")) >= 6
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if session(page)], ids=lambda page: page.name
+)
+def test_what_a_page_shows_is_what_happens(page, tmp_path):
     (tmp_path / "firmware").symlink_to(ROOT / "firmware")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    commands = tutorial()
-    assert len(commands) >= 6
-    for command, lines in commands:
+    for command, lines in session(page):
         words = shlex.split(command)
         if shutil.which(words[0], path=path) is None:
             assert words[0] == "perf"  # the one that a machine may lack
