@@ -292,6 +292,8 @@ class Attachment:
             self.core.wrong_path,
         )
         self._observe(self.unit)
+        if not self._running:
+            self._set_aside()  # the runner begins to count where the last one ended
         self.runner = Runner(self.cpu, self.unit, self.handler)
 
     def emu_start(self, begin: int, until: int, timeout: int = 0, count: int = 0) -> None:
@@ -321,10 +323,16 @@ class Attachment:
         if error is not None:
             raise error
 
+    def _set_aside(self) -> None:
+        """What ran outside took its time, but is not counted."""
+        state = self.cpu.state
+        state.skipped += self.cpu.executed - self._executed
+        state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
+
     def _enter(self) -> None:
-        """Take over counts and exceptions. What ran outside took its time, but is not counted."""
+        """Take over counts and exceptions."""
         cpu, state = self.cpu, self.cpu.state
-        state.skipped += cpu.executed - self._executed
+        self._set_aside()
         state.granted, state.budget = self._executed, 0
         state.unattended = state.notice = state.steered = state.stale_code = 0
         state.writes += 1

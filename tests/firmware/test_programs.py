@@ -21,6 +21,7 @@ _ELSEWHERE = (
         "spe_el3_monitor",
         "spe_events",
         "spe_exc",
+        "spe_model",
         "spe_smp",
     ),
     *(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
@@ -39,6 +40,18 @@ def test_steps_give_the_same_as_runs() -> None:
     fast, reference = (Machine("spe_smp", smp=PES, runner=r) for r in (Runner, ReferenceRunner))
     window = 60_000
     assert fast.run(window).differences(reference.run(window)) == {}
+
+
+def test_steps_give_the_same_as_runs_with_caches() -> None:
+    fast, reference = (
+        Machine("spe_smp", smp=PES, core="max", model="cache", runner=runner)
+        for runner in (Runner, ReferenceRunner)
+    )
+    window = 60_000
+    assert fast.run(window).differences(reference.run(window)) == {}
+    models = fast.board.models
+    assert len({id(m.data.last) for m in models if isinstance(m, CacheModel)}) == 1
+    assert len({id(m.data) for m in models if isinstance(m, CacheModel)}) == PES
 
 
 def test_more_pes_than_a_program_starts_stay_off(whole_run: WholeRun) -> None:

@@ -23,6 +23,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "faults of EL1": ("spe_events", {}),
     "faults of EL1, everything": ("spe_events", {"core": "max"}),
     "faults of EL1, no choices": ("spe_events", {"core": "minimal"}),
+    "caches": ("spe_model", {"model": "cache"}),
     "faults of EL2": ("spe_events", {"el": 2}),
     "faults of EL2, everything": ("spe_events", {"el": 2, "core": "max"}),
     "faults of EL2, no choices": ("spe_events", {"el": 2, "core": "minimal"}),

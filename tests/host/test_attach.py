@@ -25,7 +25,7 @@ from unicorn import unicorn_const as uc_const
 import spe_unicorn
 from spe_unicorn.arch.access import SystemAccessTrap
 from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2
-from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.cores.profile import CoreError, ModelName
 from spe_unicorn.host.attach import AttachError, Attachment, TrappedAccessError
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
@@ -127,25 +127,48 @@ def outcome(run: Callable[[], None]) -> int:
 # The same program gives the same records
 
 
-@pytest.mark.parametrize("period", [1, 7, 257, 1009])
-def test_attach_the_board_and_the_reference_give_the_same_bytes(period: int) -> None:
+@pytest.mark.parametrize(
+    ("period", "model"),
+    [(1, "none"), (7, "none"), (257, "none"), (1009, "none"), (1, "cache"), (7, "cache")],
+)
+def test_attach_the_board_and_the_reference_give_the_same_bytes(
+    period: int, model: ModelName
+) -> None:
     words = program(700)
     image = image_of({CODE: a.code([*words[:-1], a.b(0)]), DATA: WORDS}, CODE)
     operations = 6_000
     of_boards = []
     for runner in (Runner, ReferenceRunner):
-        machine = Machine(image, runner=runner, period=period, ram=SIZE)
+        machine = Machine(image, runner=runner, period=period, ram=SIZE, model=model)
         for register in (CONTEXTIDR_EL1, CONTEXTIDR_EL2):  # UNKNOWN on the board, 0 on a new Uc
             machine.board.cpu.registers.write(register, 0)
         of_boards.append([s.record for s in machine.run(operations).records])
     uc = engine([*words[:-1], a.b(0)], MAX)
-    spe = spe_unicorn.attach(uc)
+    spe = spe_unicorn.attach(uc, model=model)
     records = collect(spe)
     spe.program(period)
     spe.emu_start(CODE, end(words), count=operations)
     assert of_boards[0] == of_boards[1]
     assert records == of_boards[0]
     assert len(records) == operations // period
+
+
+def test_the_model_sees_what_the_attachment_runs_and_nothing_else() -> None:
+    words = program(300)
+    found = []
+    for run_before in (False, True):
+        uc = engine(words, MAX)
+        spe = spe_unicorn.attach(uc, model="cache")
+        events: list[int] = []
+        spe.on_record(lambda record, _, events=events: events.append(record.events))
+        if run_before:
+            uc.emu_start(CODE, end(words) - 4)
+        spe.program(13)
+        spe.emu_start(CODE, end(words) - 4)
+        found.append(events)
+    refill = 1 << 3
+    assert found[0] == found[1]
+    assert any(event & refill for event in found[0])
 
 
 def test_the_default_model_gives_the_same_bytes_as_max() -> None:
