@@ -62,6 +62,7 @@ _RESET: Final[dict[type[SysReg], int]] = {
     s.PAR_EL1: 0,
 }
 """Registers that do not start UNKNOWN here: what higher software sets before it hands over."""
+_VIRTUAL: Final = s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask
 _ESR: Final = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
 _FAR: Final = {1: s.FAR_EL1, 2: s.FAR_EL2, 3: s.FAR_EL3}
 _ELR: Final = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
@@ -318,6 +319,24 @@ class UnicornCPU:
         if code:
             self.engine.uc.ctl_flush_tb()
         self.state.epoch += 1
+
+    def execute(self, until: int) -> int:
+        """Run the engine from the PC on; its error number, 0 for none.
+
+        The engine ends at ``until`` by a WFI of its own, which goes on for ever while HCR_EL2 has a
+        virtual interrupt for it. So it has none then.
+        """
+        virtual = until != NEVER and s.HCR_EL2 in self.registers
+        hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
+        if not hcr & _VIRTUAL:
+            return self.engine.run(self.pc, until)
+        encoding = s.HCR_EL2.encoding
+        theirs, writes = self.engine.system(encoding), self.state.writes
+        self.engine.set_system(encoding, theirs & ~_VIRTUAL)
+        status = self.engine.run(self.pc, until)
+        if self.state.writes == writes:
+            self.engine.set_system(encoding, theirs)
+        return status
 
     # Exceptions
 

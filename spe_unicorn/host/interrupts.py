@@ -81,10 +81,9 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """Whether any input is asserted, masked or not: what ends a WFI."""
-        return any(line.level for line in (self.irq, self.fiq, self.virq, self.vfiq)) or any(
-            self._virtual_level(kind) for kind in _VIRTUAL
-        )
+        """Whether there is what ends a WFI: an input, masked or not, a virtual one only below EL2."""
+        physical = self.irq.level or self.fiq.level
+        return physical or (self._cpu.el <= EL1 and self._any_virtual())
 
     @property
     def status(self) -> ISR_EL1:
@@ -101,7 +100,7 @@ class Interrupts:
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         deliver = 0
-        if self.pending or self.profiling.level:
+        if self.irq.level or self.fiq.level or self.profiling.level or self._any_virtual():
             for el in range(4):
                 deliver |= self._deliverable_at(el) << 4 * el
             if self._virtual_level(ExceptionType.SERROR):
@@ -168,6 +167,9 @@ class Interrupts:
     def _on_pm(self) -> None:
         if self.profiling.level:
             self.update()
+
+    def _any_virtual(self) -> bool:
+        return any(self._virtual_level(kind) for kind in _VIRTUAL)
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
         """A virtual interrupt for EL1: EL2 has the physical one, and a line or HCR_EL2 says so."""

@@ -313,7 +313,7 @@ class Runner:
         state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self._target = until
-        self.handler.status = self._engine.run(self.cpu.pc, until)
+        self.handler.status = self.cpu.execute(until)
         if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
             state.stop = 0
             self.cpu.pc = until

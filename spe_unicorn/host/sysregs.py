@@ -48,8 +48,11 @@ _DROPPED: Final = {
     s.SCR_EL3: sum(1 << bit for bit in (27, 28, 59, 62)),  # FGTEn, ECVEn, FGTEn2, NSE
 }
 """The fields of them that the engine does not keep."""
-_ALWAYS_KEPT: Final = 0xCF
-"""Bits of both that the engine keeps as written: FMO, IMO, NS and the like."""
+_TAKEN: Final = {s.HCR_EL2: s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask, s.SCR_EL3: 0}
+"""The fields that it must not have where we do their work: it does not wait at a WFI with them,
+whatever they mean at the PE's Exception level."""
+_ALWAYS_KEPT: Final = 0x0F
+"""Bits of both that the engine keeps as written: VM, NS and the like."""
 _STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
 """What decides whether SPE is enabled, or is written into records."""
 _STEER_HOOKS: Final = frozenset(
@@ -120,16 +123,18 @@ class SteeringCell(EngineCell):
 class SplitCell(SteeringCell):
     """A steering register of which the engine keeps some fields and drops others.
 
-    The dropped ones are what was written last, if the engine kept the rest of it.
+    The dropped ones are what was written last, if the engine kept the rest of it. The ``taken``
+    ones are taken away from it.
     """
 
-    __slots__ = ("_dropped", "_kept")
+    __slots__ = ("_dropped", "_kept", "_taken")
 
     def __init__(
-        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int
+        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int, taken: int
     ) -> None:
         super().__init__(engine, encoding, hooks)
-        self._dropped = dropped
+        self._dropped = dropped | taken
+        self._taken = taken
         self._kept = 0
 
     def get(self) -> int:
@@ -139,6 +144,8 @@ class SplitCell(SteeringCell):
             written = int(self._hooks.cells[self._encoding.key]) & (1 << 64) - 1
             if not (written ^ theirs) & _ALWAYS_KEPT:
                 self._kept = written & self._dropped
+            if theirs & self._taken:
+                EngineCell.set(self, theirs & ~self._taken)
             self._value = theirs & ~self._dropped | self._kept
             self._writes = self._state.writes
         return self._value
@@ -191,7 +198,8 @@ def install(
         elif register in ours:
             continue
         elif register in _STEER_ALL:
-            split = SplitCell(engine, encoding, hooks, _DROPPED[register])
+            taken = _TAKEN[register] if answer is Action.STOP else 0
+            split = SplitCell(engine, encoding, hooks, _DROPPED[register], taken)
             registers.add(register, steering.add(encoding, split))
             hooks.act(Action.REGIME, encoding, WRITE)
             if answer is Action.STOP:

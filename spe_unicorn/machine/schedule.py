@@ -16,7 +16,7 @@ from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.native_state import CODE_MAINTENANCE
 from spe_unicorn.machine.pe import ProcessingElement
 
-TURN: Final = 1 << 12
+TURN: Final = 1 << 14
 """Operations of a turn while another PE has something to do."""
 _LONG_TURN: Final = 1 << 24
 """Operations of a turn while none has; it ends when that changes."""

@@ -1,0 +1,38 @@
+"""Boards whose PEs start in code written by hand."""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.pe import EL1, EL3
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import Board, Options
+from tests.host import a64
+
+RAM = 0x4000_0000
+MIB = 1 << 20
+MPIDR_EL1 = (3, 0, 0, 0, 5)
+CORE = load_core("generic")
+SYSTEM_OFF, SYSTEM_RESET = 0x8400_0008, 0x8400_0009
+CPU_ON, CPU_OFF = 0xC400_0003, 0x8400_0002
+
+
+def board_at(
+    code: list[int], pes: int = 1, el: int = EL3, runner: type[Runner] = Runner, **options: object
+) -> Board:
+    """A board with ``code`` at the start of RAM. At EL3 all PEs start there, else the first."""
+    settings: dict[str, object] = {"write": lambda data: None, "ram": MIB, **options}
+    board = Board(Options(CORE, smp=pes, **settings), runner)  # type: ignore[arg-type]
+    board.memory.fill(RAM, a64.code(code))
+    board.conduit = "hvc" if el == EL1 else None
+    board.reset(nonsecure=el != EL3)
+    for pe in board.pes if el == EL3 else board.pes[:1]:
+        pe.start(el, RAM)
+    return board
+
+
+def psci(function: int, *arguments: int) -> list[int]:
+    """A call by HVC."""
+    words = a64.mov64(0, function)
+    for number, value in enumerate(arguments, 1):
+        words += a64.mov64(number, value)
+    return [*words, a64.hvc(0)]

@@ -1,0 +1,160 @@
+"""Several PEs: exact turns, waiting and waking, maintenance that reaches all."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.devices import gicv3_registers as icc
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.schedule import TURN
+from tests.host import a64
+from tests.machine.small_boards import (
+    CPU_OFF,
+    CPU_ON,
+    MPIDR_EL1,
+    RAM,
+    SYSTEM_OFF,
+    board_at,
+    psci,
+)
+
+PES = 3
+LOOP = [a64.add_imm(0, 0, 1), a64.add_imm(1, 1, 2), a64.b(-8)]
+CNTP_CVAL_EL0, CNTP_CTL_EL0 = (3, 3, 14, 2, 2), (3, 3, 14, 2, 1)
+CNTPCT_EL0 = (3, 3, 14, 0, 1)
+TICK = 16
+"""Operations of a tick of the counter."""
+
+
+def counts(board: Board) -> list[tuple[int, int]]:
+    """X0 of each PE, and what the PE has executed."""
+    return [(pe.cpu.engine.x(0), pe.cpu.executed) for pe in board.pes]
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("piece", [7, 1000, TURN - 1, TURN + 1])
+def test_no_operation_is_lost_or_counted_twice_at_the_end_of_a_turn(
+    runner: type[Runner], piece: int
+) -> None:
+    board = board_at(LOOP, PES, runner=runner)
+    length = TURN + 100 if runner is ReferenceRunner else 8 * TURN
+    for number in range(1, min(length // piece, 400) + 1):
+        assert board.run(piece) is Ending.LIMIT
+        assert board.executed == number * piece
+    for x0, executed in counts(board):
+        assert x0 == (executed + 2) // 3
+
+
+def test_each_pe_that_works_gets_equal_turns() -> None:
+    board = board_at(LOOP, PES)
+    board.run(2 * PES * TURN)
+    assert [executed for _, executed in counts(board)] == [2 * TURN] * PES
+
+
+def test_time_goes_on_from_turn_to_turn() -> None:
+    """Each PE notes the counter at its first operation: the turns before are its time."""
+    board = board_at([a64.mrs(5, CNTPCT_EL0), *LOOP], PES)
+    board.run(PES * TURN)
+    seen = [pe.cpu.engine.x(5) for pe in board.pes]
+    assert seen == [number * TURN // TICK for number in range(PES)]
+
+
+def test_a_machine_whose_pes_all_wait_and_have_no_timer_never_wakes() -> None:
+    board = board_at([a64.WFI, a64.b(-4)], PES)
+    assert board.run() is Ending.ASLEEP
+    assert board.executed == PES
+
+
+def test_a_machine_whose_pes_are_all_off_never_wakes() -> None:
+    board = board_at(psci(CPU_OFF), PES, el=EL1)
+    assert board.run() is Ending.ASLEEP
+
+
+def sleeper(due: int) -> list[int]:
+    """PE 0 waits for its timer at tick ``due`` and notes the time; others work."""
+    waits = [
+        *a64.mov64(2, due),
+        a64.msr(CNTP_CVAL_EL0, 2),
+        a64.movz(2, 1),
+        a64.msr(CNTP_CTL_EL0, 2),
+        a64.WFI,
+        a64.mrs(5, CNTPCT_EL0),
+        a64.b(0),
+    ]
+    return [a64.mrs(1, MPIDR_EL1), a64.tbnz(1, 0, 4 * len(waits) + 4), *waits, *LOOP]
+
+
+@pytest.mark.parametrize("due", [100, 5000])
+def test_a_timer_ends_the_wait_at_its_time_although_another_pe_works(due: int) -> None:
+    board = board_at(sleeper(due), 2)
+    enable_timer(board)
+    board.run(due * TICK + 3 * TURN)
+    assert board.pes[0].interrupts.irq.level
+    assert board.pes[0].cpu.engine.x(5) == due
+
+
+def enable_timer(board: Board) -> None:
+    """The GIC as it lets the physical timer of PE 0 through, in Group 1 of one Security state."""
+    board.gic.reset(nonsecure=True)
+    board.gic.distributor.write(0, 4, 0b11)
+    board.gic.redistributors.write(0x1_0100, 4, 1 << 30)
+    interface = board.gic.cpu_interfaces[0]
+    interface.write(icc.ICC_PMR_EL1, 0xFF)
+    interface.write(icc.ICC_IGRPEN1_EL1, 1)
+
+
+def test_a_pe_that_was_turned_on_begins_at_once() -> None:
+    """PE 0 alone has a long turn; the one after CPU_ON is another's."""
+    entry = RAM + 0x800
+    board = board_at([*psci(CPU_ON, 1, entry, 0x1234), *LOOP], 2, el=EL1)
+    board.memory.fill(entry, a64.code([a64.orr(9, 31, 0), *LOOP]))
+    calling = len(psci(CPU_ON, 1, entry, 0x1234))
+    board.run(calling + 1)
+    assert [pe.cpu.executed for pe in board.pes] == [calling, 1]
+    second = board.pes[1].cpu
+    assert (second.engine.x(9), second.el, second.pc) == (0x1234, EL1, entry + 4)
+
+
+def test_code_that_one_pe_patches_is_what_another_executes_after_its_maintenance() -> None:
+    """PE 1 calls a function all the time; PE 0 rewrites it."""
+    function, flag = RAM + 0x1000, RAM + 0x2000
+    patch = [
+        *a64.mov64(6, function),
+        *a64.mov64(7, a64.movz(3, 2)),
+        *a64.mov64(5, 2 * TURN),
+        a64.subs_imm(5, 5, 1),
+        a64.b_cond(a64.NE, -4),
+        a64.str_(7, 6, 0, size=2),
+        a64.sys(3, 7, 5, 1, 6),  # IC IVAU
+        a64.DSB_SY,
+        *a64.mov64(8, flag),
+        a64.str_(7, 8),
+        a64.b(0),
+    ]
+    caller = [
+        *a64.mov64(6, function),
+        *a64.mov64(8, flag),
+        a64.ldr(9, 8),
+        a64.blr(6),
+        a64.cbz(9, -8),
+        a64.blr(6),
+        a64.orr(10, 31, 3),
+        a64.b(0),
+    ]
+    board = board_at(
+        [a64.mrs(1, MPIDR_EL1), a64.tbnz(1, 0, 4 * len(patch) + 4), *patch, *caller], 2
+    )
+    board.memory.fill(function, a64.code([a64.movz(3, 1), a64.RET]))
+    board.run(40 * TURN)
+    assert board.pes[1].cpu.engine.x(10) == 2
+
+
+def test_one_pe_ends_the_run_for_all() -> None:
+    off = psci(SYSTEM_OFF)
+    board = board_at(off, 2, el=EL1)
+    assert (board.run(), board.exit_status) == (Ending.EXIT, 0)
+    assert board.executed == len(off)
