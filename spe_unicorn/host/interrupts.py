@@ -81,7 +81,7 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """Whether there is what ends a WFI: an input, masked or not, a virtual one only below EL2."""
+        """Whether there is what ends a WFI: an input, masked or not, a virtual one below EL2."""
         physical = self.irq.level or self.fiq.level
         return physical or (self._cpu.el <= EL1 and self._any_virtual())
 
