@@ -178,22 +178,28 @@ per_block = hooked(UC_HOOK_BLOCK)
 # Ours
 
 
-@lru_cache(maxsize=1)
-def _core() -> Core:
-    return load_core("generic")
+INSTRUCTIONS, MICRO_OPERATIONS = "generic", "neoverse-v2"
+"""Cores, by what they sample."""
 
 
-def board(interval: int = 0, period: int = 0, model: ModelName = "none") -> Machine:
+@lru_cache(maxsize=2)
+def _core(name: str) -> Core:
+    return load_core(name)
+
+
+def board(
+    interval: int = 0, period: int = 0, model: ModelName = "none", core: str = INSTRUCTIONS
+) -> Machine:
     """The board; events are samples.
 
-    ``interval`` has the guest program SPE, ``period`` samples from outside; both in operations,
-    0 for not at all.
+    ``interval`` has the guest program SPE, ``period`` samples from outside; both in members of the
+    population of ``core``, 0 for not at all.
     """
 
     def run(program: Program, iterations: int) -> Run:
         console = bytearray()
         external = External(period, Filter()) if period else None
-        options = Options(_core(), console.extend, ram=RAM, external=external, model=model)
+        options = Options(_core(core), console.extend, ram=RAM, external=external, model=model)
         machine = Board(options)
         machine.load(program.image)
         machine.runner.run(until=program.at("main"))
@@ -227,7 +233,7 @@ def _why(machine: Board, console: bytearray) -> str:
 
 def operations(program: Program) -> int:
     """The operations of one iteration."""
-    machine = Board(Options(_core(), lambda data: None, ram=RAM))
+    machine = Board(Options(_core(INSTRUCTIONS), lambda data: None, ram=RAM))
     machine.load(program.image)
     machine.runner.run(until=program.at("main"))
     program.configure(machine.memory, 1, 0)

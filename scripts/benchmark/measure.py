@@ -31,10 +31,13 @@ class Column:
     samples: bool = False
     modelled: bool = False
     """With caches, TLBs and a branch predictor."""
+    cracked: bool = False
+    """With micro-operations as the population."""
     once: bool = False
     """Too slow for more than one iteration and one round."""
 
 
+MICRO: Final = machines.MICRO_OPERATIONS
 OFF: Final = Column("off", machines.board(), aim=0.65)
 COLUMNS: Final = (
     OFF,
@@ -44,6 +47,11 @@ COLUMNS: Final = (
     Column("record", machines.board(period=4096), samples=True),
     Column("cache", machines.board(model="cache"), modelled=True),
     Column("cache 4096", machines.board(4096, model="cache"), modelled=True),
+    Column("uops off", machines.board(core=MICRO), cracked=True),
+    Column("uops 1024", machines.board(1024, core=MICRO), cracked=True),
+    Column("uops 4096", machines.board(4096, core=MICRO), cracked=True),
+    Column("uops 65536", machines.board(65536, core=MICRO), cracked=True),
+    Column("uops cache 4096", machines.board(4096, model="cache", core=MICRO), cracked=True),
     Column("Python", machines.per_instruction, once=True),
 )
 SAMPLED: Final = tuple(column.name for column in COLUMNS if column.samples)

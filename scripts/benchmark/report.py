@@ -24,12 +24,14 @@ from rich.table import Table
 
 
 def print_tables(console: Console, results: list[Result]) -> None:
-    """Ratios to the bare engine, then what they come from; the same with the cache model."""
-    plain = [column for column in COLUMNS if not column.modelled]
+    """Ratios to the bare engine, what they come from; then caches, and micro-operations."""
+    plain = [column for column in COLUMNS if not column.modelled and not column.cracked]
     console.print(_ratios("Speed as a part of the bare engine's", plain, results))
     console.print(_costs(results))
     modelled = [column for column in COLUMNS if column.modelled]
     console.print(_ratios("The same with --model cache", modelled, results))
+    cracked = [column for column in COLUMNS if column.cracked]
+    console.print(_ratios("The same with micro-operations as the population", cracked, results))
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -33,7 +33,6 @@ _WORDS: Final = 3
 """An entry: where the walk starts, the epoch, its members."""
 _FAR: Final = 1 << 61
 """More than there can be left of members: what is short of it looks at every block."""
-_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
 _NEVER_BEGUN: Final = frozenset(
     {
         *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.ISB, Mark.PSB_CSYNC),
@@ -43,23 +42,33 @@ _NEVER_BEGUN: Final = frozenset(
 """Operations that wait until everything in front of them has retired, or are none."""
 
 
-@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
-def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
-    """A branch was mispredicted: count what its wrong path adds, or have Python look at it."""
-    s = carray(user, (1,), _RECORD)[0]
-    if s.speculates == 0:
-        return
-    if s.weigh != 0:
-        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
-        entry = carray(_pointer(place), (_WORDS,), np.int64)
-        if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
-            s.members -= entry[2]
+def _misprediction_hook(record: np.dtype[np.void]) -> Any:
+    """The compiled function. ``record`` is a closure's, so that what is cached fits the state."""
+
+    def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
+        """A branch was mispredicted: count what that adds, or have Python look at it."""
+        s = carray(user, (1,), record)[0]
+        if s.speculates == 0:
             return
-        # the block hook is then to look at the block that comes now
-        s.members -= _FAR
-        s.members_granted -= _FAR
-    s.wrong = 1
-    s.wrong_path = predicted
+        if s.weigh != 0:
+            place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
+            entry = carray(_pointer(place), (_WORDS,), np.int64)
+            if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
+                s.members -= entry[2]
+                return
+            # the block hook is then to look at the block that comes now
+            s.members -= _FAR
+            s.members_granted -= _FAR
+        s.wrong = 1
+        s.wrong_path = predicted
+
+    return cfunc(_SIGNATURE, cache=True)(on_misprediction)
+
+
+_SIGNATURE: Final = types.void(types.voidptr, types.voidptr, types.int64, types.int64, types.int64)
+_ON_MISPREDICTION: Final = _misprediction_hook(
+    np.dtype([(field[0], np.int64) for field in State._fields_])
+)
 
 
 class WrongPaths:
@@ -73,7 +82,7 @@ class WrongPaths:
         cpu.state.wrong_paths = self._table.ctypes.data
         cpu.state.wrong = 0
         if cpu.model is not None:
-            cpu.model.state.on_misprediction = on_misprediction.address
+            cpu.model.state.on_misprediction = _ON_MISPREDICTION.address
 
     def take(self) -> list[tuple[int, Instruction]]:
         """The walk that compiled code left for us: the PC and the members of each operation."""

@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARK = ROOT / "scripts" / "benchmark"
-COLUMNS = {"off", "1024", "4096", "65536", "record", "cache", "cache 4096", "Python"}
+COLUMNS = {
+    *("off", "1024", "4096", "65536", "record", "cache", "cache 4096", "Python"),
+    *("uops off", "uops 1024", "uops 4096", "uops 65536", "uops cache 4096"),
+}
 RETURN_FALSE = bytes.fromhex("00008052 c0035fd6")  # mov w0, #0; ret
 
 
@@ -46,6 +49,12 @@ def test_the_figures_with_caches_have_a_table_of_their_own(tiny):
     with_caches = text[text.index("The same with --model cache") :]
     header = next(line for line in with_caches.splitlines() if "program" in line)
     assert header.split() == ["program", "bare", "M/s", "cache", "cache", "4096"]
+
+
+def test_the_figures_with_micro_operations_have_a_table_of_their_own(tiny):
+    text, _ = tiny
+    cracked = text[text.index("The same with micro-operations as the population") :]
+    assert {"uops", "off", "1024", "4096", "65536", "cache", "alu8", "crc"} <= set(cracked.split())
 
 
 def test_every_column_has_a_speed(tiny):
