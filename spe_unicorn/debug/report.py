@@ -22,6 +22,7 @@ from spe_unicorn.arch.system_registers import (
 from spe_unicorn.host.disassembly import disassemble
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.memory_map import wanting
 
 _FRAMES: Final = 32
 """Frames that a backtrace shows."""
@@ -47,10 +48,15 @@ def failure_report(board: Board) -> str:
         lines.append(f"  on cpu {board.running.number}")
     lines += _place(board, failure.pc)
     lines += _registers(board)
-    lines += _nowhere(board)
+    nowhere = _nowhere(board)
+    if nowhere is not None:
+        ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
+        lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
     lines.append("backtrace by frame pointer:")
     for number, (address, how) in enumerate(backtrace(board)):
         lines.append(f"  #{number:<2} {place(board, address)}{how}")
+    if nowhere is not None:
+        lines.append(f"hint: {wanting(nowhere)}")
     if failure.hint:
         lines.append(f"hint: {failure.hint}")
     return "\n".join(lines) + "\n"
@@ -86,17 +92,16 @@ def _registers(board: Board) -> Iterator[str]:
     yield "  " + "  ".join(f"{name} {value:#x}" for name, value in values)
 
 
-def _nowhere(board: Board) -> Iterator[str]:
-    """What the address of a data abort lacks, if that is why the board failed."""
+def _nowhere(board: Board) -> int | None:
+    """The physical address of a data abort where nothing is, if that is why the board failed."""
     cpu = board.running.cpu
     esr, far, elr = (cpu.registers.raw(register) for register in _SYNDROMES[max(cpu.el, EL1)])
     syndrome = Syndrome.of_esr(esr)
     if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
-        return
+        return None
     physical = cpu.translate(far, write=False)
-    if physical is not None and board.memory.read(physical, 1) is None:
-        ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
-        yield f"  nothing is at physical address {physical:#x}; {ram}"
+    there = physical is None or board.memory.read(physical, 1) is not None
+    return None if there else physical
 
 
 def backtrace(board: Board) -> list[tuple[int, str]]:

@@ -74,6 +74,38 @@ FIXED: Final = (
 """Every region but RAM, in the order of their addresses."""
 
 
+_NULL: Final = Region("null", 0, 0x1000)
+_WANTING: Final = (
+    (
+        _NULL,
+        "a null pointer? If it is for the device tree: X0 holds its address if FIRMWARE leaves room"
+        " at 0x40000000 (link it at 0x40080000), or is started by --kernel",
+    ),
+    (FLASH, "flash is there with --bios only"),
+    (Region("its", 0x0808_0000, 0x0002_0000), "the GIC has no ITS"),
+    (
+        Region("fw_cfg", 0x0902_0000, 0x18),
+        "this machine has no fw_cfg; --kernel, --append and --initrd work without",
+    ),
+    (Region("gpio", 0x0903_0000, 0x1000), "this machine has no PL061"),
+    (Region("secure uart", 0x0904_0000, 0x1000), "this machine has no second UART"),
+    (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),
+    (SECURE_RAM, "Secure RAM is there with --secure only"),
+    (Region("pcie", 0x1000_0000, 0x3000_0000), "nothing is plugged into PCIe"),
+)
+"""What people may look for where nothing is."""
+
+
+def wanting(address: int) -> str:
+    """A word on why nothing may be at a physical address, for one who expected something."""
+    for region, text in _WANTING:
+        if address in region:
+            return text
+    if address >= RAM_BASE:
+        return "RAM ends before: give it more by --ram, or look for a wrong pointer"
+    return "memory and devices are where QEMU's virt has them; docs/how-to/boot.md has what differs"
+
+
 def ram(size: int) -> Region:
     """The RAM of a board with ``size`` bytes of it. Raises ValueError where that has no room."""
     if not 0 < size <= RAM_MAX:

@@ -10,7 +10,7 @@ from spe_unicorn.host.handling import Ending
 from spe_unicorn.machine.board import Board, Options
 from spe_unicorn.machine.loader import load_elf
 from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
-from tests.machine.elf_builder import RAM
+from tests.machine.elf_builder import RAM, Sym
 
 
 def run(folder: Path, code: bytes, symbols=()) -> Board:
@@ -46,6 +46,34 @@ def test_the_report_has_every_register(crashed):
 def test_the_report_says_what_is_wrong_with_the_address(crashed):
     report = failure_report(crashed)
     assert "nothing is at physical address 0xdead0004; RAM is 0x40000000 to 0x400fffff" in report
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (0x0, "X0 holds its address if FIRMWARE leaves room at 0x40000000"),
+        (0x10_0000, "flash is there with --bios only"),
+        (0x0902_0000, "no fw_cfg"),
+        (0x0E00_0000, "with --secure only"),
+        (0x2000_0000, "PCIe"),
+        (0x0B00_0000, "where QEMU's virt has them"),
+        (0x4100_0000, "give it more by --ram"),
+    ],
+)
+def test_a_hint_says_what_is_wanting_at_the_address(tmp_path, address, text):
+    code = words(
+        0xD2800000 | (address & 0xFFFF) << 5,  # mov x0, #address
+        0xF2A00000 | (address >> 16) << 5,
+        0xB9400001,  # ldr w1, [x0]
+    )
+    report = failure_report(run(tmp_path, code, [Sym("reads", RAM, 12)]))
+    hints = [line for line in report.splitlines() if line.startswith("hint: ")]
+    assert text in hints[0]
+    assert (
+        hints[1] == "hint: set VBAR_EL1 to a table of exception vectors before anything can fault"
+    )
+    assert "PC   0x40000008 <reads+0x8> at EL1: b9400001  ldr w1, [x0]" in report
+    assert f"nothing is at physical address {address:#x}" in report
 
 
 def test_the_backtrace_follows_frame_records_and_finds_the_caller_of_a_leaf(crashed):
