@@ -59,16 +59,16 @@ def core(population: str, mode: str) -> Core:
 
 
 def sampled(
-    loop: list[int], operations: int, core: Core, mode: str, interval: int = 4, seed: int = 1
+    loop: list[int], operations: int, core: Core, mode: str, interval: int = 4, pmsfcr: int = 0
 ) -> Counter[tuple[int, int]]:
     """How often each place of an endless loop was sampled: operation and part, from 0."""
     image = image_of({CODE: a.code([*START, *loop])}, CODE)
-    machine = Machine(image, core=core, seed=seed)
+    machine = Machine(image, core=core, seed=1)
     registers = machine.board.cpu.registers
     registers.write(spe.PMBPTR_EL1, BUFFER)
     registers.write(spe.PMBLIMITR_EL1, BUFFER + BUFFER_SIZE | 1)
     registers.write(spe.PMBSR_EL1, 0)
-    registers.write(spe.PMSFCR_EL1, 0)
+    registers.write(spe.PMSFCR_EL1, pmsfcr)
     registers.write(spe.PMSIRR_EL1, interval << 8 | (mode != "fixed"))
     registers.write(spe.PMSICR_EL1, 0)
     registers.write(spe.PMSCR_EL1, 0b10)  # E1SPE
@@ -166,3 +166,21 @@ def test_random_interval_sees_all_places_of_a_tight_loop_alike(population: str, 
     found = sampled(loop, 3_000_000, core(population, mode), mode)
     assert found.total() > 2000
     assert chi_square(found, 8) < rarely_exceeded(7)
+
+
+@pytest.mark.parametrize(
+    ("control", "kept"),
+    [
+        (1 << 17, {(0, 0), (4, 0), (4, 1), (10, 0)}),  # LD: both halves of LDP, LDADD
+        (1 << 18, {(3, 0), (5, 0), (5, 1), (10, 0)}),  # ST: addresses of STR and STP, LDADD
+        (1 << 16, {(16, 0)}),  # B
+    ],
+)
+def test_type_filter_looks_at_each_micro_operation(
+    control: int, kept: set[tuple[int, int]]
+) -> None:
+    words = [word if k in (0, 3, 4, 5, 10) else a.NOP for k, (word, _) in enumerate(LOOP)]
+    loop = [*words[:16], a.b(-64)]
+    modes = core("micro-operations", "random"), "random"
+    found = sampled(loop, 1_000_000, *modes, interval=1, pmsfcr=control | 0b10)
+    assert set(found) == kept
