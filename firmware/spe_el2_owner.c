@@ -345,6 +345,8 @@ int main(void) {
         return tap_skip_all("needs a start at EL2, and SPE");
     prepare_el2();
     prepare_el1();
+    write_sysreg(PMSCR_EL2, 0); /* UNKNOWN after reset, and enabled as soon as the buffer is */
+    isb();
     mdcr = read_sysreg(mdcr_el2) & ~(MDCR_E2PB | MDCR_TPMS);
     set_mdcr(0);
     who();

@@ -8,7 +8,7 @@ changes nothing for the guest, and no record.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
@@ -28,6 +28,7 @@ from spe_unicorn.arch.system_registers import MDCR_EL2, MDCR_EL3
 from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_checks import Problem
+from spe_unicorn.debug.misuse_found import Misuse, Misuses
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
@@ -45,6 +46,8 @@ from spe_unicorn.spe.enabling import (
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+__all__ = ["Misuse", "Misuses", "watch_misuse"]
 
 _CONTROLS: Final = frozenset({PMSCR_EL1, PMSCR_EL2})
 """Registers whose enables are read as part of the program, not by the unit."""
@@ -80,65 +83,6 @@ class Profiled(Protocol):
         ...
 
 
-@dataclass
-class Misuse:
-    """A rule that was broken at one place.
-
-    ``operation`` is the number of the first time's, on ``cpu`` if there are several.
-    """
-
-    rule: Rule
-    pc: int
-    symbol: str | None
-    el: int
-    operation: int
-    cpu: int | None
-    what: str
-    count: int = 1
-
-    @property
-    def place(self) -> str:
-        """Where, for people."""
-        symbol = f" <{self.symbol}>" if self.symbol else ""
-        return f"{self.pc:#x}{symbol} EL{self.el}"
-
-    def __str__(self) -> str:
-        rule = self.rule
-        cpu = "" if self.cpu is None else f" of cpu {self.cpu}"
-        return (
-            f"{rule.name} at {self.place}, operation {self.operation}{cpu}\n"
-            f"  {self.what}\n"
-            f"  rule: {rule.text} (Arm ARM {rule.source})\n"
-            f"  do: {rule.advice}"
-        )
-
-
-class Misuses:
-    """The mistakes found so far. ``on_first`` is told of each the first time at its place."""
-
-    def __init__(
-        self,
-        symbolize: Callable[[int], str | None] = lambda _: None,
-        on_first: Callable[[Misuse], None] | None = None,
-    ) -> None:
-        self.found: list[Misuse] = []
-        self.on_first = on_first
-        self._symbolize = symbolize
-        self._places: dict[tuple[Rule, int], Misuse] = {}
-
-    def add(self, rule: Rule, pc: int, el: int, operation: int, cpu: int | None, what: str) -> None:
-        """``rule`` was broken at ``pc``."""
-        known = self._places.get((rule, pc))
-        if known is not None:
-            known.count += 1
-            return
-        misuse = Misuse(rule, pc, self._symbolize(pc), el, operation, cpu, what)
-        self._places[rule, pc] = misuse
-        self.found.append(misuse)
-        if self.on_first is not None:
-            self.on_first(misuse)
-
-
 def watch_misuse(
     machine: Board | Profiled,
     on_first: Callable[[Misuse], None] | None = None,
@@ -162,6 +106,29 @@ class _Place:
     el: int
 
 
+@dataclass
+class _Since:
+    """What is remembered of a PE since it was reset."""
+
+    order: Synchronization = field(default_factory=Synchronization)
+    read_at: dict[type[SysReg], int] = field(default_factory=dict)
+    """What was visible when a register was last read."""
+    writers: dict[type[SysReg], _Place] = field(default_factory=dict)
+    """Where each register was last written."""
+    unsynchronized: set[type[SysReg]] = field(default_factory=set)
+    """Written, and no context synchronization event since."""
+    unchecked: bool = True
+    """Something was written since the configuration was last looked at."""
+    enabling: tuple[_Place, str] | None = None
+    """A write that enables profiling, but for PMBSR_ELx.S."""
+    refilling: tuple[_Place, str] | None = None
+    """A new pointer, but PMBSR_ELx.S is still set."""
+    unaligned: tuple[_Place, str] | None = None
+    """An unaligned pointer, not used so far."""
+    lost: bool = False
+    """The last management event lost data, and the pointer is still its."""
+
+
 class _Watch:
     """Watches one PE; a ``host.watching.Watcher``."""
 
@@ -177,23 +144,7 @@ class _Watch:
         self._runner = pe.runner
         self._misuses = misuses
         self._number = number
-        self._order = Synchronization()
-        self._read_at: dict[type[SysReg], int] = {}
-        """What was visible when a register was last read."""
-        self._writers: dict[type[SysReg], _Place] = {}
-        """Where each register was last written."""
-        self._unsynchronized: set[type[SysReg]] = set()
-        """Written, and no context synchronization event since."""
-        self._unchecked = True
-        """Something was written since the configuration was last looked at."""
-        self._enabling: tuple[_Place, str] | None = None
-        """A write that enables profiling, but for PMBSR_ELx.S."""
-        self._refilling: tuple[_Place, str] | None = None
-        """A new pointer, but PMBSR_ELx.S is still set."""
-        self._unaligned: tuple[_Place, str] | None = None
-        """An unaligned pointer, not used so far."""
-        self._lost = False
-        """The last management event lost data, and the pointer is still its."""
+        self._since = _Since()
         self._translation = checks.translation(cpu)
         pe.handler.access_observers.append(self._on_access)
         cpu.exception_observers.append(self._on_exception)
@@ -207,16 +158,21 @@ class _Watch:
         """Whether the order of things matters: something is, or may be, on its way."""
         return (
             self._unit.armed
-            or self._order.visible != self._population
-            or bool(self._unsynchronized)
-            or self._enabling is not None
-            or self._refilling is not None
+            or self._since.order.visible != self._population
+            or bool(self._since.unsynchronized)
+            or self._since.enabling is not None
+            or self._since.refilling is not None
         )
+
+    def reset(self) -> None:
+        """The PE was reset: nothing that came before matters any more."""
+        self._since = _Since()
+        self._since.order.everything(self._population)
 
     def executed(self, mark: Mark, pc: int) -> None:
         """An ISB, a PSB CSYNC or an ERET."""
         if mark is Mark.PSB_CSYNC:
-            self._order.psb_csync()
+            self._since.order.psb_csync()
             return
         returned = mark is Mark.ERET
         self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
@@ -250,8 +206,8 @@ class _Watch:
         self._context_synchronization(entry.target_el, False, place)
 
     def _on_management(self, event: ManagementEvent, el: int) -> None:
-        self._unchecked = True
-        self._lost = event.data_lost or event.external_abort
+        self._since.unchecked = True
+        self._since.lost = event.data_lost or event.external_abort
 
     def _on_access(self, access: SystemAccess) -> None:
         register = access.register
@@ -260,8 +216,8 @@ class _Watch:
         assert register is not None
         if not self._runner.running:
             # the engine's owner executes it by itself, and nobody sees what lies between
-            self._order.everything(self._population)
-            self._unsynchronized.clear()
+            self._since.order.everything(self._population)
+            self._since.unsynchronized.clear()
         if access.read:
             self._read(register, access)
         else:
@@ -274,11 +230,11 @@ class _Watch:
         status = issubclass(register, PMBSR)
         if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
             return
-        visible = self._order.visible
+        visible = self._since.order.visible
         if register in _COUNTERS:
-            visible = self._order.fenced
-        before = self._read_at.get(register, 0)
-        self._read_at[register] = visible
+            visible = self._since.order.fenced
+        before = self._since.read_at.get(register, 0)
+        self._since.read_at[register] = visible
         if visible == self._population:
             return
         if (status or self._unit.enabled) and visible > before:
@@ -299,20 +255,20 @@ class _Watch:
         what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
         problems = list(checks.written(cpu, register, access.value))
         if register is PMBPTR_EL1:
-            self._unaligned = (place, f"{what}: {problems[0].what}") if problems else None
+            self._since.unaligned = (place, f"{what}: {problems[0].what}") if problems else None
         else:
             for problem in problems:
                 self._report(problem.rule, place, f"{what}: {problem.what}")
         if register not in _CONTROLS:
             self._written_in_order(register, access, place, what)
-        before = self._writers.get(register)
-        self._writers[register] = place
-        self._unchecked = True
+        before = self._since.writers.get(register)
+        self._since.writers[register] = place
+        self._since.unchecked = True
         if register is PMBPTR_EL1:
-            self._lost = False
+            self._since.lost = False
         enabled = statistical_profiling_enabled(cpu, cpu.el)
         if enabled:
-            others = self._unsynchronized - {register}
+            others = self._since.unsynchronized - {register}
             if not self._unit.enabled and others:
                 names = ", ".join(sorted(other.__name__ for other in others))
                 self._report(
@@ -323,11 +279,11 @@ class _Watch:
             self._check_configuration(place)
         elif profiling_stopped(cpu):
             if self._enables(register, access):
-                self._enabling = place, what
+                self._since.enabling = place, what
             elif register is PMBPTR_EL1 and before is not None and profiling_buffer_on(cpu):
-                self._refilling = place, what
+                self._since.refilling = place, what
         if register not in _CONTROLS:
-            self._unsynchronized.add(register)
+            self._since.unsynchronized.add(register)
 
     def _enables(self, register: type[SysReg], access: SystemAccess) -> bool:
         """Whether a write sets an enable that was 0."""
@@ -351,7 +307,7 @@ class _Watch:
         stopped = profiling_stopped(self._cpu)
         if issubclass(register, PMBSR):
             stopped = stopped or bool(access.old & PMBSR.S.mask)
-        done = self._order.fenced if register in _COUNTERS else self._order.drained
+        done = self._since.order.fenced if register in _COUNTERS else self._since.order.drained
         missing = self._population - done
         if was_on and not stopped and missing:
             what = f"{what}, with {missing} profiled operations not synchronized"
@@ -362,18 +318,18 @@ class _Watch:
     def _context_synchronization(self, el: int, returned: bool, place: _Place) -> None:
         """The PE goes on at ``el``, behind a context synchronization event at ``place``."""
         cpu = self._cpu
-        self._order.context_synchronization(self._population)
-        self._unsynchronized.clear()
-        if self._unchecked and statistical_profiling_enabled(cpu, el):
+        self._since.order.context_synchronization(self._population)
+        self._since.unsynchronized.clear()
+        if self._since.unchecked and statistical_profiling_enabled(cpu, el):
             self._check_configuration(place)
         if not profiling_stopped(cpu):
-            self._enabling = self._refilling = None
+            self._since.enabling = self._since.refilling = None
         elif profiling_buffer_on(cpu) and profiling_chosen(cpu, el):
-            self._report_stopped(self._enabling)
-            self._enabling = None
+            self._report_stopped(self._since.enabling)
+            self._since.enabling = None
             if returned:
-                self._report_stopped(self._refilling)
-                self._refilling = None
+                self._report_stopped(self._since.refilling)
+                self._since.refilling = None
 
     def _report_stopped(self, enabling: tuple[_Place, str] | None) -> None:
         if enabling is None:
@@ -389,24 +345,24 @@ class _Watch:
 
     def _check_configuration(self, place: _Place) -> None:
         """Profiling becomes enabled, at ``place``, or goes on with something new."""
-        if not self._unchecked:
+        if not self._since.unchecked:
             return
-        self._unchecked = False
+        self._since.unchecked = False
         for problem in checks.configuration(self._cpu):
             self._report(problem.rule, self._writer(problem, place), problem.what)
-        if self._unaligned is not None and not discards(self._cpu):
-            self._report(rules.POINTER_UNALIGNED, *self._unaligned)
-            self._unaligned = None
-        if self._lost:
-            self._lost = False
+        if self._since.unaligned is not None and not discards(self._cpu):
+            self._report(rules.POINTER_UNALIGNED, *self._since.unaligned)
+            self._since.unaligned = None
+        if self._since.lost:
+            self._since.lost = False
             what = f"PMBPTR_EL1 {self._cpu.registers.raw(PMBPTR_EL1):#x} is that of the event"
             self._report(rules.RESUMED_AFTER_LOSS, place, what)
 
     def _writer(self, problem: Problem, place: _Place) -> _Place:
         """Where the value that is the problem was written; ``place`` if it never was."""
         for register in problem.registers:
-            if register in self._writers:
-                return self._writers[register]
+            if register in self._since.writers:
+                return self._since.writers[register]
         return place
 
     @property
@@ -416,7 +372,7 @@ class _Watch:
     @property
     def _in_flight(self) -> bool:
         """Whether there are profiled operations that no PSB CSYNC has synchronized."""
-        return self._order.drained != self._population
+        return self._since.order.drained != self._population
 
     def _report(self, rule: Rule, place: _Place, what: str) -> None:
         operation = self._cpu.counted()

@@ -23,6 +23,10 @@ class Watcher(Protocol):
         """Whether it cares now. What makes it care is something that it is told of."""
         ...
 
+    def reset(self) -> None:
+        """The PE was reset."""
+        ...
+
     def executed(self, mark: Mark, pc: int) -> None:
         """An operation with one of the marks in :data:`ORDERING` was executed at ``pc``."""
         ...

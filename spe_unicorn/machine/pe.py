@@ -117,6 +117,8 @@ class ProcessingElement:
             cpu.engine.set_x(number, value)
         self.handler.steered()
         self.unit.reload()
+        if self.runner.watcher is not None:
+            self.runner.watcher.reset()
         self.on = True
         self.asleep = False
 

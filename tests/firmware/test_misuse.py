@@ -110,6 +110,20 @@ def test_a_run_in_pieces_finds_the_same() -> None:
     assert misuses.found == expected.found
 
 
+def test_a_reset_leaves_nothing_to_be_drained() -> None:
+    machine, misuses = watched("spe_copy")
+    while not machine.board.unit.enabled:
+        machine.board.run(1000)
+    watcher = machine.board.runner.watcher
+    assert watcher is not None
+    assert watcher.tracking
+    machine.board.load(machine.image)
+    assert not watcher.tracking
+    assert machine.run().exit_status == 0
+    assert machine.board.unit.statistics.written > 0
+    assert misuses.found == []
+
+
 def test_each_mistake_is_told_when_it_happens() -> None:
     machine = Machine("spe_misuse")
     told = []

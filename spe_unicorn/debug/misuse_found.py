@@ -1,0 +1,67 @@
+"""The mistakes that were found, each once a place, with a count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spe_unicorn.debug.misuse_rules import Rule
+
+
+@dataclass
+class Misuse:
+    """A rule that was broken at one place.
+
+    ``operation`` is the number of the first time's, on ``cpu`` if there are several.
+    """
+
+    rule: Rule
+    pc: int
+    symbol: str | None
+    el: int
+    operation: int
+    cpu: int | None
+    what: str
+    count: int = 1
+
+    @property
+    def place(self) -> str:
+        """Where, for people."""
+        symbol = f" <{self.symbol}>" if self.symbol else ""
+        return f"{self.pc:#x}{symbol} EL{self.el}"
+
+    def __str__(self) -> str:
+        rule = self.rule
+        cpu = "" if self.cpu is None else f" of cpu {self.cpu}"
+        return (
+            f"{rule.name} at {self.place}, operation {self.operation}{cpu}\n"
+            f"  {self.what}\n"
+            f"  rule: {rule.text} (Arm ARM {rule.source})\n"
+            f"  do: {rule.advice}"
+        )
+
+
+class Misuses:
+    """The mistakes found so far. ``on_first`` is told of each the first time at its place."""
+
+    def __init__(
+        self,
+        symbolize: Callable[[int], str | None] = lambda _: None,
+        on_first: Callable[[Misuse], None] | None = None,
+    ) -> None:
+        self.found: list[Misuse] = []
+        self.on_first = on_first
+        self._symbolize = symbolize
+        self._places: dict[tuple[Rule, int], Misuse] = {}
+
+    def add(self, rule: Rule, pc: int, el: int, operation: int, cpu: int | None, what: str) -> None:
+        """``rule`` was broken at ``pc``."""
+        known = self._places.get((rule, pc))
+        if known is not None:
+            known.count += 1
+            return
+        misuse = Misuse(rule, pc, self._symbolize(pc), el, operation, cpu, what)
+        self._places[rule, pc] = misuse
+        self.found.append(misuse)
+        if self.on_first is not None:
+            self.on_first(misuse)
