@@ -97,7 +97,7 @@ class CacheModel:
         """Latencies in cycles, events and data source of the operation that has just been executed.
 
         An operation that has an address but made no access that the host saw takes what a hit
-        takes, without events or a data source.
+        takes, without events or a data source. One on a wrong path never came to know better.
         """
         instruction = operation.instruction
         access, pa = instruction.access, operation.pa
@@ -111,7 +111,7 @@ class CacheModel:
             operation.va is not None,
             operation.misaligned,
             outcome,
-            self.predictor.missed,
+            self.predictor.missed and not operation.misspeculated,
         )
 
     def _work_out(

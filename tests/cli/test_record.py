@@ -36,6 +36,15 @@ def test_the_guest_does_the_same_with_and_without_sampling(command, run_json, tm
     assert sampled["written"] == sampled["operations"] // 1000
 
 
+def test_loads_have_a_data_source_with_the_cache_model_only(run_json, tmp_path, firmware):
+    # None is what loads from the console have
+    for model, sources in (("none", {None}), ("cache", {"L1D", "DRAM", None})):
+        file = tmp_path / f"{model}.jsonl"
+        options = ("-c", "3", "--filter", "load", "--model", model, "-o", str(file))
+        run_json("record", *options, firmware("hello"))
+        assert {record.get("data_source_name") for record in objects(file)} == sources
+
+
 def test_the_guest_sees_no_spe(command, tmp_path, firmware):
     result = command("record", "-c", "1000", "-o", str(tmp_path / "out.spe"), firmware("spe_copy"))
     assert "# SKIP" in result.stdout

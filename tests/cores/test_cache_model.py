@@ -151,6 +151,12 @@ def test_a_branch_tells_whether_it_was_mispredicted() -> None:
     assert found == [Timing(2, 1, events=MISPREDICTED), Timing(2, 1)]
 
 
+def test_a_branch_on_a_wrong_path_is_not_the_one_that_led_there() -> None:
+    model = CacheModel(NUMBERS)
+    model.predictor.resolve(0x1000, Branch.INDIRECT, 0, 0x2000)
+    assert model.timing(Operation(BRANCH, 0x1004, 1, misspeculated=True)) == Timing(2, 1)
+
+
 def test_two_pes_share_the_last_level_only_if_they_are_given_one() -> None:
     shared = last_level(NUMBERS)
     one, other, alone = (
