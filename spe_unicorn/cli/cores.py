@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any, cast
 
 import click
 
@@ -49,6 +50,21 @@ def show(core: Core) -> Iterator[str]:
     yield from table(
         (field.name, _value(getattr(core.impdef, field.name))) for field in fields(core.impdef)
     )
+    yield "With --model cache:"
+    yield from (f"  {feature.value}" for feature in Feature if feature in core.model_features)
+    if core.model_events:
+        yield from table([("events besides", _value(core.model_events))])
+    yield from table(
+        (field.name, _number(getattr(core.numbers, field.name))) for field in fields(core.numbers)
+    )
+
+
+def _number(value: object) -> str:
+    """A number of the core model, or a group of them with their names."""
+    if isinstance(value, int):
+        return str(value)
+    parts = ((f.name, getattr(value, f.name)) for f in fields(cast(Any, value)))
+    return ", ".join(f"{name} {part}" for name, part in parts)
 
 
 def _value(value: object) -> str:

@@ -7,14 +7,20 @@ memory) or the translation (TLBs and the walk), counted from the access.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, Final
+
+_MOST: Final = 1 << 24
+"""Entries that any part of the model can have: a last-level cache of 1 GiB."""
+_LARGEST: Final = (1 << 32) - 1
+"""Of any number."""
 
 
 @dataclass(frozen=True)
 class Level:
     """The size of a cache or TLB: ``entries`` lines or pages in sets of ``ways``.
 
-    Raises ValueError unless there is a power of two of whole sets.
+    Raises ValueError unless there is a power of two of whole sets, and for more than the host is
+    to keep.
     """
 
     entries: int
@@ -25,6 +31,8 @@ class Level:
             raise ValueError(f"{self.entries} entries are not whole sets of {self.ways}")
         if self.sets & self.sets - 1:
             raise ValueError(f"{self.entries} entries in sets of {self.ways} are {self.sets} sets")
+        if self.entries > _MOST:
+            raise ValueError(f"{self.entries} entries: allowed are {_MOST}")
 
     @property
     def sets(self) -> int:
@@ -58,6 +66,9 @@ class PredictorSizes:
             )
         if self.returns < 1:
             raise ValueError(f"returns = {self.returns}: allowed are 1 and more")
+        for name in ("counters", "targets", "returns"):
+            if getattr(self, name) > _MOST:
+                raise ValueError(f"{name} = {getattr(self, name)}: allowed are up to {_MOST}")
 
 
 @dataclass(frozen=True)
@@ -153,8 +164,8 @@ def _changed(numbers: Any, table: Any, at: str) -> Any:
         old = getattr(numbers, key)
         if is_dataclass(old):
             values[key] = _changed(old, value, f"{at}.{key}")
-        elif type(value) is not int or value < (key != "history"):
-            raise ValueError(f"{at}.{key} = {value!r}: allowed is an integer from 1 on")
+        elif type(value) is not int or not (key != "history") <= value <= _LARGEST:
+            raise ValueError(f"{at}.{key} = {value!r}: allowed is an integer from 1 to {_LARGEST}")
         else:
             values[key] = value
     try:

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 import numpy as np
 from numba import carray, cfunc, njit, types
-from unicorn import UC_PROT_READ
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
@@ -102,7 +101,6 @@ _INDIRECT, _INDIRECT_CALL, _RETURN = (
     int(Branch.INDIRECT_CALL),
     int(Branch.RETURN),
 )
-_PROT_READ: Final = int(UC_PROT_READ)
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]

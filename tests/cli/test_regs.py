@@ -189,6 +189,10 @@ def test_cores_are_listed_and_shown() -> None:
     assert "  architecture  Armv8.2-A" in lines
     assert "  FEAT_SPE_LDS" in lines
     assert any(line.split() == ["interval", "4"] for line in lines)
+    assert any(
+        line.split(maxsplit=1) == ["l2", "size 1048576, ways 8, cycles 11"] for line in lines
+    )
+    assert any(line.split() == ["walk", "40"] for line in lines)
     assert any(line.split() == ["events", "2,", "4,", "8,", "9,", "10,", "12"] for line in lines)
 
 

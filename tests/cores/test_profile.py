@@ -153,8 +153,17 @@ WRONG = [
     ),
     (HEAD + "[model]\nl2 = 3", "x.toml: model.l2 = 3: allowed is a table"),
     (HEAD + "[model]\nl2 = { sets = 3 }", "x.toml: model.l2.sets: no such number; allowed are "),
-    (HEAD + "[model]\nwalk = 0", "x.toml: model.walk = 0: allowed is an integer from 1 on"),
+    (HEAD + "[model]\nwalk = 0", "x.toml: model.walk = 0: allowed is an integer from 1 to "),
     (HEAD + "[model]\nwalk = true", "x.toml: model.walk = True: allowed is an integer from 1"),
+    (HEAD + "[model]\nmemory = 0x1_0000_0000", "x.toml: model.memory = 4294967296: allowed is "),
+    (
+        HEAD + "[model]\nlast = { size = 0x8000_0000 }",
+        "x.toml: model: last: 33554432 entries: allowed are 16777216",
+    ),
+    (
+        HEAD + "[model]\npredictor = { targets = 0x400_0000 }",
+        "x.toml: model.predictor: targets = 67108864: allowed are up to 16777216",
+    ),
     (HEAD + "[model]\nline = 48", "x.toml: model: line = 48: allowed are powers of two"),
     (
         HEAD + "[model]\nl1d = { size = 100 }",
