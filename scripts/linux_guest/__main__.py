@@ -14,6 +14,7 @@ from pathlib import Path
 from archive import KERNELS, ArchiveError, Packages, fetch
 from checks import ALL, check
 from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
+from rate import measure
 
 NO_PACKAGES = 77
 
@@ -61,6 +62,14 @@ def _arguments() -> argparse.Namespace:
         help=f"check that all is as it should be, or only NAME: {', '.join(ALL)}; prints TAP",
     )
     parser.add_argument(
+        "--rate",
+        nargs="?",
+        type=int,
+        const=3,
+        metavar="ROUNDS",
+        help="measure how fast a boot is, and what a recording costs",
+    )
+    parser.add_argument(
         "--flavour", choices=sorted(KERNELS), default="cloud", help="which of Debian's kernels"
     )
     parser.add_argument("--kernel", type=_file, metavar="FILE", help="a kernel of your own")
@@ -98,8 +107,10 @@ def _arguments() -> argparse.Namespace:
     end = words.index("--") if "--" in words else len(words)
     arguments = parser.parse_args(words[:end])
     arguments.options = words[end + 1 :]
-    if (arguments.scenario is None) == (arguments.check is None):
-        parser.error("name a scenario, or say --check; scenarios: " + ", ".join(scenario_names()))
+    asked = (arguments.scenario, arguments.check, arguments.rate)
+    if sum(a is not None for a in asked) != 1:
+        names = ", ".join(scenario_names())
+        parser.error(f"name one scenario, or say --check or --rate; scenarios: {names}")
     return arguments
 
 
@@ -109,6 +120,9 @@ def main() -> int:
         packages = fetch(arguments.cache, arguments.suite)
         if arguments.check is not None:
             return check(packages, arguments.check or list(ALL), arguments.options)
+        if arguments.rate is not None:
+            measure(packages, arguments.rate)
+            return 0
         guest = _guest(arguments, packages)
     except ArchiveError as error:
         print(f"scripts/linux: {error}", file=sys.stderr)

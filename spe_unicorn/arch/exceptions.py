@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from spe_unicorn.arch.descriptors import FaultRecord, PASpace
 from spe_unicorn.arch.effective import effective_hcr_nvx, el_is_in_host
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.id_registers import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
@@ -148,24 +149,31 @@ def _entry_pstate(pe: PE, pstate: SPSR, target_el: int) -> SPSR:
 
 def pstate_mask(pe: PE) -> int:
     """The bits of an SPSR that are PSTATE on this PE. SS is not: software step is not built."""
-    read = pe.registers.read
+    return _pstate_mask(pe.features, *(pe.registers.raw(register) for register in _DECIDING))
+
+
+_DECIDING = (ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR0_EL1, ID_AA64PFR1_EL1)
+
+
+@lru_cache(maxsize=64)
+def _pstate_mask(features: Features, mmfr1: int, mmfr2: int, pfr0: int, pfr1_value: int) -> int:
     mask = _ALWAYS
-    if read(ID_AA64MMFR1_EL1).PAN:
+    if ID_AA64MMFR1_EL1(mmfr1).PAN:
         mask |= SPSR.PAN.mask
-    if read(ID_AA64MMFR2_EL1).UAO:
+    if ID_AA64MMFR2_EL1(mmfr2).UAO:
         mask |= SPSR.UAO.mask
-    if read(ID_AA64PFR0_EL1).DIT:
+    if ID_AA64PFR0_EL1(pfr0).DIT:
         mask |= SPSR.DIT.mask
-    pfr1 = read(ID_AA64PFR1_EL1)
+    pfr1 = ID_AA64PFR1_EL1(pfr1_value)
     if pfr1.SSBS:
         mask |= SPSR.SSBS.mask
     if pfr1.BT:
         mask |= SPSR.BTYPE.mask
-    if Feature.FEAT_MTE in pe.features:
+    if Feature.FEAT_MTE in features:
         mask |= SPSR.TCO.mask
-    if Feature.FEAT_EBEP in pe.features:
+    if Feature.FEAT_EBEP in features:
         mask |= SPSR.PM.mask
-    if Feature.FEAT_SEBEP in pe.features:
+    if Feature.FEAT_SEBEP in features:
         mask |= SPSR.PPEND.mask
     return mask
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
 
@@ -454,14 +454,12 @@ class UnicornCPU:
     def read_virtual(self, address: int, size: int) -> bytes | None:
         """``size`` bytes at a virtual address, None where they cannot be read."""
         buffer = ctypes.create_string_buffer(size)
-        status = lib.uc_vmem_read(
-            self.engine.handle,
-            ctypes.c_uint64(address),
-            UC_PROT_READ,
-            buffer,
-            ctypes.c_size_t(size),
-        )
-        return None if status else buffer.raw
+        return None if self._read_to(address, buffer, size) else buffer.raw
+
+    def _read_to(self, address: int, buffer: Any, size: int) -> int:
+        """Read virtual memory; the engine's error number, 0 for none."""
+        handle, at = self.engine.handle, ctypes.c_uint64(address)
+        return int(lib.uc_vmem_read(handle, at, UC_PROT_READ, buffer, ctypes.c_size_t(size)))
 
     def write_virtual(self, address: int, data: bytes) -> bool:
         """Store ``data`` at a virtual address; False where it cannot be written."""
@@ -476,6 +474,9 @@ class UnicornCPU:
 
     def read_code(self, address: int, operations: int) -> tuple[int, ...] | None:
         """Instruction words from a virtual address on, None where they cannot be fetched."""
+        if operations == 1:
+            self._word.value = 0
+            return None if self._read_to(address, self._word_at, 4) else (self._word.value,)
         code = self.read_virtual(address, 4 * operations)
         return None if code is None else struct.unpack(f"<{operations}I", code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spe_unicorn.arch.operation import Access, Family, RegisterKind
 from spe_unicorn.host.decode_loads_stores import load_store
@@ -26,6 +27,7 @@ class Transfer:
     load: bool
 
 
+@lru_cache(maxsize=1 << 10)
 def transfer(word: int) -> Transfer | None:
     """The transfer that ``word`` makes, None where it is not a plain load or store.
 

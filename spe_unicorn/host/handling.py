@@ -511,9 +511,10 @@ class StopHandler:
                 return self._misaligned_pc()
             self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
             return True
-        (operation,) = self._latch.begin(cpu.pc)
         if self.platform.claims(address):
-            moved = transfer(operation.instruction.word)
+            words = cpu.read_code(cpu.pc, 1)
+            instruction = decode(words[0] if words else 0)
+            moved = transfer(instruction.word)
             if moved is None:
                 self.fail(
                     f"device access at {address:#x} by an instruction that no device answers",
@@ -521,12 +522,13 @@ class StopHandler:
                 )
                 return True
             self._transfer(moved, address)
-            access = operation.instruction.access
+            access = instruction.access
             if access is not None and access.base is not None and access.writeback:
                 base = register(access.base)
                 self._engine.put(base, self._engine.get(base) + access.writeback & _MASK)
             cpu.pc = cpu.pc + 4 & _MASK
             return False
+        (operation,) = self._latch.begin(cpu.pc)
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         fault = FaultRecord(Fault.SyncExternal, 0, write=write)
         self._abort(data_abort(fault, fnv=operation.va is None), operation.va)

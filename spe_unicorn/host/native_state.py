@@ -237,13 +237,13 @@ TLB_MAINTENANCE, CODE_MAINTENANCE = 1, 2
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 
-BLOCKS: Final = 1 << 16
+BLOCKS: Final = 1 << 18
 """Entries of the block table, direct-mapped by address.
 
 The key is the address XOR the number of operations: an operation that the engine knows to trap
 ends its block, so what traps decides how long a block is.
 """
-FOLD: Final = 18
+FOLD: Final = 20
 """Shift of the address's upper half onto its lower one, for the place in that table."""
 SPREAD: Final = -7046029254386353131
 """An odd number: its products by two epochs differ, and in all bits."""

@@ -63,7 +63,7 @@ class Bus:
     """Devices by the windows in which they answer."""
 
     def __init__(self, windows: Sequence[tuple[Region, Device]]) -> None:
-        self._windows = tuple(windows)
+        self._windows = tuple((w.base, w.end, device) for w, device in windows)
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
@@ -72,13 +72,17 @@ class Bus:
     def read(self, address: int, size: int) -> int:
         """A load of ``size`` bytes; 0 where nobody answers."""
         found = self._at(address)
-        return found[1].read(address - found[0].base, size) if found else 0
+        return found[1].read(address - found[0], size) if found else 0
 
     def write(self, address: int, size: int, value: int) -> None:
         """A store of ``size`` bytes."""
         found = self._at(address)
         if found:
-            found[1].write(address - found[0].base, size, value)
+            found[1].write(address - found[0], size, value)
 
-    def _at(self, address: int) -> tuple[Region, Device] | None:
-        return next((found for found in self._windows if address in found[0]), None)
+    def _at(self, address: int) -> tuple[int, Device] | None:
+        """The device that answers, and where its window begins."""
+        for base, end, device in self._windows:
+            if base <= address < end:
+                return base, device
+        return None

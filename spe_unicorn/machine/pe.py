@@ -22,6 +22,7 @@ from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine.bus import Bus
+from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.sampler import Sampler
 
@@ -152,7 +153,8 @@ class ProcessingElement:
     def write(self, address: int, size: int, value: int) -> None:
         """A store to a device."""
         self._board.bus.write(address, size, value)
-        self._set_deadline()
+        if address in RTC:  # no other device in memory drives a line when its time comes
+            self._set_deadline()
 
     def happen(self) -> None:
         """Time has come for a timer or the clock: drive their lines, and see what is next."""

@@ -1,0 +1,94 @@
+"""How fast a boot is beside the leanest machine's, and what a recording costs the host.
+
+``measure`` has each machine run in a process of its own, in turns, and compares CPU times; that
+process is this file as a program.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from archive import Packages
+from guest import ROOT, SETTINGS, Guest, scenario
+from lean import Lean, without_spe
+
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.machine.board import Board, Options
+from spe_unicorn.machine.boot import BootOptions, boot_plan
+from spe_unicorn.machine.start import start
+
+RAM = 512 << 20
+AIM_BOOT, AIM_RECORDING = 0.8, 3.0
+
+
+def measure(packages: Packages, rounds: int) -> None:
+    """Measure, and print a line for each figure."""
+    guest = Guest.of(packages)
+    ratios, rates = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        boot, cost = Path(folder, "boot"), Path(folder, "cost")
+        boot.write_bytes(guest.initrd(scenario("boot")))
+        cost.write_bytes(guest.initrd(scenario("cost")))
+        for _ in range(rounds):
+            lean, whole = (_run(machine, guest, boot) for machine in ("lean", "whole"))
+            rates.append((lean["rate"], whole["rate"]))
+            ratios.append(whole["rate"] / lean["rate"])
+            print(f"# boot: {whole['rate']:.0f} M/s, leanest {lean['rate']:.0f} M/s", flush=True)
+        costs = []
+        for _ in range(rounds):
+            marks = _run("whole", guest, cost)["marks"]
+            plain, recorded = (marks[b] - marks[a] for a, b in _SPANS)
+            costs.append(recorded / plain)
+            print(f"# md5sum: {plain:.2f} s, recorded {recorded:.2f} s", flush=True)
+    print(f"boot rate, of the leanest machine's: {statistics.median(ratios):.2f} (aim {AIM_BOOT})")
+    print(f"host time of perf record: {statistics.median(costs):.1f} (aim below {AIM_RECORDING})")
+
+
+_SPANS = (("plain", "recorded"), ("recorded", "end"))
+
+
+def _run(machine: str, guest: Guest, initrd: Path) -> dict:
+    words = [sys.executable, str(Path(__file__)), machine, str(guest.kernel.resolve()), str(initrd)]
+    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
+def _main(machine: str, kernel: str, initrd: str) -> None:
+    """Boot once, and print the rate and when which section began, in seconds of CPU time."""
+    core = load_core("generic")
+    marks: dict[str, float] = {}
+    line = bytearray()
+
+    def write(data: bytes) -> None:
+        line.extend(data)
+        if data.endswith(b"\n"):
+            words = line.decode(errors="replace").split()
+            if words[:1] == ["==="]:
+                marks[words[1]] = time.process_time()
+            line.clear()
+
+    board = Board(Options(core, write, ram=RAM))
+    append = f"console=ttyAMA0 {SETTINGS}"
+    boot = BootOptions(core.features, RAM, kernel=kernel, initrd=initrd, append=append)
+    start(board, boot_plan(boot))
+    began = time.process_time()
+    if machine == "lean":
+        without_spe(board)
+        runner = Lean(board)
+        runner.run()
+        operations = runner.operations
+    else:
+        board.run()
+        operations = board.executed
+    seconds = time.process_time() - began
+    json.dump({"rate": operations / seconds / 1e6, "marks": marks}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
+from spe_unicorn.spe.record import Record
+
+ROOT = Path(__file__).resolve().parents[2]
+LINUX = ROOT / "scripts" / "linux_guest"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable():
+    sys.path.insert(0, str(LINUX))
+    yield
+    sys.path.remove(str(LINUX))
+
+
+def module(name: str):
+    return importlib.import_module(name)
+
+
+def linux(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(LINUX), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+# The initial RAM disk
+
+
+def entries(archive: bytes) -> dict[str, tuple[int, bytes, tuple[int, int]]]:
+    """Mode, contents and device numbers by name, read by the format's description."""
+    found = {}
+    at = 0
+    while True:
+        header = archive[at : at + 110]
+        assert header[:6] == b"070701"
+        fields = [int(header[6 + 8 * n : 14 + 8 * n], 16) for n in range(13)]
+        mode, size, major, minor, name_size = (fields[n] for n in (1, 6, 9, 10, 11))
+        name = archive[at + 110 : at + 110 + name_size]
+        assert name.endswith(b"\0")
+        data = at + 110 + name_size + -(110 + name_size) % 4
+        found[name[:-1].decode()] = mode, archive[data : data + size], (major, minor)
+        at = data + size + -size % 4
+        if name == b"TRAILER!!!\0":
+            assert at == len(archive)
+            return found
+
+
+def test_files_links_and_devices_are_in_the_archive_with_their_folders_in_front():
+    disk = module("initramfs").Initramfs()
+    disk.add("/opt/deep/program", b"12345")
+    disk.link("usr/lib", "../lib")
+    found = entries(disk.to_bytes())
+    assert found["opt/deep/program"] == (0o100755, b"12345", (0, 0))
+    assert found["usr/lib"] == (0o120777, b"../lib", (0, 0))
+    assert found["dev/console"] == (0o20600, b"", (5, 1))
+    names = list(found)
+    assert names.index("opt") < names.index("opt/deep") < names.index("opt/deep/program")
+    assert found["opt/deep"][0] == 0o40755
+
+
+def test_a_file_that_is_added_again_is_replaced():
+    disk = module("initramfs").Initramfs()
+    disk.add("init", b"old")
+    disk.add("init", b"new")
+    assert entries(disk.to_bytes())["init"][1] == b"new"
+
+
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="no cpio here")
+def test_cpio_reads_the_archive():
+    disk = module("initramfs").Initramfs()
+    disk.add("opt/program", b"x" * 7)
+    listing = subprocess.run(["cpio", "-t"], input=disk.to_bytes(), capture_output=True, check=True)
+    assert "opt/program" in listing.stdout.decode().splitlines()
+
+
+def test_a_library_that_is_missing_is_named(tmp_path):
+    program = shutil.which("true")
+    if program is None:
+        pytest.skip("no program that needs libraries")
+    with pytest.raises(FileNotFoundError, match=r"needs libc\.so\.6, which is not below"):
+        list(module("initramfs").shared_objects(Path(program), tmp_path))
+
+
+def test_a_static_program_needs_no_library(tmp_path):
+    assert list(module("initramfs").shared_objects(LINUX / "workload/hot", tmp_path)) == []
+
+
+# What a recording shows
+
+
+def test_chi_square_of_a_known_case():
+    # expectation 20 each: (100 + 0 + 100) / 20; with two degrees of freedom the chance is exp(-5)
+    statistic, chance = module("evidence").chi_square([(10, 20.0), (20, 20.0), (30, 20.0)])
+    assert statistic == 10
+    assert chance == pytest.approx(0.0067, abs=0.002)
+
+
+def test_counts_as_expected_are_no_deviation():
+    statistic, chance = module("evidence").chi_square([(20, 20.0), (30, 30.0), (5, 5.0)])
+    assert statistic == 0
+    assert chance > 0.99
+
+
+CODE = {"load": range(0x1000, 0x1100), "other": range(0x2000, 0x2100)}
+
+
+def record(pc: int, va: int | None = None, pa: int | None = None) -> Record:
+    return Record(
+        events=2,
+        pc=InstructionAddress(pc),
+        va=None if va is None else DataAddress(va),
+        pa=None if pa is None else PhysicalAddress.of(NS=1, PA=pa),
+    )
+
+
+def test_samples_are_counted_by_function_beside_what_was_to_be_expected():
+    records = [record(0x1000), record(0x10FF), record(0x1100), record(0x2000), record(0x2004)]
+    found = module("evidence").shares(records, CODE, {"load": 300, "other": 100})
+    assert found == {"load": (2, 3.0), "other": (2, 1.0)}
+
+
+def test_an_access_outside_the_array_of_its_function_is_a_stray():
+    inside, outside = record(0x1000, 0x8000), record(0x1000, 0x8008)
+    elsewhere = record(0x2000, 0x9000)
+    homes = {"load": range(0x8000, 0x8008)}
+    assert module("evidence").strays([inside, outside, elsewhere], CODE, homes) == [outside]
+
+
+def test_a_physical_address_is_compared_with_the_frame_of_its_page():
+    good, bad, unknown = (
+        record(0x1000, 0x8123, 0x45123),
+        record(0x1000, 0x8123, 0x46123),
+        record(0x1000, 0x9000, 0),
+    )
+    missing = record(0x1000, 0x8004)
+    known, wrong = module("evidence").misplaced([good, bad, unknown, missing], {0x8000: 0x45})
+    assert (known, wrong) == (3, [bad, missing])
+
+
+def test_the_most_frequent_distance_is_given_with_its_part():
+    assert module("evidence").most_frequent_distance([0, 64, 128, 200, 264]) == (64, 0.75)
+
+
+def test_flags_of_pieces_of_the_buffer_are_counted():
+    def piece(flags: int) -> bytes:
+        return struct.pack("<IHHQQQ", 11, 0, 32, 0, 4096, flags)
+
+    data = piece(0) + piece(1) + piece(0) + piece(9)
+    header = struct.pack("<8sQQQQQQ16xQ24x", b"PERFILE2", 104, 144, 104, 0, 104, len(data), 0)
+    assert module("evidence").aux_flags(header + data) == {"-": 2, "T": 1, "TC": 1}
+
+
+def test_a_workload_that_was_cut_short_is_noticed():
+    with pytest.raises(ValueError, match="did not print"):
+        module("evidence").read_workload("pid 7\nclock 1 16\n")
+
+
+def test_the_console_is_read_by_sections():
+    text = "boot\n=== one\na\nb\n=== file x\nH4sIAAAAAAACA8tIBQCHZiXRAgAAAA==\n=== end of file\n"
+    run = module("guest").Run(f"{text}=== exit status 3\nbye\n", "", 0, 1.0)
+    assert run.section("one") == "a\nb\n"
+    assert run.scenario_status == 3
+    assert run.section("two") == ""
+    assert run.file("x") == b"he"
+    assert run.file("y") == b""
+
+
+# The command
+
+
+def test_without_a_scenario_the_scenarios_are_named():
+    result = linux()
+    assert result.returncode == 2
+    assert "boot" in result.stderr
+    assert "record" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nothing"], "no scenario and no file is called 'nothing'"),
+        (["--check", "nothing"], "no check is called 'nothing'"),
+        (["boot", "--module", "no.ko"], "no file is called 'no.ko'"),
+        (["boot", "--check", "el1"], "name one scenario, or say --check or --rate"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_with_what_there_is(arguments, complaint):
+    result = linux(*arguments)
+    assert result.returncode == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_without_an_archive_one_sentence_says_so(tmp_path):
+    nobody = "http://127.0.0.1:9"
+    result = linux("boot", "--cache", str(tmp_path), http_proxy=nobody, https_proxy=nobody)
+    assert result.returncode == 77
+    assert result.stderr.startswith("scripts/linux: ")
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no cross compiler")
+def test_the_workload_is_what_its_sources_build(tmp_path):
+    subprocess.run([LINUX / "workload/build", tmp_path], check=True)
+    assert (tmp_path / "hot").read_bytes() == (LINUX / "workload/hot").read_bytes()
