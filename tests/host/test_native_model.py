@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -98,6 +99,85 @@ def test_a_loop_is_mispredicted_until_each_history_of_it_is_known(runner: type[R
     branches = found[2:9:2]
     taken = 2 | MISPREDICTED
     assert branches == [taken, taken, taken, 2 | 1 << 6]
+
+
+class PlainPredictor:
+    """The predictor of core ``max`` as the documentation tells it: dictionaries and a list."""
+
+    def __init__(self) -> None:
+        self.counters: dict[int, int] = {}
+        self.history = 0
+        self.targets: dict[int, tuple[int, int]] = {}
+        self.returns: list[int] = []
+
+    def mispredicts(self, word: int, pc: int, went: int) -> bool:
+        """Whether the branch that went there was expected elsewhere."""
+        instruction = decode(word)
+        expected = pc + 4
+        if instruction.procedure_return:
+            expected = self.returns.pop() if self.returns else pc + 4
+        elif instruction.indirect:
+            branch, target = self.targets.get(pc // 4 % 1024, (0, 0))
+            expected = target if branch == pc else pc + 4
+            self.targets[pc // 4 % 1024] = pc, went
+        elif instruction.conditional:
+            index = (pc // 4 ^ self.history) % 4096
+            state = self.counters.get(index, 1)
+            taken = went != pc + 4
+            expected = pc + (instruction.target_offset or 0) if state > 1 else pc + 4
+            self.counters[index] = min(state + 1, 3) if taken else max(state - 1, 0)
+            self.history = (self.history * 2 + taken) % 1024
+        else:
+            expected = pc + (instruction.target_offset or 0)
+        if instruction.link:
+            self.returns = [*self.returns[-15:], pc + 4]
+        return expected != went
+
+
+BRANCHES = [
+    *a.mov64(1, 150),
+    *a.mov64(2, 0x5851_F42D_4C95_7F2D),
+    a.mul(3, 3, 2),  # chance
+    a.add_imm(3, 3, 1),
+    a.tbz(3, 33, 8),
+    a.NOP,
+    a.and_low_bits(4, 3, 35, 1),
+    a.lsr_imm(4, 4, 32),  # 0 or 8
+    a.adr(5, 12),
+    a.add(5, 5, 4),
+    a.br(5),
+    a.b(12),
+    a.NOP,
+    a.b(4),
+    a.bl(20),
+    a.subs_imm(1, 1, 1),
+    a.b_cond(a.NE, -56),
+    a.movz(1, 150),
+    a.b(-64),
+    a.cbz(4, 8),
+    a.ret(),
+    a.ret(),
+]
+"""A loop with branches of every kind, some of them by chance."""
+
+
+@both_runners
+def test_branches_are_mispredicted_where_a_plain_predictor_says_so(runner: type[Runner]) -> None:
+    operations = 2500
+    records = sample_all(BRANCHES, operations, runner)
+    words = [*a.mov64(0, DATA), *BRANCHES]
+    plain = PlainPredictor()
+    expected, found = [], []
+    for record, following in pairwise(records):
+        assert record.pc is not None
+        assert following.pc is not None
+        pc = record.pc.VA
+        word = words[(pc - CODE) // 4]
+        if branch_kind(decode(word)) is not Branch.NONE:
+            expected.append(plain.mispredicts(word, pc, following.pc.VA))
+            found.append(bool(record.events & MISPREDICTED))
+    assert found == expected
+    assert 100 < sum(found) < len(found) // 2
 
 
 GROUPS = (
