@@ -266,6 +266,35 @@ static void to_el3(void) {
     is(seen.level, 2, "EL3's first");
 }
 
+/* A WFI that is sampled, and whose record fills the buffer. */
+static u64 behind_wfi;
+static u64 wait_at_el1(u64 pmscr, u64 b) {
+    u64 at;
+    (void)b;
+    write_sysreg(PMBPTR_EL1, (u64)buffer + PAGE - id.max_size);
+    write_sysreg(PMBLIMITR_EL1, ((u64)buffer + PAGE) | PMBLIMITR_E);
+    write_sysreg(PMSFCR_EL1, 0);
+    write_sysreg(PMSIRR_EL1, INTERVAL);
+    write_sysreg(PMSICR_EL1, 2); /* ISB, WFI */
+    isb();
+    asm volatile("adr %0, 1f\n msr S3_0_C9_C9_0, %1\n isb\n wfi\n1: nop\n msr S3_0_C9_C9_0, %2"
+                 : "=&r"(at)
+                 : "r"(pmscr | PMSCR_E1SPE), "r"(pmscr)
+                 : "memory");
+    behind_wfi = at;
+    write_sysreg(PMBLIMITR_EL1, 0);
+    isb();
+    return 0;
+}
+
+static void wakes(void) {
+    print("# WFI\n");
+    enable(DELEGATED, DELEGATED, ALL, PMSCR_KE);
+    call_at(EL1H, wait_at_el1, PMSCR_EE(ALL) | PMSCR_KE, 0);
+    taken_to(1, CURRENT, behind_wfi, "an event of its own record ends it");
+    is(seen_pmbsr & ~PMBSR_COLL, PMBSR_FULL, "buffer full");
+}
+
 /* --- Routing, by real events --- */
 
 enum event { FULL, STAGE1, STAGE2, EXTERNAL };
@@ -427,6 +456,7 @@ int main(void) {
     to_el1();
     to_el2();
     to_el3();
+    wakes();
     routing();
     stopped();
     interrupt();

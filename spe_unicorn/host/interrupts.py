@@ -81,9 +81,16 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """Whether there is what ends a WFI: an input, masked or not, a virtual one below EL2."""
+        """Whether there is what ends a WFI: an input, masked or not, a virtual one below EL2.
+
+        A profiling exception ends it only if it is not masked.
+        """
         physical = self.irq.level or self.fiq.level
-        return physical or (self._cpu.el <= EL1 and self._any_virtual())
+        return (
+            physical
+            or (self._cpu.el <= EL1 and self._any_virtual())
+            or (self.profiling.level and pending_exception(self._cpu) is not None)
+        )
 
     @property
     def status(self) -> ISR_EL1:
