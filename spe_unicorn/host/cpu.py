@@ -297,7 +297,7 @@ class UnicornCPU:
             if register in self.registers:
                 # of the values that UNKNOWN allows, one that an ERET can return to
                 spsr = self.registers.read(register)
-                self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0).value)
+                self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0, nRW=0).value)
         firmware_state(self.registers, el)
         sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)

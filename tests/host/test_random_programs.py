@@ -107,7 +107,7 @@ def assert_model_saw(trace: Trace, machine: Machine) -> None:
             other.data.forget_translations()
         else:
             other.data.access(*piece)
-    if trace.pieces[-1] is None:
+    if trace.pieces[-1:] == [None]:
         model.data.forget_translations()  # which it does in front of the next access
     model.begin()
     other.begin()
