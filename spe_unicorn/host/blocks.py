@@ -267,7 +267,7 @@ class Blocks:
             hooks.quick.fill(-1)
             self._free = 0
         hooks.plans[self._free : self._free + len(block.words)] = block.words
-        slot = slot_of(address)
+        slot = slot_of(address, len(words))
         hooks.block_keys[slot] = signed(address) ^ len(words)
         hooks.block_epochs[slot] = hooks.state.epoch
         hooks.block_marks[slot] = block.marks
@@ -281,7 +281,7 @@ class Blocks:
     def find(self, address: int, operations: int) -> Block | None:
         """The block of that many operations that this epoch's table holds for ``address``."""
         hooks = self._hooks
-        slot = slot_of(address)
+        slot = slot_of(address, operations)
         if (
             hooks.block_keys[slot] != signed(address) ^ operations
             or hooks.block_epochs[slot] != hooks.state.epoch
@@ -291,7 +291,7 @@ class Blocks:
 
     def probe(self, address: int, block: Block, member: int) -> None:
         """Have a member of the block at ``address`` described by a probe at its operation."""
-        slot = slot_of(address)
+        slot = slot_of(address, len(block.code))
         plan = block.plans[member]
         word, detail = Plan(plan.instruction, plan.place, exact=False).words
         place = int(self._hooks.block_plans[slot]) + 2 * member

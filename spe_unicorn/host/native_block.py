@@ -74,7 +74,8 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
     code.position_at_end(watched)
     slot = code.and_(
         code.xor(
-            code.lshr(address, ir.Constant(_WIDE, 2)), code.lshr(address, ir.Constant(_WIDE, FOLD))
+            code.xor(code.lshr(address, ir.Constant(_WIDE, 2)), operations),
+            code.lshr(address, ir.Constant(_WIDE, FOLD)),
         ),
         ir.Constant(_WIDE, BLOCKS - 1),
     )

@@ -238,7 +238,7 @@ READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 
 BLOCKS: Final = 1 << 18
-"""Entries of the block table, direct-mapped by address.
+"""Entries of the block table, direct-mapped by address and length.
 
 The key is the address XOR the number of operations: an operation that the engine knows to trap
 ends its block, so what traps decides how long a block is.
@@ -307,9 +307,9 @@ SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 
 
-def slot_of(address: int) -> int:
-    """Where the block at an address stands in the block table."""
-    return (address >> 2 ^ address >> FOLD) & BLOCKS - 1
+def slot_of(address: int, operations: int) -> int:
+    """Where a block stands in the block table."""
+    return (address >> 2 ^ address >> FOLD ^ operations) & BLOCKS - 1
 
 
 def signed(value: int) -> int:

@@ -646,7 +646,7 @@ class Runner:
         """How many members the block that began last has from an operation on."""
         if self._row is not None:
             return sum(self._row[place : self._state.block_operations])
-        block, _ = self._blocks.at(slot_of(self._state.block))
+        block, _ = self._blocks.at(slot_of(self._state.block, self._state.block_operations))
         return sum(plan.place >= place for plan in block.plans)
 
     def _count_all(self) -> None:

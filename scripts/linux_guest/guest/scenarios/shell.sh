@@ -1,2 +1,0 @@
-# Boots to a shell on the console. "exit" turns the machine off.
-setsid cttyhack sh
