@@ -114,7 +114,7 @@ class Sampler(ABC):
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
         self._types: dict[int, OperationType] = {}
-        """By word, with its part and the vector length above."""
+        """By word, with its part and for SVE the vector length above."""
         self._filter = Filter()
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
@@ -194,7 +194,9 @@ class Sampler(ABC):
         timing = self._model.timing(operation)
         self._occupy(timing.total)
         instruction = operation.instruction
-        kind = instruction.word | instruction.part << 32 | operation.vector_bits << 40
+        kind = instruction.word
+        if instruction.part or instruction.sve:
+            kind |= instruction.part << 32 | operation.vector_bits << 40
         type_ = self._types.get(kind)
         if type_ is None:
             type_ = operation_type(instruction, self._features, operation.vector_bits)
