@@ -40,6 +40,7 @@ from spe_unicorn.arch.system_registers import (
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
+from spe_unicorn.host.alignment import Alignment
 from spe_unicorn.host.blocks import ERET, uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
 from spe_unicorn.host.native import NativeHooks
@@ -116,6 +117,7 @@ class Controls:
         self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self._watches_order = False
+        self.alignment = Alignment(cpu)
         self.changed()
 
     def watch_order(self) -> None:
@@ -151,6 +153,7 @@ class Controls:
             cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
+        self.alignment.changed()
         self._look_at_returns()
 
     def _look_at_returns(self) -> None:
@@ -191,7 +194,7 @@ class Controls:
         watch = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
             watch |= MARK_SYNC
-        followed = self._has_pm or self._cpu.hooks.follows_flow
+        followed = self._has_pm or self._cpu.hooks.follows_flow or self.alignment.differs_below(el)
         if armed or followed or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         suspect = self._state.suspect & (2 << el) - 1

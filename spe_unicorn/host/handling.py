@@ -203,6 +203,8 @@ class StopHandler:
             return self._exception(corrected(self.cpu, self.cpu.engine_exception()))
         if stop is Stop.UNMAPPED:
             return self._unmapped()
+        if stop is Stop.ACCESS:
+            return self._misaligned_access()
         if stop is Stop.MISALIGNED:
             return self._misaligned_pc()
         if stop is Stop.TRAP:
@@ -223,6 +225,13 @@ class StopHandler:
         trap = self.controls.trap(decode(words[0])) if words else None
         assert trap is not None
         self._raise(trap.syndrome, trap.target_el)
+        return True
+
+    def _misaligned_access(self) -> bool:
+        found = self.controls.alignment.fault()
+        assert found is not None
+        routed, address = found
+        self._raise(routed.syndrome, routed.target_el, address)
         return True
 
     def _misaligned_pc(self) -> bool:
@@ -432,7 +441,7 @@ class StopHandler:
         if action is Action.RETURN:
             return self.cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
         self._state.epoch += 1
-        if action is Action.NOTICE:
+        if action in (Action.NOTICE, Action.REGIME):
             self._state.steered = 1
         return True
 
@@ -459,7 +468,7 @@ class StopHandler:
             return False
         value = self._engine.x(rt)
         self._engine.set_system(encoding, value)
-        if normal_action(encoding, WRITE) is Action.TRANSLATION:
+        if normal_action(encoding, WRITE) in (Action.TRANSLATION, Action.REGIME):
             self._engine.flush_tlb()
         return self._written(encoding, value)
 
@@ -514,6 +523,12 @@ class StopHandler:
         if self.platform.claims(address):
             words = cpu.read_code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)
+            if instruction.access is not None and address % instruction.access.element:
+                (operation,) = self._latch.begin(cpu.pc)
+                refused = self.controls.alignment.device_fault(operation)
+                if refused is not None:
+                    self._raise(refused.syndrome, refused.target_el, operation.va)
+                    return True
             moved = transfer(instruction.word)
             if moved is None:
                 self.fail(

@@ -712,8 +712,12 @@ class NativeHooks:
 
     def ignore_exceptions(self) -> None:
         """Leave exceptions to the engine and to other hooks."""
-        self._hooks.remove(self._exceptions)
-        lib.uc_hook_del(self.engine.handle, self._exceptions)
+        self.delete(self._exceptions)
+
+    def delete(self, handle: ctypes.c_size_t) -> None:
+        """Take a hook off the engine; translations that call it must be flushed."""
+        self._hooks.remove(handle)
+        lib.uc_hook_del(self.engine.handle, handle)
 
     def probe(self, address: int) -> None:
         """Have the registers of the operation at ``address`` noted there when it is sampled."""

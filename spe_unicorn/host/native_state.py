@@ -32,6 +32,8 @@ class Stop(IntEnum):
     """In front of a block at an address that is not a multiple of 4."""
     WRONG_PATH = 11
     """In front of a block, with a wrong path that Python is to look at."""
+    ACCESS = 12
+    """In front of an operation whose alignment has to be looked at."""
 
 
 class Action(IntEnum):
@@ -124,6 +126,8 @@ _FIELDS: Final = (
     ("suspect", ctypes.c_int64),
     ("legal_returns", ctypes.c_int64),
     ("pc_mask", ctypes.c_int64),
+    ("checking", ctypes.c_int64),
+    ("checks", ctypes.c_int64),
     ("engine_identity", ctypes.c_int64),
     ("gap_floor", ctypes.c_int64),
     ("gap_epoch", ctypes.c_int64),
@@ -216,6 +220,9 @@ class State(ctypes.Structure):
     ``native_flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
     ``flow_enabled`` and ``flow_el`` are whether profiling is enabled, and the Exception level, in
     this run of the engine, ``flow_was`` whether it was in the block before.
+
+    ``checking`` says which alignment checks apply where the PE is, and ``checks`` is the table of
+    what they need to know of each operation (``native_alignment``).
 
     ``engine_identity`` says what of identification is the engine's at EL1: 1 for MIDR_EL1 and
     MPIDR_EL1, which then are EL2's to choose, 2 for the ID registers, which then trap.

@@ -14,7 +14,7 @@ from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.handling import CALLS, StopHandler
 from spe_unicorn.host.native_state import Stop, signed
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.runner import AT_AN_OPERATION, Runner
 from spe_unicorn.host.watching import ORDERING
 from spe_unicorn.spe.sampler import Sampler
 
@@ -54,7 +54,7 @@ class ReferenceRunner(Runner):
         level = cpu.el
         stop = self._run_one()
         state.flow_next = signed(begun + 4)  # the hook took the rest of the block for executed, too
-        at_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
+        at_operation = stop in AT_AN_OPERATION
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         # the engine fetches the next operation before it stops: that can fault, and if this one
         # itself cannot be fetched it has not moved
@@ -93,6 +93,9 @@ class ReferenceRunner(Runner):
         state.budget = _PLENTY
         state.gap_floor = state.watch = state.weigh = state.special = state.stop = 0
         state.speculates = self._wrong_paths is not None and self.unit.enabled
+        state.checking = self._checking()
+        if state.checking:
+            self._learn(1)
         self.cpu.forget_el()
         self._flow()
         self.handler.status = self._engine.step(self.cpu.pc)

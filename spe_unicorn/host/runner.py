@@ -49,8 +49,9 @@ _MOST_PROBES: Final = 256
 _PROBE_INTERVAL: Final = 1 << 14
 """Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
-_AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED})
-_WITHIN: Final = frozenset({*_AT_AN_OPERATION, Stop.NONE})
+AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
+"""Stops in front of an operation in the middle of a block, or, for calls, behind it."""
+_WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE})
 """Stops that are not in front of a block which has not been counted."""
 
 
@@ -292,6 +293,7 @@ class Runner:
         state.budget = budget
         state.gap_floor = gap_floor
         state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
+        state.checking = self._checking()
         if watch and self._watched:
             state.watch |= MARK_ORDER
         self._row = None
@@ -372,9 +374,11 @@ class Runner:
         first = operations[0]
         if self._model is not None:
             self._model.begin()
+        if self._checking():
+            self._learn(1)
         self._engine.forget_code(first.pc, first.pc + 4)
         stop = self._run(1, first.pc + 4 & _MASK, watch=False)
-        if stop in _AT_AN_OPERATION and not self._finished(stop):
+        if stop in AT_AN_OPERATION and not self._finished(stop):
             self._state.budget += 1
             self._pass_by(-len(operations))
             self._at_operation(stop)
@@ -393,7 +397,7 @@ class Runner:
             self._state.notice = 1
         self._notices()
         self._tell(first)
-        if stop in _AT_AN_OPERATION:
+        if stop in AT_AN_OPERATION:
             self._carry_out(stop)
         elif first.instruction.mark is Mark.WFI or self.handler.status:
             self.handler.idle()
@@ -417,7 +421,7 @@ class Runner:
     def _settle(self, stop: Stop) -> None:
         """Count what has been executed, complete a sample that is due, carry the stop out."""
         state = self._state
-        at_operation = stop in _AT_AN_OPERATION
+        at_operation = stop in AT_AN_OPERATION
         begun = int(state.block_operations)
         done = begun
         if at_operation or stop is Stop.NONE:
@@ -449,11 +453,22 @@ class Runner:
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
                 self.handler.idle()
+        elif stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
+            self._learn(max(begun - done, 1))
         elif at_operation:
             if self._finished(stop):
                 self._carry_out(stop)
             else:
                 self._at_operation(stop)
+
+    def _checking(self) -> int:
+        """Which alignment checks apply to the next operation."""
+        alignment = self.handler.controls.alignment
+        return alignment.at(self.cpu.el) if alignment.active else 0
+
+    def _learn(self, operations: int) -> None:
+        """What the hook in front of operations has to know of the next ones."""
+        self.handler.controls.alignment.learn(self.cpu.pc, operations)
 
     def _executed_of_block(self, stop: Stop) -> int:
         """How many operations of the block that began last were executed before the stop."""

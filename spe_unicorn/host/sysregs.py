@@ -62,11 +62,13 @@ _STEER_HOOKS: Final = frozenset(
     }
 )
 """What decides which FP operations and counter reads trap, and what the counters show."""
+_STEER_CHECKS: Final = frozenset({s.SCTLR_EL1, s.SCTLR_EL2, s.SCTLR_EL3})
+"""What decides which alignment checks there are, and translation."""
 _STEER_TRANSLATION: Final = frozenset(
     {
-        *(s.SCTLR_EL1, s.TCR_EL1, s.TTBR0_EL1, s.TTBR1_EL1, s.MAIR_EL1),
-        *(s.SCTLR_EL2, s.TCR_EL2, s.TTBR0_EL2, s.TTBR1_EL2, s.MAIR_EL2, s.VTCR_EL2, s.VTTBR_EL2),
-        *(s.SCTLR_EL3, s.TCR_EL3, s.TTBR0_EL3, s.MAIR_EL3),
+        *(s.TCR_EL1, s.TTBR0_EL1, s.TTBR1_EL1, s.MAIR_EL1),
+        *(s.TCR_EL2, s.TTBR0_EL2, s.TTBR1_EL2, s.MAIR_EL2, s.VTCR_EL2, s.VTTBR_EL2),
+        *(s.TCR_EL3, s.TTBR0_EL3, s.MAIR_EL3),
     }
 )
 
@@ -210,6 +212,9 @@ def install(
             hooks.act(Action.NOTICE, encoding, WRITE)
             if register is s.CPACR_EL1:
                 hooks.matters[encoding.key] = s.CPACR_EL1.FPEN.mask
+        elif register in _STEER_CHECKS:
+            registers.add(register, steering.add(encoding, SteeringCell(engine, encoding, hooks)))
+            hooks.act(Action.REGIME, encoding, WRITE)
         elif register in _STEER_TRANSLATION:
             cell = SteeringCell(engine, encoding, hooks)
             registers.add(register, cell)
@@ -233,6 +238,7 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
             (_STEER_ALL, Action.REGIME),
             (_STEER_SPE, Action.NOTICE),
             (_STEER_HOOKS, Action.NOTICE),
+            (_STEER_CHECKS, Action.REGIME),
             (_STEER_TRANSLATION, Action.TRANSLATION),
             (_RETURN_STATE, Action.RETURN),
         ):

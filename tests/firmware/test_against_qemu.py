@@ -18,7 +18,6 @@ RUNS = re.findall(r"^([\w@]+) +\| +\w+\.(?:elf|bin) +\|", SCRIPT.read_text(), re
 GAPS = {
     "priv_el3": "Secure memory is in reach of Non-secure state",
     "priv_el3@bios": "Secure memory is in reach of Non-secure state",
-    "priv_align": "alignment of data",
 }
 """Runs that differ, and in what."""
 

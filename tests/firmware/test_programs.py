@@ -26,7 +26,6 @@ _ELSEWHERE = (
     ),
     *(
         "beyond_qemu",
-        "priv_align",
         "priv_el2",
         "priv_el3",
         "priv_gic",

@@ -1,0 +1,151 @@
+"""Alignment of data and of SP, which the engine checks for exclusives and LSE atomics alone.
+
+What it costs is paid by those who ask for it: while SCTLR_ELx.A is 1 at some Exception level, a
+compiled hook stands in front of every operation, and looks at loads and stores where the bit is 1.
+SP is looked at there as well. That Device memory refuses what is not aligned is checked for
+devices, where an access comes to us anyway, and not for memory that is mapped as such.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_size_t
+from typing import Final
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.exception_routing import Routed, abort_target, default_target
+from spe_unicorn.arch.operation import Family, Instruction, Operation
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.regimes import context_for, translation_regime
+from spe_unicorn.arch.syndromes import SP_ALIGNMENT, data_abort
+from spe_unicorn.arch.system_registers import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.host import native_alignment as native
+from spe_unicorn.host.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.decode import address_from, decode
+from spe_unicorn.host.engine import SP
+from spe_unicorn.host.latch import register
+from spe_unicorn.host.native_state import signed
+
+_MASK: Final = (1 << 64) - 1
+_STACK_POINTER: Final = 31
+_SP_ALIGNMENT: Final = 16
+_SCTLR: Final[dict[int, type[SCTLR]]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
+
+
+class Alignment:
+    """The alignment checks of one PE."""
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._levels: tuple[int, ...] = (0,) * 4
+        self._table = np.full((native.CHECKS, native.ROW), -1, np.int64)
+        self._hook: c_size_t | None = None
+        cpu.state.checks = self._table.ctypes.data
+
+    def changed(self) -> None:
+        """Look anew: an SCTLR_ELx may have been written. The engine is at rest."""
+        cpu = self._cpu
+        if not cpu.whole:
+            return
+        self._levels = tuple(self._checks(PEAt(cpu, el)) for el in range(4))
+        wanted = any(self._levels)
+        if wanted == (self._hook is not None):
+            return
+        if self._hook is None:
+            self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.OPERATION_HOOK)
+        else:
+            cpu.hooks.delete(self._hook)
+            self._hook = None
+        cpu.engine.uc.ctl_flush_tb()
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is checked anywhere."""
+        return self._hook is not None
+
+    def at(self, el: int) -> int:
+        """What is checked at an Exception level: ``State.checking``."""
+        return self._levels[el]
+
+    def differs_below(self, el: int) -> bool:
+        """Whether a return from an Exception level may change what is checked."""
+        return len(set(self._levels[: el + 1])) > 1
+
+    def learn(self, pc: int, operations: int) -> None:
+        """Tell the hook what to check at the next so many operations."""
+        cpu = self._cpu
+        words = cpu.read_code(pc, operations) or cpu.read_code(pc, 1) or ()
+        for n, word in enumerate(words):
+            address = pc + 4 * n
+            row = self._table[address >> 2 & native.CHECKS - 1]
+            row[0] = signed(address & _MASK) ^ signed(int(cpu.state.epoch) << 48 & _MASK)
+            row[1:] = _row(decode(word))
+
+    def fault(self) -> tuple[Routed, int | None] | None:
+        """The fault of the operation at the PC, with its address, None if it may execute."""
+        cpu = self._cpu
+        words = cpu.read_code(cpu.pc, 1)
+        instruction = decode(words[0] if words else 0)
+        access = instruction.access
+        checks = self.at(cpu.el)
+        if access is None or instruction.family not in _CHECKED or not checks:
+            return None
+        engine = cpu.engine
+        base = cpu.pc if access.base is None else engine.get(register(access.base))
+        if access.base == _STACK_POINTER and checks & native.STACK and base % _SP_ALIGNMENT:
+            return Routed(default_target(cpu), SP_ALIGNMENT), None
+        index = 0 if access.index is None else engine.get(register(access.index))
+        address = address_from(access, base, index)
+        if address % access.element == 0:
+            return None
+        fault = FaultRecord(Fault.Alignment, 0, write=instruction.family is Family.STORE)
+        return Routed(abort_target(cpu, fault), data_abort(fault)), address
+
+    def device_fault(self, operation: Operation) -> Routed | None:
+        """The fault of an access to a device that is not aligned: the memory type decides."""
+        cpu = self._cpu
+        if not operation.misaligned or operation.va is None:
+            return None
+        write = operation.instruction.family is Family.STORE
+        access = acc_desc_gpr(cpu.el, read=not write, write=write)
+        context = context_for(cpu, translation_regime(cpu, cpu.el))
+        result = full_translate(context, operation.va, access, cpu.memory, aligned=False)
+        if not isinstance(result, FaultRecord):
+            return None
+        return Routed(abort_target(cpu, result), data_abort(result))
+
+    @staticmethod
+    def _checks(pe: PEAt) -> int:
+        """What is checked at the PE's Exception level."""
+        host = pe.el == EL0 and el_is_in_host(pe, EL0)
+        controls = _SCTLR[EL2 if host else max(pe.el, EL1)]
+        if controls not in pe.registers:
+            return 0
+        sctlr = pe.registers.read(controls)
+        if not sctlr.A:
+            return 0
+        stack = sctlr.SA0 if pe.el == EL0 else sctlr.SA
+        return native.DATA | (native.STACK if stack else 0)
+
+
+_CHECKED: Final = frozenset({Family.LOAD, Family.STORE})
+
+
+def _row(instruction: Instruction) -> tuple[int, int]:
+    """What the hook is to check of an operation, and the offset of its address."""
+    access = instruction.access
+    if access is None or instruction.family not in _CHECKED:
+        return 0, 0
+    check = native.CHECKED | access.element - 1 << native.CHECK_MASK
+    if access.base == _STACK_POINTER:
+        check |= native.CHECK_SP | SP + 1 << native.CHECK_BASE
+    elif access.base is not None:
+        check |= register(access.base) + 1 << native.CHECK_BASE
+    if access.index is not None:
+        check |= register(access.index) + 1 << native.CHECK_INDEX
+        check |= access.extend << native.CHECK_EXTEND | access.shift << native.CHECK_SHIFT
+    return check, access.offset

@@ -1,0 +1,78 @@
+"""The compiled hook in front of every operation, while alignment is checked somewhere."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, types
+
+from spe_unicorn.arch.operation import Extend
+from spe_unicorn.host.native_calls import address_of, call1, call_register, pointer_to
+from spe_unicorn.host.native_state import State, Stop
+
+CHECKS: Final = 1 << 14
+"""Rows of the table of operations, direct-mapped by address."""
+ROW: Final = 3
+"""A row: the operation's address with the epoch, what to check, and the offset of its address."""
+CHECK_BASE: Final = 0
+CHECK_INDEX: Final = 16
+"""Shifts of the registers' engine numbers plus 1, 0 for none; without a base it is the PC."""
+CHECK_EXTEND: Final = 32
+CHECK_SHIFT: Final = 36
+CHECK_MASK: Final = 40
+"""Shifts of the extension of the index, of its shift, and of the bits that must be 0."""
+CHECK_SP: Final = 1 << 48
+"""The base is SP."""
+CHECKED: Final = 1 << 49
+"""There is something to check."""
+DATA, STACK = 1, 2
+"""``State.checking``: addresses of data, SP as a base."""
+
+_ACCESS: Final = int(Stop.ACCESS)
+_SCRATCH: Final = State.scratch.offset
+_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
+
+
+def _operation_hook(record: np.dtype[np.void]) -> Any:
+    """The compiled hook; ``record`` is part of what its cache goes by, as no global would be."""
+
+    def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
+        s = carray(user, (1,), record)[0]
+        if s.checking == 0:
+            return
+        here = np.int64(address)
+        slot = (here >> 2) & (CHECKS - 1)
+        row = carray(pointer_to(s.checks + slot * (8 * ROW)), (ROW,), np.int64)
+        stops = row[0] != here ^ (s.epoch << 48)
+        plan = row[1]
+        if not stops and plan & CHECKED:
+            uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+            where = here
+            number = plan >> CHECK_BASE & 0xFFFF
+            if number != 0:
+                call_register(s.reg_read, uc, number - 1, scratch)
+                where = s.scratch
+            stops = plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
+            number = plan >> CHECK_INDEX & 0xFFFF
+            if number != 0:
+                call_register(s.reg_read, uc, number - 1, scratch)
+                index = s.scratch
+                extend = plan >> CHECK_EXTEND & 7
+                if extend == _UXTW:
+                    index &= 0xFFFFFFFF
+                elif extend == _SXTW:
+                    index = (index << 32) >> 32
+                where += index << (plan >> CHECK_SHIFT & 7)
+            stops = stops or (where + row[2]) & (plan >> CHECK_MASK & 0xFF) != 0
+        if stops:
+            s.stop = _ACCESS
+            call1(s.emu_stop, address_of(engine))
+
+    signature = types.void(types.voidptr, types.uint64, types.uint32, types.voidptr)
+    return cfunc(signature, cache=True)(on_operation)
+
+
+_HOOK: Final = _operation_hook(np.dtype([(field[0], np.int64) for field in State._fields_]))
+OPERATION_HOOK: Final = int(_HOOK.address)
+"""The address of the hook."""
