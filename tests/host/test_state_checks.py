@@ -136,7 +136,7 @@ def test_handler_that_clears_il_returns_as_if_nothing_had_been(runner: type[Runn
     m.run(1 + len(handler) + 1)
     cpu = m.board.cpu
     assert (cpu.pc, cpu.el, cpu.pstate & IL) == (TARGET, EL1, 0)
-    assert not cpu.state.suspect
+    assert not cpu.state.suspect >> EL1 & 1
 
 
 @RUNNERS
@@ -241,3 +241,10 @@ def test_wfi_is_trapped_only_if_it_would_wait(
     if trapped:
         assert cpu.registers.raw(s.ESR_EL2) == 0x07E0_0000
         assert cpu.registers.raw(s.ELR_EL2) == TARGET
+
+
+@pytest.mark.parametrize("el", [EL1, EL2, EL3])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_return_is_suspect_at_a_start(el: int, seed: int) -> None:
+    m = Machine(image_of({CODE: a.code([a.b(0)])}, CODE), el=el, seed=seed)
+    assert not m.board.cpu.state.suspect >> el & 1
