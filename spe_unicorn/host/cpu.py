@@ -35,7 +35,8 @@ from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
 from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_state import READ, SYSTEM, Action
+from spe_unicorn.host.native_code import LINE
+from spe_unicorn.host.native_state import CODE_MAINTENANCE, READ, SYSTEM, TLB_MAINTENANCE, Action
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native_model import ModelHooks
@@ -109,6 +110,15 @@ def _exception_offset() -> int:
     if not found or found[0] < 0:
         raise RuntimeError("this build of the Unicorn engine does not show exception syndromes")
     return found[0]
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """Maintenance that is broadcast: of TLBs, of all ``code``, or of lines of it by address."""
+
+    tlb: bool = False
+    code: bool = False
+    lines: tuple[int, ...] = ()
 
 
 class PEAt:
@@ -288,7 +298,7 @@ class UnicornCPU:
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
-        self.forget(code=True)
+        self.hear(Maintenance(tlb=True, code=True))
         self.registers.reset(self._unknown.bits64)
         for register, value in _RESET.items():
             if register in self.registers:
@@ -307,18 +317,41 @@ class UnicornCPU:
         self.engine.set_x(0, x0)
         self.pc = entry
 
-    def heard(self) -> int:
-        """The maintenance, as ``State.maintenance`` has it, that other PEs have not heard of."""
-        maintenance = int(self.state.maintenance)
-        self.state.maintenance = 0
-        return maintenance
+    def maintained(self) -> Maintenance | None:
+        """The maintenance of which other PEs have not heard, None for none."""
+        state = self.state
+        if not state.maintenance and not state.line_count:
+            return None
+        lines = tuple(self.hooks.lines[: state.line_count].tolist())
+        result = Maintenance(
+            tlb=bool(state.maintenance & TLB_MAINTENANCE),
+            code=bool(state.maintenance & CODE_MAINTENANCE),
+            lines=lines,
+        )
+        state.maintenance = state.line_count = 0
+        return result
 
-    def forget(self, code: bool) -> None:
-        """Maintenance from outside: forget cached translations, and ``code`` as it was."""
-        self.engine.flush_tlb()
-        if code:
+    def hear(self, maintenance: Maintenance) -> None:
+        """Forget what another PE's maintenance makes untrue here."""
+        if maintenance.tlb:
+            self.engine.flush_tlb()
+        translates = s.SCTLR_EL3 in self.registers and self.registers.read(s.SCTLR_EL3).M
+        if maintenance.code or (maintenance.lines and translates):
             self.engine.uc.ctl_flush_tb()
+        elif maintenance.lines:
+            self._forget_lines(maintenance.lines)
         self.state.epoch += 1
+
+    def _forget_lines(self, lines: Iterable[int]) -> None:
+        """Forget the code in lines by their physical addresses (``native_code`` says how)."""
+        engine = self.engine
+        pstate = engine.get(PSTATE)
+        engine.put(PSTATE, _MASKED | EL3 << 2 | 1)
+        engine.rebuild()
+        for line in lines:
+            engine.forget_code(line, line + LINE)
+        engine.put(PSTATE, pstate)
+        engine.rebuild()
 
     def execute(self, until: int) -> int:
         """Run the engine from the PC on; its error number, 0 for none.

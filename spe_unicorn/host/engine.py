@@ -49,10 +49,19 @@ def address_of(function: str) -> int:
     return ctypes.cast(getattr(lib, function), ctypes.c_void_p).value or 0
 
 
-def new_engine() -> Uc:
-    """An engine of the MAX model, the only one that has EL2, EL3 and the later features."""
+_TRANSLATIONS: Final = 1 << 30
+"""Bytes of address space that the engine takes for translated code, if nobody says otherwise."""
+
+
+def new_engine(among: int = 1) -> Uc:
+    """An engine of the MAX model, the only one that has EL2, EL3 and the later features.
+
+    ``among`` engines together take the address space of one.
+    """
     uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
     uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
+    if among > 1:
+        uc.ctl_set_tcg_buffer_size(_TRANSLATIONS // among)
     return uc
 
 

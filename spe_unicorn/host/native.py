@@ -62,6 +62,7 @@ from spe_unicorn.host.native_state import (
     CODE_WORDS,
     FOLD,
     KEYS,
+    LINES,
     MARK_RETURN,
     MARK_SYNC,
     MARKS_OF_OURS,
@@ -507,7 +508,7 @@ def _system_hook(kind: int) -> Any:
         if action in (_TRANSLATION, _CODE, _LINE):
             s.epoch += 1
             s.writes += 1
-            if kind == SYSTEM:
+            if kind == SYSTEM and action != _LINE:
                 s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
             all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
             if all_entries and _at_its_level(s, engine, user, r.op1):
@@ -620,6 +621,7 @@ class NativeHooks:
             setattr(state, function, address_of(f"uc_{function}"))
         state.control = address_of("uc_ctl")
         self.named = named_registers()
+        self.lines = np.zeros(LINES, np.int64)
         state.context = self.context.context.value
         for table in (
             "actions",
@@ -636,6 +638,7 @@ class NativeHooks:
             "gaps",
             "quick",
             "named",
+            "lines",
         ):
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []

@@ -21,7 +21,7 @@ from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.arch.system_registers import HCR_EL2, SCTLR_EL3
 from spe_unicorn.host.engine import PSTATE
 from spe_unicorn.host.native_calls import address_of, call_register, call_translate, pointer_to
-from spe_unicorn.host.native_state import State
+from spe_unicorn.host.native_state import CODE_MAINTENANCE, LINES, State
 
 LINE: Final = 64
 """Bytes that IC IVAU is about: CTR_EL0.IminLine of the engine."""
@@ -85,6 +85,11 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     if call_translate(s.vmem_translate, uc, s.scratch, _READ, here + _PHYSICAL) != 0:
         return True  # nothing is there
     line = s.physical & -LINE
+    if s.line_count < LINES:
+        carray(pointer_to(s.lines), (LINES,), np.int64)[s.line_count] = line
+        s.line_count += 1
+    else:
+        s.maintenance |= CODE_MAINTENANCE
     names = carray(pointer_to(s.named), (2,), CP_REG)
     call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
     if names[1].value & 1:

@@ -172,6 +172,9 @@ _FIELDS: Final = (
     ("kind", ctypes.c_int64),
     ("rt", ctypes.c_int64),
     ("scratch", ctypes.c_int64),
+    # instruction cache lines of whose maintenance other PEs have to hear
+    ("lines", ctypes.c_int64),
+    ("line_count", ctypes.c_int64),
 )
 
 
@@ -210,7 +213,7 @@ class State(ctypes.Structure):
     CNTPCT and CNTVCT may be read there.
 
     ``maintenance`` collects what maintenance other PEs have to hear of: 1 of TLBs, 2 of instruction
-    caches.
+    caches as a whole. ``line_count`` is how many single lines of them the table ``lines`` names.
 
     ``suspect`` has a bit for each Exception level: an ERET there would be illegal, or return with
     PSTATE.IL. ``legal_returns`` has 16 bits for each from EL1 up: the values of SPSR_ELx.M[3:0]
@@ -241,6 +244,8 @@ KEYS: Final = 1 << 16
 """Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
 TLB_MAINTENANCE, CODE_MAINTENANCE = 1, 2
 """Bits of ``State.maintenance``."""
+LINES: Final = 1 << 10
+"""Physical addresses that the table ``lines`` holds."""
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 

@@ -174,7 +174,7 @@ class Board:
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
-        engine = Engine(new_engine())
+        engine = Engine(new_engine(self.options.smp))
         for region in self.memory.regions:
             region.map_into(engine.uc)
         cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.native_state import CODE_MAINTENANCE
 from spe_unicorn.machine.pe import ProcessingElement
 
 TURN: Final = 1 << 14
@@ -139,11 +138,11 @@ class Schedule:
 
     def _spread_maintenance(self, pe: ProcessingElement) -> None:
         """Let the others hear of TLB and instruction cache maintenance before they run again."""
-        maintenance = pe.cpu.heard()
-        if maintenance:
+        maintenance = pe.cpu.maintained()
+        if maintenance is not None:
             for other in self.pes:
                 if other is not pe:
-                    other.cpu.forget(code=bool(maintenance & CODE_MAINTENANCE))
+                    other.cpu.hear(maintenance)
 
     # Those who wait
 
