@@ -66,12 +66,14 @@ class Checks:
     def boot(self, tap: Tap, guest: Guest, scenarios: str, *options: str) -> Run:
         """Run scenarios one after the other, and check what holds for every run."""
         script = b"".join(scenario(name) for name in scenarios.split())
-        result = run(guest, script, (*self.options, *options))
+        result = run(guest, script, ("--warn", "misuse", *self.options, *options))
         tail = result.console.splitlines()[-8:] + result.errors.splitlines()[:8]
         tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)", *tail)
         tap.ok(result.scenario_status is not None, "the scenario came to its end", *tail)
         trouble = [line for line in result.console.splitlines() if TROUBLE.search(line)]
         tap.ok(not trouble, "the kernel complains of nothing", *trouble[:5])
+        misuses = [f"{m['rule']}: {m['what']}" for m in result.facts.get("misuses") or ()]
+        tap.ok(not misuses, "its driver programs SPE as the architecture asks", *misuses[:5])
         return result
 
     # The checks, by the names that --check takes
