@@ -10,6 +10,8 @@ import io
 import os
 import select
 import sys
+import termios
+import tty
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -42,6 +44,9 @@ class Console:
         self._stopping = stopping
         self._on_error = on_error
         self._before_write = before_write
+        self._in_ended = False
+        self._typed_at: list[Any] | None = None
+        """How the terminal was before keys came one by one."""
 
     def write(self, data: bytes) -> None:
         """Print bytes at once."""
@@ -77,6 +82,39 @@ class Console:
             return os.read(self._in_fd, size)
         except OSError:  # closed, or the terminal belongs to somebody else
             return b""
+
+    def arrived(self, size: int) -> bytes:
+        """Input that is there already, up to ``size`` bytes.
+
+        From a terminal it comes key by key from the first call on, and only the guest echoes it;
+        Ctrl-C stays ours.
+        """
+        if self._in_ended or self._in_fd is None:
+            return b""
+        try:
+            if self._typed_at is None and os.isatty(self._in_fd):
+                self._typed_at = termios.tcgetattr(self._in_fd)
+                tty.setcbreak(self._in_fd, termios.TCSANOW)
+            if not select.select((self._in_fd,), (), (), 0)[0]:
+                return b""
+            data = os.read(self._in_fd, size)
+        except (OSError, termios.error):
+            data = b""
+        self._in_ended = not data
+        return data
+
+    def wait(self) -> bool:
+        """Wait until there may be input; False at its end, or when the run is to end."""
+        while not self._in_ended and self._in_fd is not None and not self._stopping():
+            if select.select((self._in_fd,), (), (), _PATIENCE)[0]:
+                return True
+        return False
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._typed_at is not None and self._in_fd is not None:
+            termios.tcsetattr(self._in_fd, termios.TCSANOW, self._typed_at)
+            self._typed_at = None
 
 
 def _descriptor(stream: IO[Any] | None) -> int | None:

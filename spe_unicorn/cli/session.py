@@ -116,6 +116,7 @@ class _Session:
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None
         write, read = self._console()
+        console = self.console
         folder = settings.semihosting_dir
         append = () if settings.append is None else (settings.append,)
         words = (self.plan.image.path.name, *append, *settings.arguments)
@@ -125,6 +126,8 @@ class _Session:
                     core=core,
                     write=write,
                     read=read,
+                    arrived=_end_of_input if console is None else console.arrived,
+                    wait=_nobody if console is None else console.wait,
                     ram=settings.ram,
                     smp=settings.smp,
                     flash=settings.bios is not None,
@@ -211,6 +214,8 @@ class _Session:
             raise
         finally:
             self.progress.hide()
+            if self.console is not None:
+                self.console.close()
         seconds = time.monotonic() - began
         self.files.close(but=self.json)
         if ending is Ending.FAILED:
@@ -235,7 +240,7 @@ class _Session:
         """Why the run ended."""
         board = self.board
         asked = self.stopper.reason
-        if asked is not None and (asked.ending == OUTPUT or ending is Ending.INTERRUPTED):
+        if asked is not None and (asked.ending == OUTPUT or ending in _CUT_SHORT):
             return asked
         if ending is Ending.LIMIT:
             cause = f"the limit of {self.settings.max_insns} operations was reached"
@@ -279,6 +284,10 @@ class _Session:
         self.stopper.ask(reason)
 
 
+_CUT_SHORT = frozenset({Ending.INTERRUPTED, Ending.ASLEEP})
+"""How a run ends that was asked to: at once, or where it waited for input."""
+
+
 def _write_record(file: OutputFile[bytes], record: bytes, _: Operation) -> None:
     file.write(record)
 
@@ -313,6 +322,11 @@ def _drop(data: bytes) -> None:
 def _end_of_input(size: int) -> bytes:
     """A console that nobody types at."""
     return b""
+
+
+def _nobody() -> bool:
+    """Nobody will type."""
+    return False
 
 
 def _print(text: str) -> None:

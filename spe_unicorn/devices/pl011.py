@@ -65,11 +65,22 @@ _WRITABLE = {
 
 
 class PL011:
-    """One UART: ``transmit`` takes each character, ``irq`` follows UARTINTR."""
+    """One UART: ``transmit`` takes each character, ``irq`` follows UARTINTR.
 
-    def __init__(self, transmit: Callable[[bytes], None], irq: IRQLine | None = None) -> None:
+    ``arrived`` gives characters that wait on the line, at most so many, without waiting for any.
+    They are taken from it when the guest looks for them and the FIFO is empty, so that characters
+    that are all there from the beginning, as from a file, arrive at the same operations each time.
+    """
+
+    def __init__(
+        self,
+        transmit: Callable[[bytes], None],
+        irq: IRQLine | None = None,
+        arrived: Callable[[int], bytes] = lambda size: b"",
+    ) -> None:
         self._transmit = transmit
         self._irq = irq
+        self._arrived = arrived
         self._stored: dict[int, int] = {}
         self._received: deque[int] = deque()
         self._raised = Interrupt(0)
@@ -89,6 +100,16 @@ class PL011:
     def room(self) -> int:
         """How many characters fit into the receive FIFO now."""
         return self._depth - len(self._received)
+
+    @property
+    def listening(self) -> bool:
+        """Whether a character that arrives raises the interrupt."""
+        return bool(self._stored[Offset.IMSC] & (Interrupt.RX | Interrupt.RT))
+
+    def poll(self) -> None:
+        """Take what waits on the line, if there is nothing in the FIFO."""
+        if not self._received:
+            self.receive(self._arrived(self._depth))
 
     def receive(self, data: bytes) -> int:
         """Characters arrive on the line; returns how many fitted, the rest is the caller's."""
@@ -120,6 +141,8 @@ class PL011:
             if offset == Offset.LCR_H and (value ^ self._stored[offset]) & _LCR_H_FEN:
                 self._received.clear()
             self._stored[offset] = value
+            if offset == Offset.IMSC and self.listening:
+                self.poll()
         self._update()
 
     @property
@@ -130,6 +153,7 @@ class PL011:
         if offset == Offset.DR:
             return self._next_character()
         if offset == Offset.FR:
+            self.poll()
             return self._flags()
         if offset == Offset.RIS:
             return self._raised
@@ -140,9 +164,11 @@ class PL011:
         return self._stored.get(offset, 0)
 
     def _next_character(self) -> int:
+        self.poll()
         if not self._received:
             return 0
         character = self._received.popleft()
+        self.poll()
         if not self._received:
             self._raised &= ~(Interrupt.RX | Interrupt.RT)
             self._update()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, cfunc, from_dtype, njit, types
 from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
@@ -100,6 +100,9 @@ from spe_unicorn.host.native_state import (
 )
 
 _RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
+_USER: Final = types.CPointer(from_dtype(_RECORD))
+"""What hooks are given. Compiled code is cached by its signature: with the layout in it, what was
+compiled for another layout is not taken."""
 
 
 _SCRATCH: Final = State.scratch.offset
@@ -374,7 +377,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     s.block_operations = operations
 
 
-@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+@cfunc(types.void(types.voidptr, _USER, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
 def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = carray(user, (1,), _RECORD)[0]
@@ -428,7 +431,7 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
     _stop(s, engine, _STOP_BUDGET, address, operations)
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, _USER), cache=True)  # type: ignore[untyped-decorator]
 def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
     """In front of an operation that is hard to describe: note its registers if it is sampled."""
     s = carray(user, (1,), _RECORD)[0]
@@ -437,7 +440,7 @@ def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
         _note_registers(s, engine, user, s.plan)
 
 
-@cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+@cfunc(types.void(types.voidptr, types.uint32, _USER), cache=True)  # type: ignore[untyped-decorator]
 def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
     """Keep what the engine knows of an exception, which it forgets afterwards, and stop."""
     s = carray(user, (1,), _RECORD)[0]
@@ -449,9 +452,7 @@ def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
 
 
 @cfunc(
-    types.boolean(
-        types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr
-    ),
+    types.boolean(types.voidptr, types.int32, types.uint64, types.int32, types.int64, _USER),
     cache=True,
 )  # type: ignore[untyped-decorator]
 def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
@@ -587,7 +588,7 @@ def _system_hook(kind: int) -> Any:
     return hook
 
 
-_SYSTEM_SIGNATURE: Final = types.uint32(types.voidptr, types.uint32, types.voidptr, types.voidptr)
+_SYSTEM_SIGNATURE: Final = types.uint32(types.voidptr, types.uint32, types.voidptr, _USER)
 _on_mrs: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(READ))
 _on_msr: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(WRITE))
 _on_sys: Final = cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(SYSTEM))

@@ -155,7 +155,7 @@ def address_of(_: Any, pointer: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(args[0], ir.IntType(64))
 
-    return types.int64(types.voidptr), codegen
+    return types.int64(pointer), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -65,14 +65,18 @@ class External:
 class Options:
     """How a board is built. ``ram`` is in bytes, ``smp`` the number of PEs, 1 to 8.
 
-    ``write`` and ``read`` are the console's ends; ``read`` waits and returns up to that many bytes,
-    none at the end of input. With ``flash`` there is memory at 0x0, with ``secure`` Secure RAM and
-    a GIC with two Security states. Without ``reboot`` a guest that resets the machine ends it.
+    ``write`` and ``read`` are the console's ends; ``read`` waits and returns up to that many
+    bytes, none at the end of input. The UART asks ``arrived`` for what has come in, and a machine
+    that nothing but input can wake calls ``wait``, which says whether there may be some. With
+    ``flash`` there is memory at 0x0, with ``secure`` Secure RAM and a GIC with two Security
+    states. Without ``reboot`` a guest that resets the machine ends it.
     """
 
     core: Core
     write: Callable[[bytes], None]
     read: Callable[[int], bytes] = lambda size: b""
+    arrived: Callable[[int], bytes] = lambda size: b""
+    wait: Callable[[], bool] = lambda: False
     ram: int = 128 << 20
     smp: int = 1
     flash: bool = False
@@ -132,7 +136,8 @@ class Board:
         if options.secure:
             for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
                 inputs.signals = interface.signals
-        self.uart = PL011(options.write, self.gic.spi(32 + memory_map.UART_SPI))
+        uart_irq = self.gic.spi(32 + memory_map.UART_SPI)
+        self.uart = PL011(options.write, uart_irq, options.arrived)
         self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
         self.bus = Bus(
             (
@@ -153,7 +158,7 @@ class Board:
         )
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
-        self._schedule = Schedule(self.pes, self._rtc_due) if options.smp > 1 else None
+        self._schedule = Schedule(self.pes, self._rtc_due, self.wait) if options.smp > 1 else None
         folder = options.semihosting_folder
         self._semihosting = Semihosting(
             _GuestMemory(self),
@@ -171,6 +176,10 @@ class Board:
         """Brings the machine back to its first moment."""
         self.exit_status: int | None = None
         """What the guest ended with, 0 to 255; None while it has not."""
+        self._look: Callable[[], None] | None = None
+        for looks in (*(pe.runner for pe in self.pes), self._schedule):
+            if looks is not None:
+                looks.on_slice = self._each_slice
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
@@ -301,12 +310,22 @@ class Board:
 
     def on_slice(self, look: Callable[[], None]) -> None:
         """Have ``look`` called every few hundredths of a second while the machine runs."""
-        for pe in self.pes:
-            pe.runner.on_slice = look
-        if self._schedule is not None:
-            self._schedule.on_slice = look
+        self._look = look
+
+    def _each_slice(self) -> None:
+        if self.uart.listening:
+            self.uart.poll()
+        if self._look is not None:
+            self._look()
 
     # Around the PEs: machine.pe.Surroundings
+
+    def wait(self) -> bool:
+        """Nothing but input can wake the machine: wait for it; False if none can come."""
+        if not self.uart.listening or not self.options.wait():
+            return False
+        self.uart.poll()
+        return True
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """PSCI, by the one instruction that leads to us: higher levels may be the guest's."""

@@ -61,6 +61,10 @@ class Surroundings(Protocol):
         """The host answers ``HLT #0xF000``."""
         ...
 
+    def wait(self) -> bool:
+        """Wait for input, the only thing that can go on; False if there can be none."""
+        ...
+
 
 class ProcessingElement:
     """A PE on its engine; implements ``host.handling.Platform`` for itself.
@@ -164,8 +168,10 @@ class ProcessingElement:
 
     def wait(self) -> bool:
         """Let time pass to what happens next, if that is this PE's matter alone."""
-        if not self.alone or self.deadline == NEVER_HAPPENS:
+        if not self.alone:
             return False
+        if self.deadline == NEVER_HAPPENS:
+            return self._board.wait()
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
         self.happen()
         return True

@@ -24,15 +24,25 @@ _SLICE_SECONDS: Final = 0.03
 
 
 class Schedule:
-    """Runs the PEs of one machine. ``rtc_due`` is when its clock drives a line, None for never."""
+    """Runs the PEs of one machine.
 
-    def __init__(self, pes: Sequence[ProcessingElement], rtc_due: Callable[[], int | None]) -> None:
+    ``rtc_due`` is when its clock drives a line, None for never. ``wait`` waits for what comes from
+    outside, where nothing else can wake a PE; False if nothing will.
+    """
+
+    def __init__(
+        self,
+        pes: Sequence[ProcessingElement],
+        rtc_due: Callable[[], int | None],
+        wait: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.pes = tuple(pes)
         self.running = self.pes[0]
         """The PE whose turn it is, or was last."""
         self.on_slice: Callable[[], None] | None = None
         """Called between turns, every few hundredths of a second."""
         self._rtc_due = rtc_due
+        self._wait = wait
         self._time = 0
         self._last = -1
         self._left = 0
@@ -168,7 +178,7 @@ class Schedule:
         times = [self._next_sleeper(), self._rtc_due()]
         due = min((at for at in times if at is not None), default=None)
         if due is None:
-            return False
+            return self._wait()
         self._time = max(self._time, due)
         for pe in self.pes:
             pe.move_to(self._time)
