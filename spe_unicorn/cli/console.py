@@ -89,7 +89,9 @@ class Console:
         From a terminal it comes key by key from the first call on, and only the guest echoes it;
         Ctrl-C stays ours.
         """
-        if self._in_ended or self._in_fd is None:
+        if self._in_fd is None:
+            return self.read(size)
+        if self._in_ended:
             return b""
         try:
             if self._typed_at is None and os.isatty(self._in_fd):

@@ -193,3 +193,39 @@ def test_reset_empties_everything_and_lowers_the_line(bench):
     assert bench[FR] == TXFE | RXFE
     assert (bench[RIS], bench[IMSC], bench[CR]) == (0, 0, 0x300)
     assert bench.line.changes == [True, False]
+
+
+def polled(data: bytes) -> tuple[PL011, bytearray, FakeLine]:
+    """A UART on a line where characters wait, those characters, and its interrupt."""
+    waiting = bytearray(data)
+
+    def arrived(size: int) -> bytes:
+        taken = bytes(waiting[:size])
+        del waiting[:size]
+        return taken
+
+    line = FakeLine()
+    return PL011(lambda _: None, line, arrived), waiting, line
+
+
+def test_waiting_characters_are_taken_when_the_guest_looks() -> None:
+    uart, waiting, _ = polled(b"ab")
+    assert waiting == b"ab"
+    assert not uart.read(FR, 4) & RXFE
+    assert waiting == b"b"  # without FIFOs there is room for one
+    assert [uart.read(DR, 4) for _ in range(3)] == [ord("a"), ord("b"), 0]
+    assert uart.read(FR, 4) & RXFE
+
+
+def test_waiting_characters_raise_the_interrupt_when_it_is_unmasked_and_until_all_are_read() -> (
+    None
+):
+    uart, _, line = polled(b"ab")
+    assert not uart.listening
+    uart.write(IMSC, 4, 1 << 4)
+    assert uart.listening
+    assert line.changes == [True]
+    uart.read(DR, 4)
+    assert line.changes == [True]
+    uart.read(DR, 4)
+    assert line.changes == [True, False]

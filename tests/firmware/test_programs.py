@@ -23,6 +23,7 @@ _ELSEWHERE = (
         "spe_exc",
         "spe_model",
         "spe_smp",
+        "uart_echo",
     ),
     *(
         "beyond_qemu",

@@ -1,0 +1,91 @@
+"""What comes in on standard input reaches the guest's UART (``firmware/uart_echo``)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import termios
+import time
+
+END = b"\x04"
+LONG = b"more than the sixteen characters of the FIFO"
+
+
+def test_input_in_a_file_is_read_whole(command, firmware):
+    result = command("run", "-q", firmware("uart_echo"), stdin=LONG + b"\n" + END)
+    assert result.stdout == LONG.decode().upper() + "\nbye\n"
+
+
+def test_equal_files_are_read_at_equal_operations(start, firmware, tmp_path):
+    typed = tmp_path / "typed"
+    typed.write_bytes(LONG + END)
+    ends = []
+    for _ in range(2):
+        with typed.open("rb") as file:
+            process = start("run", firmware("uart_echo"), stdin=file, stdout=subprocess.PIPE)
+            out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, LONG.upper() + b"bye\n")
+        ends.append(
+            next(line for line in err.splitlines() if b" operations in " in line).split()[0]
+        )
+    assert len(ends) == 2
+    assert ends[0] == ends[1]
+
+
+def test_input_that_comes_late_is_waited_for(start, firmware):
+    process = start(
+        "run", "-q", firmware("uart_echo"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    process.stdin.write(b"a")
+    process.stdin.flush()
+    assert process.stdout.read(1) == b"A"
+    process.stdin.write(END)
+    process.stdin.flush()
+    assert process.stdout.read() == b"bye\n"
+    assert process.wait(timeout=60) == 0
+
+
+def test_several_pes_wait_for_input_as_well(command, firmware):
+    result = command("run", "-q", "--smp", "2", firmware("uart_echo"), stdin=b"hi" + END)
+    assert result.stdout == "HIbye\n"
+
+
+def test_at_the_end_of_input_nothing_can_wake_the_guest(start, firmware):
+    process = start("run", firmware("uart_echo"), stdout=subprocess.PIPE)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 125
+    assert b"nothing can ever raise one" in err
+
+
+def test_without_a_console_nothing_is_read(command, firmware):
+    command("run", "-q", "--console", "none", firmware("uart_echo"), stdin=b"a", status=125)
+
+
+def test_a_terminal_gives_each_key_and_is_left_as_it_was(start, firmware):
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)
+    os.write(ours, b"k")  # no end of line
+    assert process.stdout.read(1) == b"K"
+    os.write(ours, END)
+    assert process.stdout.read() == b"bye\n"
+    assert process.wait(timeout=60) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_waiting_for_a_key_ends_with_ctrl_c(start, firmware):
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)
+    os.write(ours, b"k")
+    assert process.stdout.read(1) == b"K"
+    time.sleep(0.2)  # it waits
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
