@@ -25,6 +25,7 @@ from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Statistics
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 PAGE = 4096
 _VECTORS = tuple(regs.UC_ARM64_REG_Q0 + n for n in range(32))
@@ -129,7 +130,7 @@ class Machine:
             self._start_at(el)
         for pe in self.board.pes:
             pe.unit.record_observers.append(self._on_record)
-            if external is None:
+            if isinstance(pe.unit, StatisticalProfilingUnit):
                 pe.unit.management_observers.append(self._on_event)
 
     def _start_at(self, el: int) -> None:
