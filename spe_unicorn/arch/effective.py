@@ -15,7 +15,14 @@ from spe_unicorn.arch.spe_registers import (
     PMSCR_EL2,
     ExceptionEnable,
 )
-from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.system_registers import (
+    CNTHCTL_EL2,
+    CNTPOFF_EL2,
+    HCR_EL2,
+    MDCR_EL2,
+    MDCR_EL3,
+    SCR_EL3,
+)
 
 _NS = SCR_EL3.NS.mask
 
@@ -180,3 +187,24 @@ def effective_pmscr_el2_envm(pe: PE) -> bool:
 def effective_pmblimitr_nvm(pe: PE) -> bool:
     """EffectivePMBLIMITR_EL1_nVM(): whether buffer pointers are not virtual addresses."""
     return effective_pmscr_el2_envm(pe) and bool(pe.registers.read(PMBLIMITR_EL1).nVM)
+
+
+def physical_offset(pe: PE) -> int:
+    """PhysicalOffset, in ticks, as far as EL3 and EL2 have enabled it (CNTPOFF_EL2)."""
+    if not have_el(pe, EL2) or Feature.FEAT_ECV_POFF not in pe.features:
+        return 0
+    if not pe.registers.read(CNTHCTL_EL2).ECV:
+        return 0
+    if have_el(pe, EL3) and not pe.registers.read(SCR_EL3).ECVEn:
+        return 0
+    return pe.registers.raw(CNTPOFF_EL2)
+
+
+def physical_count_offset(pe: PE) -> int:
+    """What CNTPCT_EL0 and the EL1 physical timer are behind at EL1 and EL0, in ticks.
+
+    Nothing without EL2, and nothing for the applications of an OS at EL2.
+    """
+    if not el2_enabled(pe) or (el_is_in_host(pe, EL2) and tge(pe)):
+        return 0
+    return physical_offset(pe)

@@ -17,7 +17,7 @@ from spe_unicorn.arch.access import (
     access,
     psb_csync,
 )
-from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
+from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import HFGITR_EL2
@@ -114,6 +114,8 @@ class Controls:
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._redirects = False
+        self.offsets = 0, 0
+        """What the virtual and the physical count of EL1 are behind, in ticks."""
         self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self._watches_order = False
@@ -146,15 +148,22 @@ class Controls:
         self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
+        behind = physical_count_offset(cpu)
+        self.offsets = offset, behind
+        self._answer_count(sysregs.CNTPCT_EL0, bool(behind))
         host = meaning.host
         # to an OS at EL2 the virtual count has no offset: then we have to be asked where it is read
-        asked = Action.ASK if host and offset else Action.COUNT
-        if cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] in (Action.ASK, Action.COUNT):
-            cpu.hooks.actions[READ, sysregs.CNTVCT_EL0.key] = asked
+        self._answer_count(sysregs.CNTVCT_EL0, host and bool(offset))
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
         self.alignment.changed()
         self._look_at_returns()
+
+    def _answer_count(self, counter: Encoding, asked: bool) -> None:
+        """Have reads of a counter asked about, or counted by the compiled hook."""
+        actions = self._cpu.hooks.actions
+        if actions[READ, counter.key] in (Action.ASK, Action.COUNT):
+            actions[READ, counter.key] = Action.ASK if asked else Action.COUNT
 
     def _look_at_returns(self) -> None:
         """Which values of SPSR_ELx.M an ERET can return to, and whether it has such a one."""

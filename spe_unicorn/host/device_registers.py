@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spe_unicorn.arch.access import Accessor
-from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.effective import el_is_in_host, physical_count_offset
+from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
@@ -14,6 +15,7 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import (
     ALIASES,
     CNTKCTL_EL12,
+    CNTPCT_EL0,
     CNTPCTSS_EL0,
     CNTVCT_EL0,
     CNTVCTSS_EL0,
@@ -61,7 +63,7 @@ class TimerRegister:
 
 @dataclass(frozen=True)
 class CountRegister:
-    """CNTPCTSS_EL0 or CNTVCTSS_EL0: the self-synchronised views of the counters."""
+    """A view of the system counter, less an offset in ticks."""
 
     cpu: UnicornCPU
     offset: Callable[[], int]
@@ -86,8 +88,12 @@ def registers(
     def virtual_offset() -> int:
         return 0 if el_is_in_host(cpu, cpu.el) else timer.virtual_offset()
 
-    physical, virtual = CountRegister(cpu, lambda: 0), CountRegister(cpu, virtual_offset)
+    def physical_offset() -> int:
+        return 0 if cpu.el >= EL2 else physical_count_offset(cpu)
+
+    physical, virtual = CountRegister(cpu, physical_offset), CountRegister(cpu, virtual_offset)
     result: dict[type[SysReg], DeviceRegister] = {
+        CNTPCT_EL0: physical,
         CNTPCTSS_EL0: physical,
         CNTVCTSS_EL0: virtual,
         CNTVCT_EL0: virtual,

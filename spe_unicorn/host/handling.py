@@ -46,7 +46,7 @@ from spe_unicorn.arch.syndromes import (
     system_register_trap,
 )
 from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import SPSR, VNCR_EL2
+from spe_unicorn.arch.system_registers import CNTPOFF_EL2, SPSR, VNCR_EL2
 from spe_unicorn.host import pe_registers
 from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
@@ -242,7 +242,10 @@ class StopHandler:
     def steered(self) -> None:
         """A register was written that steers what the engine does not know of."""
         self.cpu.steering.look_again()
+        before = self.controls.offsets
         self.controls.changed()
+        if self.controls.offsets != before:
+            self.platform.happen()  # to timers, it is another time
         self.interrupts.update()
 
     def returned(self) -> None:
@@ -387,8 +390,8 @@ class StopHandler:
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
-                if target is HFGITR_EL2:
-                    self.controls.changed()
+                if target in (HFGITR_EL2, CNTPOFF_EL2):
+                    self.steered()
         if self.access_observers:
             seen = SystemAccess(pc, el, accessor.name, target, read, value, old, verdict)
             for observer in self.access_observers:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
+from spe_unicorn.arch.effective import physical_count_offset
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import CNTVOFF_EL2
@@ -93,6 +94,7 @@ class ProcessingElement:
             el2_virtual=gic.ppi(number, gicv3.EL2_VIRTUAL_TIMER),
             secure_physical=gic.ppi(number, gicv3.SECURE_PHYSICAL_TIMER),
             cntvoff=lambda: cpu.registers.raw(CNTVOFF_EL2),
+            cntpoff=lambda: physical_count_offset(cpu),
         )
         self.pmbirq = PMBIRQ(gic.ppi(number, gicv3.PMBIRQ))
         self.events = EventJunction()

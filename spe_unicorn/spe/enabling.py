@@ -16,6 +16,7 @@ from spe_unicorn.arch.effective import (
     el_is_in_host,
     have_el,
     lower_security_state,
+    physical_offset,
     profiling_buffer_owner,
     tge,
 )
@@ -33,12 +34,9 @@ from spe_unicorn.arch.spe_registers import (
     TimestampCounter,
 )
 from spe_unicorn.arch.system_registers import (
-    CNTHCTL_EL2,
-    CNTPOFF_EL2,
     CNTVOFF_EL2,
     CONTEXTIDR_EL1,
     CONTEXTIDR_EL2,
-    SCR_EL3,
 )
 
 OWN_OR_ALL_EVENTS = (ExceptionEnable.OWN_EVENTS, ExceptionEnable.ALL_EVENTS)
@@ -155,7 +153,7 @@ def _timestamp_offset(pe: PE, el: int, owner: BufferOwner) -> int | None:
     if counter == TimestampCounter.PHYSICAL:
         return 0
     if counter == TimestampCounter.OFFSET:
-        return _physical_offset(pe)
+        return physical_offset(pe)
     return _virtual_offset(pe, el)
 
 
@@ -179,14 +177,3 @@ def _virtual_offset(pe: PE, el: int) -> int:
     if not have_el(pe, EL2) or el_is_in_host(pe, el):
         return 0
     return pe.registers.raw(CNTVOFF_EL2)
-
-
-def _physical_offset(pe: PE) -> int:
-    """PhysicalOffset, as far as EL3 and EL2 have enabled it."""
-    if not have_el(pe, EL2) or Feature.FEAT_ECV_POFF not in pe.features:
-        return 0
-    if not pe.registers.read(CNTHCTL_EL2).ECV:
-        return 0
-    if have_el(pe, EL3) and not pe.registers.read(SCR_EL3).ECVEn:
-        return 0
-    return pe.registers.raw(CNTPOFF_EL2)
