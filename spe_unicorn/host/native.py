@@ -62,6 +62,7 @@ from spe_unicorn.host.native_state import (
     CODE_WORDS,
     FOLD,
     KEYS,
+    LENGTH,
     LINES,
     MARK_RETURN,
     MARK_SYNC,
@@ -143,7 +144,7 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 @njit  # type: ignore[untyped-decorator]
 def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     """Where the block at ``address`` stands in the block table, -1 if it is not there."""
-    slot = (address >> 2 ^ address >> FOLD ^ operations) & _MASK
+    slot = (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & _MASK
     keys = carray(_pointer(s.block_keys), (BLOCKS,), np.int64)
     if keys[slot] != address ^ operations:
         return -1

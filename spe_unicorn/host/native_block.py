@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from spe_unicorn.host.native_state import BLOCKS, FOLD, SPREAD, State
+from spe_unicorn.host.native_state import BLOCKS, FOLD, LENGTH, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -74,7 +74,10 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
     code.position_at_end(watched)
     slot = code.and_(
         code.xor(
-            code.xor(code.lshr(address, ir.Constant(_WIDE, 2)), operations),
+            code.xor(
+                code.lshr(address, ir.Constant(_WIDE, 2)),
+                code.shl(operations, ir.Constant(_WIDE, LENGTH)),
+            ),
             code.lshr(address, ir.Constant(_WIDE, FOLD)),
         ),
         ir.Constant(_WIDE, BLOCKS - 1),

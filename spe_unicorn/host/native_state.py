@@ -255,6 +255,9 @@ BLOCKS: Final = 1 << 18
 The key is the address XOR the number of operations: an operation that the engine knows to trap
 ends its block, so what traps decides how long a block is.
 """
+LENGTH: Final = 9
+"""Bits by which a block's length is shifted there: blocks side by side, which loops alternate
+between, have slots of their own."""
 FOLD: Final = 20
 """Shift of the address's upper half onto its lower one, for the place in that table."""
 SPREAD: Final = -7046029254386353131
@@ -321,7 +324,7 @@ SAMPLE_PA: Final = 1 << 8
 
 def slot_of(address: int, operations: int) -> int:
     """Where a block stands in the block table."""
-    return (address >> 2 ^ address >> FOLD ^ operations) & BLOCKS - 1
+    return (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & BLOCKS - 1
 
 
 def signed(value: int) -> int:
