@@ -62,6 +62,7 @@ from spe_unicorn.host.native_state import (
     CODE_WORDS,
     FOLD,
     KEYS,
+    LAYOUT,
     LENGTH,
     LINES,
     MARK_RETURN,
@@ -100,8 +101,7 @@ from spe_unicorn.host.native_state import (
     signed,
 )
 
-_RECORD: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
-_USER: Final = types.CPointer(from_dtype(_RECORD))
+_USER: Final = types.CPointer(from_dtype(LAYOUT))
 """What hooks are given. Compiled code is cached by its signature: with the layout in it, what was
 compiled for another layout is not taken."""
 
@@ -381,7 +381,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
 @cfunc(types.void(types.voidptr, _USER, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
 def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
-    s = carray(user, (1,), _RECORD)[0]
+    s = carray(user, (1,), LAYOUT)[0]
     aligned = address & s.pc_mask == 0
     if s.weigh != 0:
         _weigh_block(s, engine, user, address, operations)
@@ -435,7 +435,7 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
 @cfunc(types.void(types.voidptr, types.uint64, types.uint32, _USER), cache=True)  # type: ignore[untyped-decorator]
 def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
     """In front of an operation that is hard to describe: note its registers if it is sampled."""
-    s = carray(user, (1,), _RECORD)[0]
+    s = carray(user, (1,), LAYOUT)[0]
     if s.probe == np.int64(address):
         s.probe = 0
         _note_registers(s, engine, user, s.plan)
@@ -444,7 +444,7 @@ def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
 @cfunc(types.void(types.voidptr, types.uint32, _USER), cache=True)  # type: ignore[untyped-decorator]
 def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
     """Keep what the engine knows of an exception, which it forgets afterwards, and stop."""
-    s = carray(user, (1,), _RECORD)[0]
+    s = carray(user, (1,), LAYOUT)[0]
     s.stop = _STOP_EXCEPTION
     s.interrupt = np.int64(number)
     _call_register(s.reg_read, _address(engine), _PC, _address(user) + _STOP_PC)
@@ -458,7 +458,7 @@ def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
 )  # type: ignore[untyped-decorator]
 def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
     """Note an access to memory that is not there; the engine stops in front of it."""
-    s = carray(user, (1,), _RECORD)[0]
+    s = carray(user, (1,), LAYOUT)[0]
     s.stop = _STOP_UNMAPPED
     s.access_type = np.int64(kind)
     s.access_address = np.int64(address)
@@ -495,7 +495,7 @@ def _system_hook(kind: int) -> Any:
     table_offset = kind * KEYS
 
     def hook(engine: Any, register: Any, cp: Any, user: Any) -> int:
-        s = carray(user, (1,), _RECORD)[0]
+        s = carray(user, (1,), LAYOUT)[0]
         r = carray(cp, (1,), CP_REG)[0]
         key = (
             np.int64(r.op0) << 14

@@ -9,7 +9,7 @@ from numba import carray, cfunc, types
 
 from spe_unicorn.arch.operation import Extend
 from spe_unicorn.host.native_calls import address_of, call1, call_register, pointer_to
-from spe_unicorn.host.native_state import State, Stop
+from spe_unicorn.host.native_state import LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""
@@ -73,6 +73,6 @@ def _operation_hook(record: np.dtype[np.void]) -> Any:
     return cfunc(signature, cache=True)(on_operation)
 
 
-_HOOK: Final = _operation_hook(np.dtype([(field[0], np.int64) for field in State._fields_]))
+_HOOK: Final = _operation_hook(LAYOUT)
 OPERATION_HOOK: Final = int(_HOOK.address)
 """The address of the hook."""

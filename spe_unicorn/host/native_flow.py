@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numba import carray, cfunc, types
 
-from spe_unicorn.host.native_state import State
+from spe_unicorn.host.native_state import LAYOUT
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
@@ -37,6 +37,6 @@ def _flow_hook(record: np.dtype[np.void]) -> Any:
     return cfunc(signature, cache=True)(on_flow)
 
 
-_HOOK: Final = _flow_hook(np.dtype([(field[0], np.int64) for field in State._fields_]))
+_HOOK: Final = _flow_hook(LAYOUT)
 FLOW_HOOK: Final = int(_HOOK.address)
 """The address of the hook."""

@@ -6,6 +6,8 @@ import ctypes
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+
 
 class Stop(IntEnum):
     """Why a hook stopped the engine."""
@@ -248,6 +250,9 @@ LINES: Final = 1 << 10
 """Physical addresses that the table ``lines`` holds."""
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
+
+LAYOUT: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
+"""The state as compiled hooks see it."""
 
 BLOCKS: Final = 1 << 18
 """Entries of the block table, direct-mapped by address and length.

@@ -24,7 +24,7 @@ from spe_unicorn.host.blocks import cracked
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.native_calls import pointer_to as _pointer
-from spe_unicorn.host.native_state import State, signed
+from spe_unicorn.host.native_state import LAYOUT, signed
 
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12
@@ -66,9 +66,7 @@ def _misprediction_hook(record: np.dtype[np.void]) -> Any:
 
 
 _SIGNATURE: Final = types.void(types.voidptr, types.voidptr, types.int64, types.int64, types.int64)
-_ON_MISPREDICTION: Final = _misprediction_hook(
-    np.dtype([(field[0], np.int64) for field in State._fields_])
-)
+_ON_MISPREDICTION: Final = _misprediction_hook(LAYOUT)
 
 
 class WrongPaths:
