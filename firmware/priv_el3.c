@@ -25,6 +25,11 @@
 
 #define NOTHING_THERE 0x0b000000ull /* no device, no memory */
 #define SECURE_RAM 0x0e000000ull
+#define SECURE_FLASH 0x00001000ull
+#define SECURE_UART 0x09040000ull
+#define UART_FR 0x18
+#define GICD_CTLR 0x08000000ull
+#define MOV_X0_RET 0xd65f03c0d2800ee0ull /* mov x0, #0x77; ret */
 
 static void set_scr(u64 bits) {
     write_sysreg(scr_el3, SCR_RW | SCR_RES1 | bits);
@@ -62,6 +67,23 @@ static u64 load(u64 address, u64 b) {
     u64 value = b;
     asm volatile("ldr %0, [%1]" : "+r"(value) : "r"(address) : "memory");
     return value;
+}
+
+static u64 load32(u64 address, u64 b) {
+    u64 value = b;
+    asm volatile("ldr %w0, [%1]" : "+r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+static u64 store(u64 address, u64 value) {
+    asm volatile("str %0, [%1]" : : "r"(value), "r"(address) : "memory");
+    return value;
+}
+
+static u64 add_to(u64 address, u64 value) {
+    u64 old = 0;
+    asm volatile(".arch_extension lse\n ldadd %1, %0, [%2]" : "+r"(old) : "r"(value), "r"(address) : "memory");
+    return old;
 }
 
 static u64 read_scr(u64 a, u64 b) {
@@ -253,11 +275,31 @@ static void external_aborts(void) {
     *(volatile u64 *)SECURE_RAM = 0x5ec;
     is(call_at(EL1H, load, SECURE_RAM, 0), 0x5ec, "Secure EL1 reads it");
     is_no_trap("without an abort");
+    *(volatile u64 *)(SECURE_RAM + 0x1000) = MOV_X0_RET;
+    asm volatile("dsb sy\n ic iallu\n dsb sy\n isb" ::: "memory");
+    is(call_at(EL1H, (function *)(SECURE_RAM + 0x1000), 0, 0), 0x77, "and executes it");
+    is(load32(SECURE_UART + UART_FR, 0), 0x90, "the second UART");
+    is_no_trap("without an abort");
     set_scr(SCR_NS | SCR_HCE);
     is(load(SECURE_RAM, 0), 0x5ec, "EL3 reads it whatever SCR_EL3.NS says");
     is_no_trap("without an abort");
-    is(call_at(EL1H, load, SECURE_RAM, 9), 9, "Non-secure EL1 does not");
-    is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "it takes an external abort");
+    for (unsigned again = 0; again < 2; again++) {
+        is(call_at(EL1H, load, SECURE_RAM, 9), 9, "Non-secure EL1 does not");
+        is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "it takes an external abort");
+        call_at(EL1H, store, SECURE_RAM, 9);
+        is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000050, "so does a store");
+        call_at(EL1H, add_to, SECURE_RAM, 9);
+        is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "an atomic operation");
+        call_at(EL1H, (function *)(SECURE_RAM + 0x1000), 0, 0);
+        is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x86000010, "and a fetch");
+        call_at(EL2H, load, SECURE_RAM, 0);
+        is_trap(2, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "EL2");
+        is(load(SECURE_RAM, 0), 0x5ec, "it is as it was");
+    }
+    call_at(EL1H, load, SECURE_FLASH, 0);
+    is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "Secure flash, from Non-secure EL1");
+    call_at(EL1H, load32, SECURE_UART + UART_FR, 0);
+    is_trap(1, FROM_CURRENT(VECTOR_SYNC), 0x96000010, "the second UART, from Non-secure EL1");
 }
 
 /* --- Translation regimes with one half, at EL3 and EL2 --- */
@@ -307,6 +349,15 @@ static u64 regime(u64 el, u64 secure) {
     if (secure) {
         is(load(SECURE_RAM, 0), 0x5ec, "Secure address space has");
         is_no_trap("without an abort");
+        load(NON_SECURE + SECURE_RAM, 0);
+        is_trap(el, FROM_CURRENT(VECTOR_SYNC), data | 0x10, "the other still has not");
+        store(NON_SECURE + SECURE_RAM, 1);
+        is_trap(el, FROM_CURRENT(VECTOR_SYNC), data | 0x50, "nor for a store");
+        store(SECURE_RAM + 8, 0x6ec);
+        is(load(SECURE_RAM + 8, 0), 0x6ec, "which is one of Secure address space elsewhere");
+        is_no_trap("without an abort");
+        ok((load32(GICD_CTLR, 0) & 0x30) == 0x30, "GICD_CTLR as Secure accesses see it");
+        ok((load32(NON_SECURE + GICD_CTLR, 0) & 0x30) == 0x10, "and Non-secure ones");
     }
     return 0;
 }

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
 
 
 class PhysicalMemory(Protocol):
-    """The physical address space, as the table walker and the Profiling Buffer see it."""
+    """The physical address spaces, as the table walker and the Profiling Buffer see them."""
 
-    def read(self, address: int, size: int) -> bytes | None:
-        """``size`` bytes at a physical address, or None for an external abort."""
+    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
+        """``size`` bytes at an address of a physical address space, None for an external abort."""
         ...
 
-    def write(self, address: int, data: bytes) -> bool:
-        """Store ``data`` at a physical address; False for an external abort."""
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
+        """Store ``data`` at an address of such a space; False for an external abort."""
         ...
 
 

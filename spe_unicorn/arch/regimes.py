@@ -123,15 +123,20 @@ def translation_context(
     if stage2 is None or not (hcr.VM or hcr.DC):
         return context
     vtcr = VTCR_EL2(stage2.vtcr)
-    normal = get_s2_ttw_params(stage2, vtcr, stage2.vttbr, vmsa, paspace)
+    normal = get_s2_ttw_params(stage2, vtcr, stage2.vttbr, vmsa, paspace, paspace)
     if paspace is not PASpace.Secure:
         return replace(context, stage2=normal)
     vstcr = VSTCR_EL2(stage2.vstcr)
     secure_out = PASpace.NonSecure if vstcr.SA else PASpace.Secure
+    tables = PASpace.NonSecure if vstcr.SW else PASpace.Secure
     return replace(
         context,
-        stage2=get_s2_ttw_params(stage2, vstcr, stage2.vsttbr, vmsa, secure_out),
-        stage2_ns=replace(normal, paspace=PASpace.NonSecure if vtcr.NSA else secure_out),
+        stage2=get_s2_ttw_params(stage2, vstcr, stage2.vsttbr, vmsa, secure_out, tables),
+        stage2_ns=replace(
+            normal,
+            paspace=PASpace.NonSecure if vtcr.NSA else secure_out,
+            tables=PASpace.NonSecure if vtcr.NSW else tables,
+        ),
     )
 
 

@@ -42,6 +42,7 @@ _AF = 1 << 10
 _AP2 = 1 << 7
 _S2AP1 = 1 << 7
 _DBM = 1 << 51
+_NS_TABLE = 1 << 63
 _BITS_47_0 = (1 << 48) - 1
 _BITS_49_0 = (1 << 50) - 1
 
@@ -53,12 +54,13 @@ class TTWState(NamedTuple):
     """TTWState. Where a walk ended: the leaf, and what the tables above it said.
 
     ``table_bits`` is the union of bits 63:59 of the table descriptors. ``address`` is where the
-    leaf lies: of an IPA, if stage 2 translates the walk. ``lsb`` is the leaf's size in address
-    bits, ``output`` the address that it holds.
+    leaf lies in ``space``: of an IPA, if stage 2 translates the walk. ``lsb`` is the leaf's size in
+    address bits, ``output`` the address that it holds.
     """
 
     descriptor: int
     address: int
+    space: PASpace
     level: int
     lsb: int
     output: int
@@ -104,7 +106,7 @@ def s1_translate(
     ):
         return FaultRecord(Fault.Translation, 0, write=access.write)
     nested = context if context.stage2 is not None else None
-    walk = _walk(params, va, access, memory, nested)
+    walk = _walk(params, va, access, memory, context.paspace, nested)
     if isinstance(walk, FaultRecord):
         return walk
     descriptor, level = walk.descriptor, walk.level
@@ -159,7 +161,7 @@ def s2_translate(
 
     if params.start_level is None or address >> params.iasize:
         return fault(Fault.Translation, 0)
-    walk = _walk(params, address, access, memory, None)
+    walk = _walk(params, address, access, memory, params.tables, None)
     if isinstance(walk, FaultRecord):
         return fault(walk.kind, walk.level)
     descriptor, level = walk.descriptor, walk.level
@@ -202,11 +204,13 @@ def _walk(
     ia: int,
     access: AccessDescriptor,
     memory: PhysicalMemory,
+    space: PASpace,
     nested: TranslationContext | None,
 ) -> TTWState | FaultRecord:
     """AArch64.S1Walk() and AArch64.S2Walk(), up to and including the leaf's output address.
 
-    ``nested`` is the context whose stage 2 translates the descriptors' addresses, if any.
+    ``space`` is where the first table lies, ``nested`` the context whose stage 2 translates the
+    descriptors' addresses, if any.
     """
     level = params.start_level
     assert level is not None
@@ -222,12 +226,12 @@ def _walk(
     while True:
         address = base | (ia >> lsb & index_mask) << 3
         if nested is None:
-            data = memory.read(address, 8)
+            data = memory.read(address, 8, space)
         else:
-            where = _walk_address(nested, address, _TABLE_WALK, memory)
+            where = _walk_address(nested, address, space, _TABLE_WALK, memory)
             if isinstance(where, FaultRecord):
                 return where._replace(write=access.write)
-            data = memory.read(where.paddress, 8)
+            data = memory.read(where.paddress, 8, where.paspace)
         if data is None:
             return FaultRecord(Fault.SyncExternalOnWalk, level, write=access.write)
         descriptor = int.from_bytes(data, byteorder)
@@ -235,23 +239,25 @@ def _walk(
             return FaultRecord(Fault.Translation, level, write=access.write)
         if level == 3 or not descriptor & 2:
             break
-        base = _output_address(params, descriptor, granule)
+        base = output_address(params, descriptor, granule)
         if base >> oasize:
             return FaultRecord(Fault.AddressSize, level, write=access.write)
         table_bits |= descriptor
+        if table_bits & _NS_TABLE and space is PASpace.Secure:
+            space = PASpace.NonSecure
         level += 1
         lsb -= stride
         index_mask = table_mask
     is_page = descriptor & 2 != 0
     if is_page != (level == 3) or level < params.first_block_level:
         return FaultRecord(Fault.Translation, level, write=access.write)
-    output = _output_address(params, descriptor, lsb)
+    output = output_address(params, descriptor, lsb)
     if output >> oasize:
         return FaultRecord(Fault.AddressSize, level, write=access.write)
-    return TTWState(descriptor, address, level, lsb, output, table_bits)
+    return TTWState(descriptor, address, space, level, lsb, output, table_bits)
 
 
-def _output_address(params: TTWParams, descriptor: int, lsb: int) -> int:
+def output_address(params: TTWParams, descriptor: int, lsb: int) -> int:
     """AArch64.LeafBase() and AArch64.NextTableBase(). The address in a descriptor."""
     if params.ds:
         output = descriptor & _BITS_49_0 | (descriptor >> 8 & 3) << 50
@@ -263,10 +269,14 @@ def _output_address(params: TTWParams, descriptor: int, lsb: int) -> int:
 
 
 def _walk_address(
-    context: TranslationContext, address: int, access: AccessDescriptor, memory: PhysicalMemory
+    context: TranslationContext,
+    address: int,
+    space: PASpace,
+    access: AccessDescriptor,
+    memory: PhysicalMemory,
 ) -> AddressDescriptor | FaultRecord:
     """Stage 2 translation of a stage 1 descriptor's address."""
-    ipa = AddressDescriptor(address, context.paspace, NORMAL_WB, 64, 0)
+    ipa = AddressDescriptor(address, space, NORMAL_WB, 64, 0)
     return s2_translate(context, ipa, access, memory)
 
 
@@ -285,13 +295,13 @@ def _update_descriptor(
     """
     if new == walk.descriptor or access.acctype is AccessType.AT:
         return None
-    address = walk.address
+    address, space = walk.address, walk.space
     if nested is not None:
-        where = _walk_address(nested, address, _TABLE_UPDATE, memory)
+        where = _walk_address(nested, address, space, _TABLE_UPDATE, memory)
         if isinstance(where, FaultRecord):
             return where._replace(write=access.write)
-        address = where.paddress
-    if memory.write(address, new.to_bytes(8, "big" if params.ee else "little")):
+        address, space = where.paddress, where.paspace
+    if memory.write(address, new.to_bytes(8, "big" if params.ee else "little"), space):
         return None
     return FaultRecord(Fault.SyncExternalOnWalk, walk.level, write=access.write)
 

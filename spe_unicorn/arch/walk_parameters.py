@@ -97,9 +97,10 @@ class S1TTWParams(TTWParams):
 
 @dataclass(frozen=True)
 class S2TTWParams(TTWParams):
-    """S2TTWParams. Stage 2 of one IPA space, whose pages lie in ``paspace``."""
+    """S2TTWParams. Stage 2 of one IPA space; where its pages (``paspace``) and its tables are."""
 
     paspace: PASpace = PASpace.NonSecure
+    tables: PASpace = PASpace.NonSecure
     ptw: bool = False
     xnx: bool = True
     sh: int = 0
@@ -187,6 +188,7 @@ def get_s2_ttw_params(
     ttbr: int,
     vmsa: VMSA,
     paspace: PASpace,
+    tables: PASpace,
 ) -> S2TTWParams:
     """AArch64.GetS2TTWParams(). ``tcr`` and ``ttbr`` are those of the IPA space."""
     vtcr, hcr = VTCR_EL2(registers.vtcr), HCR_EL2(registers.hcr)
@@ -214,6 +216,7 @@ def get_s2_ttw_params(
         hd=bool(vtcr.HA and vtcr.HD) and vmsa.dbm,
         ee=bool(SCTLR_EL2(registers.sctlr).EE),
         paspace=paspace,
+        tables=tables,
         ptw=bool(hcr.PTW),
         xnx=vmsa.xnx,
         sh=vtcr.SH0,

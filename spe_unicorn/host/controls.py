@@ -204,6 +204,7 @@ class Controls:
         if self._psb_traps[el]:
             watch |= MARK_SYNC
         followed = self._has_pm or self._cpu.hooks.follows_flow or self.alignment.differs_below(el)
+        followed = followed or (el == EL3 and self._cpu.secure_memory is not None)
         if armed or followed or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         suspect = self._state.suspect & (2 << el) - 1

@@ -34,9 +34,11 @@ from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
+from spe_unicorn.host.memory import RamMemory
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_code import LINE
 from spe_unicorn.host.native_state import CODE_MAINTENANCE, READ, SYSTEM, TLB_MAINTENANCE, Action
+from spe_unicorn.host.secure_memory import SecureMemory
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native_model import ModelHooks
@@ -182,6 +184,8 @@ class UnicornCPU:
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
         self._pm = False
+        self.secure_memory: SecureMemory | None = None
+        """Memory that Non-secure software does not reach, if there is any."""
         self.whole = False
         """Whether the engine is wholly ours, with every exception that it lacks."""
         self.illegal = False
@@ -244,6 +248,8 @@ class UnicornCPU:
         self.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
             self.pm = bool(self.registers.raw(_SPSR[from_el]) & s.SPSR.PM.mask)
+        if self.secure_memory is not None:
+            self.secure_memory.changed()
 
     @property
     def pc(self) -> int:
@@ -275,12 +281,11 @@ class UnicornCPU:
     def own(
         self,
         midr: int,
-        gaps: Iterable[tuple[int, int]],
-        read_only: Iterable[tuple[int, int]] = (),
+        memory: RamMemory,
         affinity: int = 0,
         weighed: bool = False,
     ) -> None:
-        """Make the engine wholly ours: identity, time, and where memory is not, or not for stores.
+        """Make the engine wholly ours: identity, time, and what memory does not answer.
 
         ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
@@ -294,7 +299,10 @@ class UnicornCPU:
         self.whole = True
         self.state.pc_mask = 0b11
         self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
-        self.hooks.install(gaps, read_only, weighed=weighed)
+        secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]
+        if secure:
+            self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
+        self.hooks.install(memory.gaps(), memory.read_only(), secure, weighed=weighed)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
@@ -454,6 +462,8 @@ class UnicornCPU:
         self._el = value >> 2 & 3
         self.illegal = bool(value & s.SPSR.IL.mask)
         self.pm = bool(value >> _PM_BIT & 1)
+        if self.secure_memory is not None:
+            self.secure_memory.changed()
 
     def undefined_target(self) -> int:
         """Where an UNDEFINED instruction is taken to."""
@@ -526,10 +536,10 @@ class UnicornCPU:
         if isinstance(result, FaultRecord):
             return result
         if value is not None:
-            if self.memory.write(result.paddress, struct.pack("<Q", value)):
+            if self.memory.write(result.paddress, struct.pack("<Q", value), result.paspace):
                 return value
         else:
-            data = self.memory.read(result.paddress, 8)
+            data = self.memory.read(result.paddress, 8, result.paspace)
             if data is not None:
                 return int.from_bytes(data, "little")
         return FaultRecord(Fault.SyncExternal, 0, write=write)

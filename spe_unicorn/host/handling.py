@@ -242,6 +242,8 @@ class StopHandler:
     def steered(self) -> None:
         """A register was written that steers what the engine does not know of."""
         self.cpu.steering.look_again()
+        if self.cpu.secure_memory is not None:
+            self.cpu.secure_memory.changed()
         before = self.controls.offsets
         self.controls.changed()
         if self.controls.offsets != before:
@@ -513,16 +515,31 @@ class StopHandler:
 
     # Memory that the engine does not have
 
+    def admits(self) -> bool:
+        """Whether the engine may make the access that it refused: for the next operation only."""
+        memory = self.cpu.secure_memory
+        state = self._state
+        address = state.access_address & _MASK
+        if memory is None or not memory.holds(address):
+            return False
+        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
+        return memory.admits(address, self._latch.begin(self.cpu.pc)[0].va, write)
+
     def _unmapped(self) -> bool:
         """A device access, or an External abort. Without an exception, the PC moves on."""
         cpu = self.cpu
         state = self._state
         address = state.access_address & _MASK
+        if cpu.secure_memory is not None and cpu.secure_memory.holds(address):
+            self._engine.flush_tlb()  # there the access would find what was refused to it
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             if cpu.whole and cpu.pc & 3:
                 return self._misaligned_pc()
             self._abort(instruction_abort(FaultRecord(Fault.SyncExternal, 0)), cpu.pc)
             return True
+        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
+        if cpu.secure_memory is not None:
+            cpu.secure_memory.look_at(self._latch.begin(cpu.pc)[0].va, write)
         if self.platform.claims(address):
             words = cpu.read_code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)
@@ -547,7 +564,6 @@ class StopHandler:
             cpu.pc = cpu.pc + 4 & _MASK
             return False
         (operation,) = self._latch.begin(cpu.pc)
-        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         fault = FaultRecord(Fault.SyncExternal, 0, write=write)
         self._abort(data_abort(fault, fnv=operation.va is None), operation.va)
         return True

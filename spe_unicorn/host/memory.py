@@ -8,22 +8,26 @@ from bisect import bisect_right
 
 from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
 
+from spe_unicorn.arch.descriptors import PASpace
+
 
 class Ram:
     """Memory of ours, mapped into one or more engines. ``base`` and ``size`` are in bytes.
 
-    A guest's stores to memory that is not ``writable`` are for somebody else to answer.
+    A guest's stores to memory that is not ``writable`` are for somebody else to answer. What is
+    ``secure`` is in the Secure physical address space alone.
 
     Raises ValueError for a size or base that is not a multiple of the host's page size, and
     MemoryError when the host has not that much.
     """
 
-    def __init__(self, base: int, size: int, writable: bool = True) -> None:
+    def __init__(self, base: int, size: int, writable: bool = True, secure: bool = False) -> None:
         if size <= 0 or base % mmap.PAGESIZE or size % mmap.PAGESIZE:
             raise ValueError(f"memory {base:#x}+{size:#x} is not a multiple of {mmap.PAGESIZE}")
         self.base = base
         self.size = size
         self.writable = writable
+        self.secure = secure
         try:
             self._map = mmap.mmap(-1, size)
         except (OSError, OverflowError, ValueError) as error:
@@ -33,12 +37,19 @@ class Ram:
 
     def map_into(self, uc: Uc) -> None:
         """Let an engine execute from and read this memory, and write it if that is allowed."""
-        rights = UC_PROT_ALL if self.writable else UC_PROT_READ | UC_PROT_EXEC
-        uc.mem_map_ptr(self.base, self.size, rights, self._address)
+        uc.mem_map_ptr(self.base, self.size, self.rights, self._address)
+
+    @property
+    def rights(self) -> int:
+        """What an engine may do with it: ``UC_PROT_*``."""
+        return int(UC_PROT_ALL if self.writable else UC_PROT_READ | UC_PROT_EXEC)
 
 
 class RamMemory:
-    """Physical memory made of :class:`Ram` regions; implements ``arch.ports.PhysicalMemory``."""
+    """Physical memory made of :class:`Ram` regions; implements ``arch.ports.PhysicalMemory``.
+
+    Who does not name an address space sees all of it.
+    """
 
     def __init__(self, *regions: Ram) -> None:
         self.regions = sorted(regions, key=lambda r: r.base)
@@ -60,31 +71,39 @@ class RamMemory:
         return gaps
 
     def read_only(self) -> list[tuple[int, int]]:
-        """The ranges of physical addresses, first to last, where stores are lost."""
-        return [(r.base, r.base + r.size - 1) for r in self.regions if not r.writable]
+        """The ranges of physical addresses, first to last, where stores may be refused."""
+        return [(r.base, r.base + r.size - 1) for r in self.regions if not r.writable or r.secure]
 
-    def _find(self, address: int, size: int) -> tuple[Ram, int] | None:
+    def secure(self) -> list[Ram]:
+        """The regions that are in the Secure physical address space alone."""
+        return [region for region in self.regions if region.secure]
+
+    def _find(
+        self, address: int, size: int, space: PASpace = PASpace.Secure
+    ) -> tuple[Ram, int] | None:
         index = bisect_right(self._bases, address) - 1
         if index < 0:
             return None
         region = self.regions[index]
+        if region.secure and space is not PASpace.Secure:
+            return None
         offset = address - region.base
         return (region, offset) if offset + size <= region.size else None
 
-    def read(self, address: int, size: int) -> bytes | None:
+    def read(self, address: int, size: int, space: PASpace = PASpace.Secure) -> bytes | None:
         """``size`` bytes at a physical address, None where there is no memory."""
-        found = self._find(address, size)
+        found = self._find(address, size, space)
         if found is None:
             return None
         region, offset = found
         return bytes(region.bytes[offset : offset + size])
 
-    def write(self, address: int, data: bytes) -> bool:
+    def write(self, address: int, data: bytes, space: PASpace = PASpace.Secure) -> bool:
         """Store ``data`` at a physical address; False where there is no memory.
 
         What is stored to read-only memory is lost.
         """
-        found = self._find(address, len(data))
+        found = self._find(address, len(data), space)
         return found is not None and (not found[0].writable or self.fill(address, data))
 
     def fill(self, address: int, data: bytes) -> bool:
@@ -98,19 +117,19 @@ class RamMemory:
 
 
 class EngineMemory:
-    """Physical memory that somebody else mapped into an engine."""
+    """Physical memory that somebody else mapped into an engine: that of all address spaces."""
 
     def __init__(self, uc: Uc) -> None:
         self._uc = uc
 
-    def read(self, address: int, size: int) -> bytes | None:
+    def read(self, address: int, size: int, space: PASpace = PASpace.NonSecure) -> bytes | None:
         """``size`` bytes at a physical address, None where there is no memory."""
         try:
             return bytes(self._uc.mem_read(address, size))
         except UcError:
             return None
 
-    def write(self, address: int, data: bytes) -> bool:
+    def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
         """Store ``data`` at a physical address; False where there is no memory."""
         try:
             self._uc.mem_write(address, data)

@@ -125,6 +125,10 @@ _STOP_SYSTEM, _STOP_UNMAPPED, _STOP_NOTICED = (
     int(Stop.NOTICED),
 )
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
+_WRITE_UNMAPPED: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
+_FETCH_UNMAPPED: Final = int(uc_const.UC_MEM_FETCH_UNMAPPED)
+_WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
+_FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
 _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
 _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
@@ -457,10 +461,15 @@ def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
     cache=True,
 )  # type: ignore[untyped-decorator]
 def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
-    """Note an access to memory that is not there; the engine stops in front of it."""
+    """Note an access to memory that is not there, or not for it; the engine stops before it."""
     s = carray(user, (1,), LAYOUT)[0]
     s.stop = _STOP_UNMAPPED
-    s.access_type = np.int64(kind)
+    if kind == _FETCH_PROT:
+        s.access_type = _FETCH_UNMAPPED
+    elif kind == _WRITE_PROT:
+        s.access_type = _WRITE_UNMAPPED
+    else:
+        s.access_type = np.int64(kind)
     s.access_address = np.int64(address)
     s.access_size = np.int64(size)
     s.access_value = value
@@ -651,6 +660,7 @@ class NativeHooks:
         self,
         gaps: Iterable[tuple[int, int]] = (),
         read_only: Iterable[tuple[int, int]] = (),
+        secure: Iterable[tuple[int, int]] = (),
         *,
         weighed: bool = False,
     ) -> None:
@@ -658,8 +668,9 @@ class NativeHooks:
 
         ``weighed``: the population that is sampled can be micro-operations.
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
-        accesses are ours to answer, ``read_only`` those where stores are. They are needed exactly:
-        a hook over memory that is there makes every store to it ten times slower.
+        accesses are ours to answer, ``read_only`` those where stores are if the engine has no right
+        to them, ``secure`` those where the same goes for loads and fetches. They are needed
+        exactly: a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
         self.add(uc_const.UC_HOOK_BLOCK, compile_block_hook(_on_special_block.address, weighed))
@@ -668,8 +679,10 @@ class NativeHooks:
         self.stop_at_exceptions()
         for gap in gaps:
             self.add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
-        for rom in read_only:
-            self.add(uc_const.UC_HOOK_MEM_WRITE_PROT, _on_unmapped.address, bounds=rom)
+        refused = uc_const.UC_HOOK_MEM_READ_PROT | uc_const.UC_HOOK_MEM_FETCH_PROT
+        for kinds, ranges in ((uc_const.UC_HOOK_MEM_WRITE_PROT, read_only), (refused, secure)):
+            for bounds in ranges:
+                self.add(kinds, _on_unmapped.address, bounds=bounds)
         self.add(instruction, _on_mrs.address, regs.UC_ARM64_INS_MRS)
         self.add(instruction, _on_msr.address, regs.UC_ARM64_INS_MSR)
         self.add(instruction, _on_sys.address, regs.UC_ARM64_INS_SYS)

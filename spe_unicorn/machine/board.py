@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.effective import security_state_at
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
@@ -30,9 +31,9 @@ from spe_unicorn.host.memory import Ram, RamMemory
 from spe_unicorn.host.models import core_models
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.bus import Bus, BySecurity, ReadOnlyMemory
+from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.image import Image
-from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
 from spe_unicorn.machine.psci import (
     CPUOff,
@@ -138,18 +139,27 @@ class Board:
                 inputs.signals = interface.signals
         uart_irq = self.gic.spi(32 + memory_map.UART_SPI)
         self.uart = PL011(options.write, uart_irq, options.arrived)
+        self._uarts = [self.uart]
         self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
-        self.bus = Bus(
-            (
-                (memory_map.FLASH, ReadOnlyMemory()),
-                (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, self._secure)),
-                (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, self._secure)),
-                (memory_map.UART, self.uart),
-                (memory_map.RTC, self.rtc),
-                (memory_map.VIRTIO, EmptyVirtioSlots()),
-                (memory_map.PCIE_ECAM, EmptyECAM()),
-            )[0 if options.flash else 1 :]
-        )
+        windows: list[tuple[Region, Device]] = [
+            (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, self._secure)),
+            (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, self._secure)),
+            (memory_map.UART, self.uart),
+            (memory_map.RTC, self.rtc),
+            (memory_map.VIRTIO, EmptyVirtioSlots()),
+            (memory_map.PCIE_ECAM, EmptyECAM()),
+        ]
+        secure_windows: list[tuple[Region, Device]] = []
+        if options.secure:
+            # nothing is plugged into it
+            uart = PL011(lambda data: None, self.gic.spi(32 + memory_map.SECURE_UART_SPI))
+            self._uarts.append(uart)
+            secure_windows.append((memory_map.SECURE_UART, uart))
+        for region in self.memory.regions:
+            if not region.writable:
+                place = Region("flash", region.base, region.size)
+                (secure_windows if region.secure else windows).append((place, ReadOnlyMemory()))
+        self.bus = Bus(windows, secure_windows, self._secure)
         self.pes = tuple(
             ProcessingElement(number, cpu, inputs, self, self._sampler(source), runner)
             for number, (cpu, inputs, source) in enumerate(
@@ -190,8 +200,7 @@ class Board:
         self.models.append(self._make_model(cpu, self.memory.ranges()))
         cpu.own(
             core.midr,
-            self.memory.gaps(),
-            self.memory.read_only(),
+            self.memory,
             affinity=number,
             weighed=core.cracking is not None,
         )
@@ -256,8 +265,10 @@ class Board:
         return self.running.cpu.physical_count()
 
     def _secure(self) -> bool:
-        """Whether the PE that runs is in Secure state, EL3 included."""
+        """Whether the access that the running PE makes is to the Secure address space."""
         cpu = self.running.cpu
+        if cpu.secure_memory is not None:
+            return cpu.secure_memory.space is PASpace.Secure
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
     def _rtc_due(self) -> int | None:
@@ -281,7 +292,8 @@ class Board:
         With ``nonsecure`` the GIC is as firmware leaves it to a kernel.
         """
         self.gic.reset(nonsecure)
-        self.uart.reset()
+        for uart in self._uarts:
+            uart.reset()
         self.rtc.reset()
         for pe in self.pes:
             pe.on = pe.asleep = False
@@ -377,7 +389,11 @@ def _more_memory(options: Options) -> list[Ram]:
     """Memory besides RAM."""
     regions = []
     if options.flash:
-        regions.append(Ram(memory_map.FLASH.base, memory_map.FLASH.size, writable=False))
+        for flash, secure in (
+            (memory_map.SECURE_FLASH, options.secure),
+            (memory_map.OTHER_FLASH, False),
+        ):
+            regions.append(Ram(flash.base, flash.size, writable=False, secure=secure))
     if options.secure:
-        regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size))
+        regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size, secure=True))
     return regions

@@ -270,7 +270,7 @@ def _dtb(options: BootOptions, el: int, initrd: tuple[int, int] | None) -> bytes
                 spe=options.spe,
                 pmu=options.pmu,
                 virtual_interface=el >= EL2,
-                secure_ram=options.secure,
+                secure=options.secure,
             )
         )
     data = contents(options.dtb, DTB_MAX, "a device tree can be")

@@ -60,10 +60,23 @@ class ReadOnlyMemory:
 
 
 class Bus:
-    """Devices by the windows in which they answer."""
+    """Devices by the windows in which they answer.
 
-    def __init__(self, windows: Sequence[tuple[Region, Device]]) -> None:
-        self._windows = tuple((w.base, w.end, device) for w, device in windows)
+    Those in ``secure_windows`` answer while ``secure()``.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[tuple[Region, Device]],
+        secure_windows: Sequence[tuple[Region, Device]] = (),
+        secure: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._windows = tuple(
+            (w.base, w.end, device, only_secure)
+            for only_secure, devices in ((False, windows), (True, secure_windows))
+            for w, device in devices
+        )
+        self._secure = secure
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
@@ -82,7 +95,7 @@ class Bus:
 
     def _at(self, address: int) -> tuple[int, Device] | None:
         """The device that answers, and where its window begins."""
-        for base, end, device in self._windows:
-            if base <= address < end:
+        for base, end, device, only_secure in self._windows:
+            if base <= address < end and (not only_secure or self._secure()):
                 return base, device
         return None

@@ -48,7 +48,7 @@ class BoardDescription:
     virtio: bool = True
     virtual_interface: bool = False
     """Whether the GIC has one, and so a maintenance interrupt."""
-    secure_ram: bool = False
+    secure: bool = False
 
 
 def board_dtb(description: BoardDescription) -> bytes:
@@ -72,11 +72,11 @@ def board_dtb(description: BoardDescription) -> bytes:
         _timer(),
         _clock(),
         _gic(description),
-        _uart(),
+        _uart(board.UART, board.UART_SPI),
         _rtc(),
         *_profiling(description),
         *_virtio(description),
-        *_secure_ram(description),
+        *_secure(description),
     ]
     return to_bytes(DeviceTree(root, boot_cpu=description.affinities[0]))
 
@@ -236,15 +236,15 @@ def _gic(description: BoardDescription) -> Node:
     return Node(f"intc@{board.GIC_DISTRIBUTOR.base:x}", properties)
 
 
-def _uart() -> Node:
+def _uart(region: board.Region, spi: int) -> Node:
     properties = {
         "compatible": strings("arm,pl011", "arm,primecell"),
-        "reg": wide(board.UART.base, board.UART.size),
-        "interrupts": cells(_SPI, board.UART_SPI, _LEVEL_HIGH),
+        "reg": wide(region.base, region.size),
+        "interrupts": cells(_SPI, spi, _LEVEL_HIGH),
         "clocks": cells(_CLOCK_PHANDLE, _CLOCK_PHANDLE),
         "clock-names": strings("uartclk", "apb_pclk"),
     }
-    return Node(f"pl011@{board.UART.base:x}", properties)
+    return Node(f"pl011@{region.base:x}", properties)
 
 
 def _rtc() -> Node:
@@ -292,12 +292,15 @@ def _virtio(description: BoardDescription) -> list[Node]:
     ]
 
 
-def _secure_ram(description: BoardDescription) -> list[Node]:
-    if not description.secure_ram:
+def _secure(description: BoardDescription) -> list[Node]:
+    """What is in the Secure address space alone."""
+    if not description.secure:
         return []
     region = board.SECURE_RAM
-    node = _memory(region.base, region.size)
-    node.name = f"secram@{region.base:x}"
-    node.properties["status"] = strings("disabled")
-    node.properties["secure-status"] = strings("okay")
-    return [node]
+    memory = _memory(region.base, region.size)
+    memory.name = f"secram@{region.base:x}"
+    nodes = [_uart(board.SECURE_UART, board.SECURE_UART_SPI), memory]
+    for node in nodes:
+        node.properties["status"] = strings("disabled")
+        node.properties["secure-status"] = strings("okay")
+    return nodes

@@ -19,7 +19,7 @@ class Kind(Enum):
     """Memory that the guest reads and executes; its writes are lost. It answers no CFI queries."""
     RAM = auto()
     SECURE_RAM = auto()
-    """RAM on a board with ``--secure``, for accesses to the Secure address space."""
+    """RAM on a board with ``--secure``, in the Secure physical address space alone."""
     DEVICE = auto()
 
 
@@ -43,11 +43,17 @@ class Region:
 
 FLASH: Final = Region("flash", 0x0000_0000, 0x0800_0000, Kind.FLASH)
 """Where ``--bios`` goes and the PE resets to."""
+SECURE_FLASH: Final = Region("secure flash", 0x0000_0000, 0x0400_0000, Kind.FLASH)
+"""The half of it that is in the Secure address space alone on a board with ``--secure``."""
+OTHER_FLASH: Final = Region("flash", SECURE_FLASH.end, FLASH.end - SECURE_FLASH.end, Kind.FLASH)
+"""The other half."""
 GIC_DISTRIBUTOR: Final = Region("gicd", 0x0800_0000, 0x0001_0000)
 GIC_REDISTRIBUTORS: Final = Region("gicr", 0x080A_0000, 0x00F6_0000)
 """Room for redistributors; each PE takes 128 KiB of it."""
 UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
 RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
+SECURE_UART: Final = Region("secure pl011", 0x0904_0000, 0x0000_1000)
+"""A second UART, on a board with ``--secure`` and in the Secure address space alone."""
 VIRTIO_SLOTS: Final = 32
 VIRTIO: Final = Region("virtio-mmio", 0x0A00_0000, VIRTIO_SLOTS * VIRTIO_SLOT_SIZE)
 SECURE_RAM: Final = Region("secure-ram", 0x0E00_0000, 0x0100_0000, Kind.SECURE_RAM)
@@ -58,6 +64,7 @@ RAM_MAX: Final = 0x40_0000_0000 - RAM_BASE
 
 UART_SPI: Final = 1
 RTC_SPI: Final = 2
+SECURE_UART_SPI: Final = 8
 VIRTIO_SPI: Final = 16
 """SPI of the first virtio-mmio slot; the others follow. SPI n is INTID 32 + n."""
 
@@ -67,6 +74,7 @@ FIXED: Final = (
     GIC_REDISTRIBUTORS,
     UART,
     RTC,
+    SECURE_UART,
     VIRTIO,
     SECURE_RAM,
     PCIE_ECAM,
@@ -81,16 +89,16 @@ _WANTING: Final = (
         "a null pointer? If it is for the device tree: X0 holds its address if FIRMWARE leaves room"
         " at 0x40000000 (link it at 0x40080000), or is started by --kernel",
     ),
-    (FLASH, "flash is there with --bios only"),
+    (FLASH, "flash is there with --bios only; with --secure, its first half for Secure state only"),
     (Region("its", 0x0808_0000, 0x0002_0000), "the GIC has no ITS"),
     (
         Region("fw_cfg", 0x0902_0000, 0x18),
         "this machine has no fw_cfg; --kernel, --append and --initrd work without",
     ),
     (Region("gpio", 0x0903_0000, 0x1000), "this machine has no PL061"),
-    (Region("secure uart", 0x0904_0000, 0x1000), "this machine has no second UART"),
+    (SECURE_UART, "the second UART is there with --secure only, and for Secure state"),
     (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),
-    (SECURE_RAM, "Secure RAM is there with --secure only"),
+    (SECURE_RAM, "Secure RAM is there with --secure only, and for Secure state"),
     (Region("pcie", 0x1000_0000, 0x3000_0000), "nothing is plugged into PCIe"),
 )
 """What people may look for where nothing is."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from spe_unicorn.arch.descriptors import AddressDescriptor, FaultRecord
+from spe_unicorn.arch.descriptors import AddressDescriptor, FaultRecord, PASpace
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.sysreg import OwnCell
 from spe_unicorn.spe.management import ManagementEvent, buffer_full, external_abort, mmu_fault
@@ -61,6 +61,7 @@ class ProfilingBuffer:
         self._last = 0
         self._page = _NO_PAGE
         self._frame = 0
+        self._space = PASpace.NonSecure
         self._answers = False
         """Whether memory has taken a write to the current page: then it takes all of them."""
 
@@ -95,7 +96,7 @@ class ProfilingBuffer:
             return Outcome(False, buffer_full(pointer))
         end = pointer + len(record)
         in_page = pointer >> 12 == self._page == end - 1 >> 12
-        if in_page and self._memory.write(self._frame | pointer & _OFFSET, record):
+        if in_page and self._memory.write(self._frame | pointer & _OFFSET, record, self._space):
             self.pointer.value = end
         elif event := self._write_in_pieces(pointer, record):
             return Outcome(False, event)
@@ -128,15 +129,17 @@ class ProfilingBuffer:
             return result
         self._page = address >> 12
         self._frame = result.paddress & ~_OFFSET
+        self._space = result.paspace
         self._answers = False
         return None
 
     def _store(self, physical: int, piece: bytes) -> int:
         """Store as much of ``piece`` as the core cares for; how many bytes that was."""
-        if self._memory.write(physical, piece):
+        write, space = self._memory.write, self._space
+        if write(physical, piece, space):
             self._answers = True
             return len(piece)
         for i in range(len(piece)):
-            if not self._memory.write(physical + i, piece[i : i + 1]) and self._reports_aborts:
+            if not write(physical + i, piece[i : i + 1], space) and self._reports_aborts:
                 return i
         return len(piece)

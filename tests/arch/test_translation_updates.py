@@ -8,6 +8,7 @@ from spe_unicorn.arch.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
     FaultRecord,
+    PASpace,
     acc_desc_at,
     acc_desc_gpr,
     acc_desc_ifetch,
@@ -141,7 +142,7 @@ def test_buffer_writes_update_nothing_unless_pmbidr_f_says_so() -> None:
 
 def test_descriptor_that_cannot_be_written_is_an_external_abort_on_the_walk() -> None:
     class ReadOnlyMemory(FakePhysicalMemory):
-        def write(self, address: int, data: bytes) -> bool:
+        def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
             return False
 
     memory = ReadOnlyMemory()

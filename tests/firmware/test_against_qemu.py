@@ -15,26 +15,14 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare-with-qemu"
 LIMIT = 30
 """Seconds for each of the two."""
 RUNS = re.findall(r"^([\w@]+) +\| +\w+\.(?:elf|bin) +\|", SCRIPT.read_text(), re.MULTILINE)
-GAPS = {
-    "priv_el3": "Secure memory is in reach of Non-secure state",
-    "priv_el3@bios": "Secure memory is in reach of Non-secure state",
-}
-"""Runs that differ, and in what."""
 
 
 def test_the_script_has_runs() -> None:
     assert {"hello", "priv_el3@bios", "priv_smp"} <= set(RUNS)
-    assert set(RUNS) >= set(GAPS)
 
 
 @pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="needs QEMU")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.xfail(reason=GAPS[n], strict=False)) if n in GAPS else n
-        for n in RUNS
-    ],
-)
+@pytest.mark.parametrize("name", RUNS)
 def test_program_does_the_same_on_qemu(name: str) -> None:
     result = subprocess.run(
         [SCRIPT, name],

@@ -90,11 +90,11 @@ class Memory:
     def __init__(self, cells: dict[int, int], big_endian: bool) -> None:
         self.cells, self.big_endian = cells, big_endian
 
-    def read(self, address: int, size: int) -> bytes | None:
+    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
         value = self.cells.get(address, 0)
         return value.to_bytes(size, "big" if self.big_endian else "little")
 
-    def write(self, address: int, data: bytes) -> bool:
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
         raise AssertionError("nothing here lets hardware write descriptors")
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.system_registers import HCR_EL2
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.machine.board import Board
@@ -110,3 +110,24 @@ def test_without_flash_nothing_is_at_address_zero() -> None:
     board = board_at([a64.movz(1, 0), a64.ldr(2, 1)], el=EL1)
     assert board.run() is Ending.FAILED
     assert "external abort" in board.handler.failure.reason
+
+
+def test_a_secure_board_has_a_uart_of_secure_state_only() -> None:
+    code = [*a64.mov64(1, 0x0904_0000), a64.ldr(3, 1, 0x18, 2), a64.b(0)]
+    secure = board_at(code, secure=True)
+    assert secure.run(len(code)) is Ending.LIMIT
+    assert secure.cpu.engine.x(3) == 0x90  # both FIFOs empty
+    for board in (board_at(code), board_at(code, el=EL1, secure=True)):
+        assert board.run(len(code)) is Ending.FAILED
+        assert board.cpu.engine.x(3) == 0
+
+
+def test_secure_software_alone_reaches_the_first_half_of_flash() -> None:
+    code = [*a64.mov64(1, FLASH), *a64.mov64(2, 0x0400_0000), a64.ldr(3, 2), a64.ldr(4, 1)]
+    for el, failure in ((EL3, Ending.LIMIT), (EL1, Ending.FAILED)):
+        board = board_at([*code, a64.b(0)], el=el, flash=True, secure=True)
+        board.memory.fill(FLASH, b"\x77" * 8)
+        board.memory.fill(0x0400_0000, b"\x55" * 8)
+        assert board.run(len(code)) is failure
+        assert board.cpu.engine.x(3) == 0x5555_5555_5555_5555
+        assert (board.cpu.engine.x(4) == 0x7777_7777_7777_7777) == (el == EL3)

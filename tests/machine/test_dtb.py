@@ -214,10 +214,12 @@ def test_virtio_slots_have_the_interrupts_of_the_virt_board():
     assert words(slots[31].properties["interrupts"]) == [0, 47, 1]
 
 
-def test_secure_ram_is_shown_to_secure_software_only():
-    node = board(secure_ram=True).find("/secram@e000000")
+@pytest.mark.parametrize("name", ["secram@e000000", "pl011@9040000"])
+def test_what_is_secure_is_shown_to_secure_software_only(name):
+    node = board(secure=True).find(f"/{name}")
     assert node.properties["status"] == b"disabled\0"
     assert node.properties["secure-status"] == b"okay\0"
+    assert board().child(name) is None
 
 
 def test_bytes_of_a_command_line_that_are_no_text_survive():
@@ -291,7 +293,7 @@ def tool(name: str) -> str:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"affinities": (0, 1, 2, 3), "pmu": True, "virtual_interface": True, "secure_ram": True}],
+    [{}, {"affinities": (0, 1, 2, 3), "pmu": True, "virtual_interface": True, "secure": True}],
 )
 def test_dtc_reads_the_board_without_a_warning(tmp_path, options):
     path = tmp_path / "board.dtb"

@@ -15,6 +15,7 @@ def test_regions_lie_where_the_virt_board_has_them():
         "gicr": (0x080A_0000, 0xF6_0000),
         "pl011": (0x0900_0000, 0x1000),
         "pl031": (0x0901_0000, 0x1000),
+        "secure pl011": (0x0904_0000, 0x1000),
         "virtio-mmio": (0x0A00_0000, 0x4000),
         "secure-ram": (0x0E00_0000, 0x100_0000),
         "pcie-ecam": (0x40_1000_0000, 0x1000_0000),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.id_registers import ID_AA64MMFR0_EL1
 from spe_unicorn.arch.operation import CostClass, Family, Instruction, Operation
@@ -48,20 +49,26 @@ class FakePE:
 class FakeMemory:
     """Physical memory of bytes; ``aborting`` addresses answer with an External abort.
 
-    Those that are ``read_only`` do so for writes.
+    Those that are ``read_only`` do so for writes, those that are ``secure`` for Non-secure
+    accesses.
     """
 
     def __init__(self) -> None:
         self.bytes: dict[int, int] = {}
         self.aborting: set[int] = set()
         self.read_only: set[int] = set()
+        self.secure: set[int] = set()
 
-    def read(self, address: int, size: int) -> bytes | None:
+    def read(self, address: int, size: int, space: PASpace = PASpace.NonSecure) -> bytes | None:
+        if space is PASpace.NonSecure and self.secure & {*range(address, address + size)}:
+            return None
         if self.aborting & {*range(address, address + size)}:
             return None
         return bytes(self.bytes.get(address + i, 0) for i in range(size))
 
-    def write(self, address: int, data: bytes) -> bool:
+    def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
+        if space is PASpace.NonSecure and self.secure & {*range(address, address + len(data))}:
+            return False
         if (self.aborting | self.read_only) & {*range(address, address + len(data))}:
             return False
         for i, byte in enumerate(data):

@@ -15,7 +15,7 @@ from spe_unicorn.arch.descriptors import (
 )
 from spe_unicorn.arch.spe_registers import BufferStatus, EventClass
 from spe_unicorn.spe.buffer import ProfilingBuffer
-from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.management import ManagementEvent, external_abort
 from tests.spe.fakes import FakeMemory
 
 VA = 0xFFFF_FF80_0000_0000
@@ -25,7 +25,10 @@ PA = 0x4000_0000
 class FakeTables:
     """Pages by virtual page number; those that are absent fault at level 3."""
 
-    def __init__(self, pages: dict[int, int] | None = None) -> None:
+    def __init__(
+        self, pages: dict[int, int] | None = None, space: PASpace = PASpace.NonSecure
+    ) -> None:
+        self.space = space
         self.pages = (
             pages if pages is not None else {VA + n: PA + n for n in range(0, 0x10000, 0x1000)}
         )
@@ -36,7 +39,7 @@ class FakeTables:
         frame = self.pages.get(address & ~0xFFF)
         if frame is None:
             return FaultRecord(Fault.Translation, 3, write=True)
-        return AddressDescriptor(frame | address & 0xFFF, PASpace.NonSecure, NORMAL_WB, 12, 3)
+        return AddressDescriptor(frame | address & 0xFFF, self.space, NORMAL_WB, 12, 3)
 
 
 def buffer(
@@ -303,3 +306,18 @@ def test_pointer_never_passes_the_limit_whatever_aborts(
             break
     end = subject.pointer.get() - VA + PA
     assert all(begin - VA + PA <= address < end for address in memory.bytes)
+
+
+@pytest.mark.parametrize("space", [PASpace.NonSecure, PASpace.Secure])
+def test_buffer_reaches_memory_of_its_own_address_space_only(space: PASpace) -> None:
+    memory = FakeMemory()
+    memory.secure = {*range(PA, PA + 0x1000)}
+    subject = buffer(memory, FakeTables(space=space), reports_aborts=True)
+    outcome = subject.write(RECORD)
+    if space is PASpace.Secure:
+        assert outcome == (True, None)
+        assert memory.read(PA, 64, space) == RECORD
+        assert subject.write(RECORD) == (True, None)
+    else:
+        assert (outcome.written, outcome.event) == (False, external_abort(VA, data_lost=False))
+        assert memory.written() is None

@@ -1,0 +1,128 @@
+"""Memory in the Secure physical address space, which the engine does not keep apart from the rest.
+
+What it may do there is taken from the engine while the PE is in Non-secure state, and given back
+when it leaves that state; an access that it then refuses is an External abort. Translations in the
+engine's TLB are out of its reach, but each Security state has entries of its own, and those of
+refused accesses are flushed.
+
+In Secure state an access is Non-secure if the translation says so (NS and NSTable in descriptors).
+Of that the engine knows nothing. While the tables of the regime have such a mapping of Secure
+memory, the engine may only execute there, and every access that it reports is looked at.
+"""
+
+from __future__ import annotations
+
+from unicorn import UC_PROT_EXEC, UC_PROT_NONE
+
+from spe_unicorn.arch.descriptors import AddressDescriptor, PASpace, acc_desc_gpr
+from spe_unicorn.arch.effective import security_state_at
+from spe_unicorn.arch.pe import PE, SecurityState
+from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.table_scan import maps_as_non_secure
+from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.host.engine import PC, Engine
+from spe_unicorn.host.memory import RamMemory
+from spe_unicorn.host.native_state import State
+
+
+class SecureMemory:
+    """What of Secure memory one PE reaches."""
+
+    def __init__(self, pe: PE, engine: Engine, state: State, memory: RamMemory) -> None:
+        self.space = PASpace.Secure
+        """The physical address space of the access that is looked at."""
+        self._pe = pe
+        self._engine = engine
+        self._state = state
+        self._memory = memory
+        self._regions = memory.secure()
+        self._ranges = [(r.base, r.base + r.size) for r in self._regions]
+        self._given: int | None = None
+        """The engine's rights, ``UC_PROT_*``; None for all that the memory itself allows."""
+        self._looking = False
+        self._scanned: tuple[TranslationContext, int] | None = None
+        self._aliased = False
+
+    def changed(self) -> None:
+        """The Security state, the Exception level or translation may have changed."""
+        pe = self._pe
+        self._looking = False
+        if security_state_at(pe, pe.el) is SecurityState.NON_SECURE:
+            self.space = PASpace.NonSecure
+            if self._given != UC_PROT_NONE:
+                # when the hook stops behind an ERET, the engine has fetched what it leads to
+                pc = self._engine.get(PC)
+                self._engine.forget_code(pc, pc + 4)
+                self._give(UC_PROT_NONE)
+            return
+        self.space = PASpace.Secure
+        self._looking = self._has_aliases()
+        self._give(UC_PROT_EXEC if self._looking else None)
+
+    def holds(self, address: int) -> bool:
+        """Whether a physical address is one of Secure memory."""
+        return any(first <= address < end for first, end in self._ranges)
+
+    def look_at(self, va: int | None, write: bool) -> None:
+        """Find out the physical address space of an access that the PE makes now: :attr:`space`.
+
+        What cannot be told (``va`` None) is taken for one of the PE's own Security state.
+        """
+        pe = self._pe
+        if self._given == UC_PROT_NONE:
+            return
+        self.space = PASpace.Secure
+        if va is None:
+            return
+        context = context_for(pe, translation_regime(pe, pe.el))
+        if context.s1_enabled:
+            access = acc_desc_gpr(pe.el, read=not write, write=write)
+            found = full_translate(context, va, access, self._memory)
+            if isinstance(found, AddressDescriptor):
+                self.space = found.paspace
+
+    def admits(self, address: int, va: int | None, write: bool) -> bool:
+        """Whether an access that the engine refused is Secure all the same.
+
+        It then has the right to make it, until :meth:`close`.
+        """
+        if not self._looking or not self.holds(address):
+            return False
+        self.look_at(va, write)
+        if self.space is PASpace.NonSecure:
+            return False
+        self._give(None)
+        return True
+
+    @property
+    def admitting(self) -> bool:
+        """Whether the next operation has been let through, and no other must be."""
+        return self._looking and self._given is None
+
+    def close(self) -> None:
+        """The operation that was let through has been executed."""
+        if self.admitting:
+            self._give(UC_PROT_EXEC)
+
+    def _give(self, rights: int | None) -> None:
+        if rights == self._given:
+            return
+        self._given = rights
+        for region in self._regions:
+            given = region.rights if rights is None else region.rights & rights
+            self._engine.uc.mem_protect(region.base, region.size, given)
+
+    def _has_aliases(self) -> bool:
+        """Whether the regime has Non-secure mappings of Secure memory.
+
+        Tables are looked through again when a register has changed that steers translation, or
+        there was maintenance of TLBs.
+        """
+        context = context_for(self._pe, translation_regime(self._pe, self._pe.el))
+        if not context.s1_enabled:
+            return False
+        key = context, int(self._state.epoch)
+        if key != self._scanned:
+            self._scanned = key
+            self._aliased = maps_as_non_secure(context, self._ranges, self._memory)
+        return self._aliased

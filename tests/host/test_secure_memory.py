@@ -1,0 +1,179 @@
+"""What each Security state reaches of Secure memory, by both runners and while sampled."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import Board, External
+from spe_unicorn.machine.memory_map import SECURE_RAM
+from spe_unicorn.spe.filter import Filter
+from tests.host import a64 as a
+from tests.machine.small_boards import RAM, board_at
+
+SECURE = SECURE_RAM.base
+ALIAS = 1 << 32
+"""Where Secure memory is mapped as Non-secure."""
+TABLE, VECTORS, LOWER, DATA = RAM + 0x8000, RAM + 0x2000, RAM + 0x1000, 0x5EC
+NS, HCE, RW, RES1 = 1 << 0, 1 << 8, 1 << 10, 3 << 4
+VALID, AF, XN, BLOCK_NS = 1, 1 << 10, 1 << 54, 1 << 5
+EL1H = 0x3C5
+RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+EXTERNAL_LOAD, EXTERNAL_STORE = 0x10, 0x50
+
+
+def put(register: type[SysReg], value: int) -> list[int]:
+    return [*a.mov64(0, value), a.msr(astuple(register.encoding), 0)]
+
+
+def tables() -> bytes:
+    """1 GiB blocks: devices and Secure memory, RAM, and at 4 GiB the former as Non-secure."""
+    blocks = {0: VALID | AF | XN, 1: RAM | VALID | AF, ALIAS >> 30: VALID | AF | XN | BLOCK_NS}
+    return b"".join(blocks.get(n, 0).to_bytes(8, "little") for n in range(512))
+
+
+MMU_ON = [
+    *put(s.MAIR_EL3, 0),
+    *put(s.TCR_EL3, 25 | 1 << 16),
+    *put(s.TTBR0_EL3, TABLE),
+    *put(s.SCTLR_EL3, 0x30C5_0831),
+]
+
+
+def secure_board(
+    code: list[int], runner: type[Runner], lower: list[int] | None = None, **options: object
+) -> Board:
+    """EL3 code; its vector counts exceptions in X20 and goes on behind the operation."""
+    handler = [
+        a.add_imm(20, 20, 1),
+        a.mrs(21, astuple(s.ESR_EL3.encoding)),
+        a.mrs(22, astuple(s.ELR_EL3.encoding)),
+        a.add_imm(22, 22, 4),
+        a.msr(astuple(s.ELR_EL3.encoding), 22),
+        a.ERET,
+    ]
+    begin = [*put(s.VBAR_EL3, VECTORS), *put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3)]
+    board = board_at([*begin, *code, a.b(0)], runner=runner, secure=True, **options)
+    for vector in (0x200, 0x400):
+        board.memory.fill(VECTORS + vector, a.code(handler))
+    board.memory.fill(LOWER, a.code([*(lower or []), a.b(0)]))
+    board.memory.fill(TABLE, tables())
+    board.memory.fill(SECURE, DATA.to_bytes(8, "little"))
+    return board
+
+
+def run(board: Board) -> None:
+    """To the branch to itself at the end."""
+    for _ in range(1000):
+        assert board.run(1) is Ending.LIMIT
+        if board.cpu.read_code(board.cpu.pc, 1) == (a.b(0),):
+            return
+    raise AssertionError("it does not end")
+
+
+def run_at_once(board: Board) -> None:
+    assert board.run(400) is Ending.LIMIT
+    assert board.cpu.read_code(board.cpu.pc, 1) == (a.b(0),)
+
+
+def caught(board: Board) -> tuple[int, int]:
+    """How many exceptions, and the last one's fault status with WnR."""
+    x = board.cpu.engine.x
+    return x(20), x(21) & 0x7F
+
+
+def drop(to: int = LOWER) -> list[int]:
+    below = [*put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
+    return [*below, *put(s.SPSR_EL3, EL1H), *put(s.ELR_EL3, to), a.ERET]
+
+
+LOAD = [*a.mov64(1, SECURE), *a.mov64(2, 7), a.ldr(2, 1)]
+
+
+@RUNNERS
+@pytest.mark.parametrize("go", [run, run_at_once])
+def test_non_secure_state_is_refused_however_often_it_tries(runner, go) -> None:
+    lower = [*LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
+    board = secure_board([*LOAD, a.add_imm(9, 2, 0), *drop()], runner, lower)
+    go(board)
+    assert board.cpu.engine.x(9) == DATA
+    assert board.cpu.engine.x(2) == 7
+    assert caught(board) == (4, EXTERNAL_LOAD)
+    assert board.memory.read(SECURE, 8) == DATA.to_bytes(8, "little")
+
+
+@RUNNERS
+@pytest.mark.parametrize("go", [run, run_at_once])
+def test_secure_state_is_refused_what_it_maps_as_non_secure(runner, go) -> None:
+    code = [
+        *MMU_ON,
+        *a.mov64(1, SECURE),
+        *a.mov64(5, SECURE + ALIAS),
+        *a.mov64(6, 7),
+        a.ldr(2, 1),
+        a.ldr(6, 5),  # refused
+        a.str_(6, 1),
+        a.ldr(3, 1),
+        a.str_(2, 5),  # refused
+        a.ldr(6, 5),  # refused
+        a.ldr(4, 1),
+    ]
+    board = secure_board(code, runner)
+    go(board)
+    x = board.cpu.engine.x
+    assert (x(2), x(3), x(4), x(6)) == (DATA, 7, 7, 7)
+    assert caught(board) == (3, EXTERNAL_LOAD)
+
+
+@RUNNERS
+def test_store_through_a_non_secure_mapping_says_so(runner) -> None:
+    board = secure_board([*MMU_ON, *a.mov64(5, SECURE + ALIAS), a.str_(5, 5)], runner)
+    run_at_once(board)
+    assert caught(board) == (1, EXTERNAL_STORE)
+
+
+@RUNNERS
+def test_mapping_that_is_taken_away_is_looked_for_no_longer(runner) -> None:
+    code = [*MMU_ON, *put(s.SCTLR_EL3, 0x30C5_0830), *a.mov64(1, SECURE), a.str_(1, 1), a.ldr(2, 1)]
+    board = secure_board(code, runner)
+    run_at_once(board)
+    assert board.cpu.engine.x(2) == SECURE
+    assert caught(board) == (0, 0)
+
+
+def test_both_runners_sample_the_same_operations_of_such_code() -> None:
+    code = [*MMU_ON, *a.mov64(1, SECURE), *a.mov64(5, SECURE + ALIAS)]
+    code += [a.ldr(2, 1), a.str_(2, 1), a.ldr(6, 5), a.ldr(3, 1)] * 20
+
+    def records(runner: type[Runner]) -> list[bytes]:
+        board = secure_board(code, runner, external=External(3, Filter()))
+        seen: list[bytes] = []
+        board.pes[0].unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
+        run_at_once(board)
+        assert caught(board) == (20, EXTERNAL_LOAD)
+        return seen
+
+    fast = records(Runner)
+    assert len(fast) > 40
+    assert fast == records(ReferenceRunner)
+
+
+@RUNNERS
+@pytest.mark.parametrize("returns", [False, True])
+def test_code_there_is_executed_by_secure_state_only(runner, returns) -> None:
+    function = SECURE + 0x1000
+    call = [*a.mov64(11, function), a.blr(11)]
+    board = secure_board(
+        [*call, a.add_imm(9, 2, 0), *call, *drop(function if returns else LOWER)], runner, call
+    )
+    board.memory.fill(function, a.code([a.add_imm(2, 2, 1), a.ret()]))
+    board.memory.fill(VECTORS + 0x400, a.code([a.mrs(21, astuple(s.ESR_EL3.encoding)), a.b(0)]))
+    run_at_once(board)
+    assert (board.cpu.engine.x(9), board.cpu.engine.x(2)) == (1, 2)
+    assert board.cpu.engine.x(21) == 0x8600_0010 - (1 << 26)
