@@ -62,9 +62,9 @@ asm("    .arch armv8.2-a+sve\n"
     "    op 1, 0x0d, 0, sve_data, st1w {z1.s}, p1, [x1]\n"
     "    op 1, 0x0d, 1 << 17, sve_data, st1w {z1.s}, p0, [x1]\n"
     "    op 1, 0x0c, 0, sve_data, ld2w {z1.s, z2.s}, p1/z, [x1]\n"
-    "    op 1, 0x8c, 0, -1, ld1w {z1.s}, p1/z, [x1, z4.s, uxtw]\n"
-    "    op 1, 0x8c, 1 << 17, -1, ld1d {z1.d}, p0/z, [x1, z5.d]\n"
-    "    op 1, 0x8d, 0, -1, st1w {z1.s}, p1, [x1, z4.s, uxtw]\n"
+    "    op 1, 0x8c, 0, sve_data, ld1w {z1.s}, p1/z, [x1, z4.s, uxtw]\n"
+    "    op 1, 0x8c, 1 << 17, sve_data, ld1d {z1.d}, p0/z, [x1, z5.d]\n"
+    "    op 1, 0x8d, 0, sve_data, st1w {z1.s}, p1, [x1, z4.s, uxtw]\n"
     "    subs x0, x0, #1\n"
     "    b.ne 1b\n"
     "    ret\n"
@@ -98,6 +98,8 @@ static bool fits(const struct spe_record *r, const struct expectation *e, const 
         op &= (u8)~4; /* loads tell predicates from FEAT_SPEv1p2 on */
     bool first = id->arch_inst || e->va == NO_VA || r->va == e->va || r->va == e->va + (1u << (evl + 2));
     bool va_fits = e->va == NO_VA ? no_address : r->has & SPE_HAS_VA && first && (!id->arch_inst || r->va == e->va);
+    if (e->class == SPE_MEMORY && e->op & 0x80 && e->events & SOME && no_address)
+        va_fits = true; /* of a gather, the element that was chosen is not active */
     return r->class == e->class && r->op == op && (r->events & (SOME | NONE)) == e->events && va_fits;
 }
 

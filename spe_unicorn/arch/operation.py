@@ -38,6 +38,8 @@ class RegisterKind(IntEnum):
     """No register: a memory set (SET*, SETG*)."""
     GCS = 7
     """A Guarded Control Stack entry."""
+    NESTED = 8
+    """A System register that nested virtualization (FEAT_NV2) keeps in memory."""
 
 
 class Structure(IntEnum):
@@ -142,6 +144,26 @@ class Access:
     authenticated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class VectorAccess:
+    """Where a gather or scatter goes, element by element.
+
+    Element ``n`` goes to ``base + offset + (extend(element n of Z<vector>) << shift)``; elements
+    are as wide as the lanes of the operation. ``base`` is numbered as in :class:`Access`, None for
+    none. ``size`` is the number of bytes of an element in memory. Where an instruction's accesses
+    are micro-operations, this one makes ``part`` of ``parts`` of them, the lowest elements first.
+    """
+
+    base: int | None
+    vector: int
+    size: int
+    offset: int = 0
+    extend: Extend = Extend.LSL
+    shift: int = 0
+    part: int = 0
+    parts: int = 1
+
+
 SP = 31
 """Number of SP in ``reads`` and ``writes``; XZR is in neither."""
 NZCV = 32
@@ -156,10 +178,12 @@ class Instruction:
     ``condition`` is the 4-bit condition of a conditional select, compare or B.cond.
     ``target_offset`` is set for direct branches, in bytes from the instruction.
     ``register_count`` says how many registers a load or store moves, ``structure`` how they lie.
-    ``part`` tells the micro-operations of one word apart (see ``cores.cracking``), ``divided`` says
-    that others of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
+    ``part`` tells the micro-operations of one word apart (see ``cores.cracking``), and from an MRS
+    or MSR the access to memory that nested virtualization made of it; ``divided`` says that others
+    of them access memory, too. ``scalar`` says that a SIMD_FP load or store moves
     scalars of up to 64 bits (filter flag FP, else SIMD). ``governor`` is the number of the
-    predicate register that says which elements of ``lane`` bytes are active in an SVE operation.
+    predicate register that says which elements of ``lane`` bytes are active in an SVE operation,
+    ``elements`` says where those of a gather or scatter go, which has no single ``access``.
     ``fp`` and ``simd`` are the Other-class properties of data processing.
     """
 
@@ -188,6 +212,7 @@ class Instruction:
     governor: int | None = None
     lane: int = 0
     gather_scatter: bool = False
+    elements: VectorAccess | None = None
     reads: int = 0
     writes: int = 0
     divided: bool = False

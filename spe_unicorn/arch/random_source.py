@@ -37,6 +37,10 @@ class RandomStream:
         """What :meth:`byte` would give next, without taking it."""
         return self._peek() >> 56
 
+    def at(self, number: int) -> int:
+        """The 64 random bits that come ``number`` steps later, without taking any."""
+        return RandomStream(self.state + number * _GAMMA)._peek()
+
     def _peek(self) -> int:
         z = (self.state + _GAMMA) & _MASK
         z = (z ^ z >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK

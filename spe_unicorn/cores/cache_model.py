@@ -100,15 +100,17 @@ class CacheModel:
         takes, without events or a data source. One on a wrong path never came to know better.
         """
         instruction = operation.instruction
-        access, pa = instruction.access, operation.pa
+        access, pa = instruction.elements or instruction.access, operation.pa
         if instruction.divided and access is not None and pa is not None:
             outcome = self.data.outcome_at(pa, access.size)
         else:
             outcome = self.data.outcome
+        # which element's address a gather or scatter shows has nothing to do with what it accessed
+        scattered = instruction.gather_scatter and outcome & L1D_ACCESS
         return self._timing(
             instruction.cost,
             instruction.family,
-            operation.va is not None,
+            operation.va is not None or bool(scattered),
             operation.misaligned,
             outcome,
             self.predictor.missed and not operation.misspeculated,

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 from spe_unicorn.arch.operation import (
-    Access,
     CostClass,
     Family,
     Instruction,
@@ -43,6 +42,8 @@ _COSTS = {
     "simd": CostClass.SIMD,
 }
 """Micro-operations that access no memory: moving the data of a store, arithmetic, vectors."""
+_SHORTEST_VECTOR = 16
+"""Bytes of the shortest vector that SVE allows; longer ones are divided as it is."""
 _PER_REGISTER = " per register"
 WORDS = tuple(word + tail for word in ("access", *_COSTS) for tail in ("", _PER_REGISTER))
 """What a rule can list. Several accesses share the bytes evenly, the lowest address first.
@@ -107,13 +108,13 @@ class Cracking:
         if access is not None and not access.writeback is access.index_writeback is None:
             words += self.rules.get("write_back", ())
         each = [w for word in words for w in _repeated(word, instruction.register_count)]
-        shares = _shares(access, each.count("access"))
+        shares = _shares(instruction, each.count("access"))
         if len(shares) == 1:
             once = each.index("access")
             each = [word for n, word in enumerate(each) if word != "access" or n == once]
         accesses = iter(shares)
         return tuple(
-            replace(instruction, access=next(accesses), part=part, divided=len(shares) > 1)
+            replace(next(accesses), part=part, divided=len(shares) > 1)
             if word == "access"
             else _aside(instruction, word, part)
             for part, word in enumerate(each)
@@ -125,12 +126,19 @@ def _repeated(word: str, registers: int) -> list[str]:
     return [one] * (1 if one == word else registers)
 
 
-def _shares(access: Access | None, count: int) -> list[Access | None]:
-    """An access divided evenly; whole where it cannot be."""
-    if access is None or count < 2 or access.size // count < access.element:
-        return [access]
+def _shares(instruction: Instruction, count: int) -> list[Instruction]:
+    """An instruction with its access divided evenly; whole where it cannot be."""
+    access, elements = instruction.access, instruction.elements
+    if count < 2:
+        return [instruction]
+    if elements is not None and _SHORTEST_VECTOR // instruction.lane % count == 0:
+        shares = (replace(elements, part=n, parts=count) for n in range(count))
+        return [replace(instruction, elements=share) for share in shares]
+    if access is None or access.size // count < access.element:
+        return [instruction]
     size = access.size // count
-    return [replace(access, offset=access.offset + n * size, size=size) for n in range(count)]
+    parts = (replace(access, offset=access.offset + n * size, size=size) for n in range(count))
+    return [replace(instruction, access=part) for part in parts]
 
 
 def _aside(instruction: Instruction, word: str, part: int) -> Instruction:

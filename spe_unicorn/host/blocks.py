@@ -142,8 +142,8 @@ def cracked(instruction: Instruction, cracker: Cracker | None) -> tuple[Instruct
 def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan | None:
     """A plan that lets the block run, given what other operations of the block write."""
     access = instruction.access
-    if instruction.sve:
-        return None  # predicates and the vector length are to be had only in front of it
+    if not _by_registers(instruction):
+        return None
     base = index = flags = When.START
     if access is not None:
         if access.base is not None:
@@ -172,6 +172,16 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
             return None
         flags = found
     return Plan(instruction, place, False, base, index, flags)
+
+
+def _by_registers(instruction: Instruction) -> bool:
+    """Whether general registers and the flags are all that it takes to describe an operation.
+
+    Predicates, vectors and their length are to be had only in front of it, and compiled code does
+    not authenticate pointers.
+    """
+    access = instruction.access
+    return not (instruction.sve or (access is not None and access.authenticated))
 
 
 def tests_flags(instruction: Instruction) -> bool:
@@ -224,7 +234,7 @@ class Block:
         return (
             plan.exact
             and all(i.mark in _RUNS_ON for i in self.code)
-            and not instruction.sve
+            and _by_registers(instruction)
             and (instruction.access is not None or tests_flags(instruction))
         )
 

@@ -205,6 +205,7 @@ class UnicornCPU:
             self.registers.add(s.PM, _ProcessState(self))
         if Feature.FEAT_SPE in features:
             identify(self)
+        self.random = random
         self._unknown = random.stream("reset")
         self.random_number = random.stream("RNDR").bits64
         """Draws the next number that RNDR and RNDRRS give."""
@@ -523,11 +524,11 @@ class UnicornCPU:
         code = self.read_virtual(address, 4 * operations)
         return None if code is None else struct.unpack(f"<{operations}I", code)
 
-    def access_as_el2(self, address: int, value: int | None) -> int | FaultRecord:
+    def access_as_el2(self, address: int, value: int | None) -> tuple[int, int] | FaultRecord:
         """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().
 
-        What was loaded or stored, or why that was not possible. Little-endian, as SCTLR_EL2.EE
-        is 0 in all software that the engine runs.
+        What was loaded or stored, and its physical address; or why that was not possible.
+        Little-endian, as SCTLR_EL2.EE is 0 in all software that the engine runs.
         """
         write = value is not None
         context = context_for(self, translation_regime(self, EL2))
@@ -537,9 +538,9 @@ class UnicornCPU:
             return result
         if value is not None:
             if self.memory.write(result.paddress, struct.pack("<Q", value), result.paspace):
-                return value
+                return value, result.paddress
         else:
             data = self.memory.read(result.paddress, 8, result.paspace)
             if data is not None:
-                return int.from_bytes(data, "little")
+                return int.from_bytes(data, "little"), result.paddress
         return FaultRecord(Fault.SyncExternal, 0, write=write)

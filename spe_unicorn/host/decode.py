@@ -21,6 +21,7 @@ from spe_unicorn.host.decode_effects import (
     branch_target,
     condition_holds,
     effective_address,
+    extended,
 )
 from spe_unicorn.host.decode_loads_stores import load_store
 from spe_unicorn.host.decode_parts import unallocated
@@ -36,6 +37,7 @@ __all__ = [
     "condition_holds",
     "decode",
     "effective_address",
+    "extended",
     "transfer",
 ]
 

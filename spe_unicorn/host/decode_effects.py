@@ -31,13 +31,14 @@ def address_from(access: Access, base: int, index: int, vector_length: int = 128
         offset = offset * vector_length // 128
     address = base + offset
     if access.index is not None:
-        address += _extended(index, access.extend) << access.shift
+        address += extended(index, access.extend) << access.shift
     if access.align_down:
         address &= -access.align_down
     return address & _MASK
 
 
-def _extended(value: int, extend: Extend) -> int:
+def extended(value: int, extend: Extend) -> int:
+    """A register that enters an address, in front of its shift."""
     if extend is Extend.UXTW:
         return value & 0xFFFF_FFFF
     if extend is Extend.SXTW:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from spe_unicorn.arch.operation import (
     Access,
     CostClass,
+    Extend,
     Family,
     Instruction,
     RegisterKind,
     Structure,
+    VectorAccess,
 )
 from spe_unicorn.host.decode_parts import FLAGS, address_reads, signed, unallocated, x, xsp
 
@@ -41,6 +43,7 @@ def _memory(
     load: bool,
     reads: int = 0,
     lane: int = 0,
+    elements: VectorAccess | None = None,
     gather_scatter: bool = False,
     count: int = 1,
 ) -> Instruction:
@@ -57,8 +60,9 @@ def _memory(
         predicated=bool(lane),
         governor=word >> 10 & 7 if lane else None,
         lane=lane,
+        elements=elements,
         gather_scatter=gather_scatter,
-        reads=reads | address_reads(access),
+        reads=reads | address_reads(access) | _base_reads(elements),
     )
 
 
@@ -66,9 +70,41 @@ def _base(word: int) -> int:
     return word >> 5 & 31
 
 
-def _scattered(word: int, lane: int, *, load: bool, reads: int) -> Instruction:
+def _base_reads(elements: VectorAccess | None) -> int:
+    return 0 if elements is None or elements.base is None else xsp(elements.base)
+
+
+def _scattered(word: int, lane: int, elements: VectorAccess, *, load: bool) -> Instruction:
     """Addresses that come from a vector: no single access stands for them."""
-    return _memory(word, None, load=load, reads=reads, lane=lane, gather_scatter=True)
+    return _memory(word, None, load=load, elements=elements, lane=lane, gather_scatter=True)
+
+
+def _offsets(word: int, extend: Extend, *, scaled: int) -> VectorAccess:
+    """Scalar plus vector: a register, and offsets in units of a byte or of an element."""
+    msz = word >> 23 & 3
+    shift = msz if scaled else 0
+    return VectorAccess(_base(word), word >> 16 & 31, 1 << msz, extend=extend, shift=shift)
+
+
+def _narrow(signed_offsets: int) -> Extend:
+    """How offsets of 32 bits are extended."""
+    return Extend.SXTW if signed_offsets else Extend.UXTW
+
+
+def _addresses(word: int, lane: int, *, base: int | None = None, offset: int = 0) -> VectorAccess:
+    """A vector of addresses, plus an immediate or a register."""
+    extend = Extend.UXTW if lane == 4 else Extend.LSL
+    msz = word >> 23 & 3
+    return VectorAccess(base, word >> 5 & 31, 1 << msz, offset << msz, extend)
+
+
+def _plus_immediate(word: int, lane: int) -> VectorAccess:
+    return _addresses(word, lane, offset=word >> 16 & 31)
+
+
+def _plus_scalar(word: int, lane: int) -> VectorAccess:
+    rm = word >> 16 & 31
+    return _addresses(word, lane, base=None if rm == 31 else rm)
 
 
 def _prefetch(word: int, reads: int) -> Instruction:
@@ -157,13 +193,13 @@ def _gather_32_or_one(word: int) -> Instruction:
     if form & 4:
         if kind & 2:  # LD1R
             return _load_and_replicate(word)
-        if kind == 1:  # gather: vector plus immediate
-            return _scattered(word, 4, load=True, reads=0)
+        if kind == 1:
+            return _scattered(word, 4, _plus_immediate(word, 4), load=True)
         if form == 6:
             return _prefetch(word, base | rm) if not bit4 else unallocated(word)
         if form == 7:
             return _prefetch(word, 0) if not bit4 else unallocated(word)
-        return _scattered(word, 4, load=True, reads=rm)  # LDNT1: vector plus scalar
+        return _scattered(word, 4, _plus_scalar(word, 4), load=True)  # LDNT1
     if msz == 3:
         if kind & 2:
             return _prefetch(word, base) if not bit4 else unallocated(word)
@@ -172,7 +208,8 @@ def _gather_32_or_one(word: int) -> Instruction:
         return unallocated(word)
     if msz == 0 and kind & 1:
         return _prefetch(word, base) if not bit4 else unallocated(word)
-    return _scattered(word, 4, load=True, reads=base)
+    where = _offsets(word, _narrow(word >> 22 & 1), scaled=word >> 21 & 1)
+    return _scattered(word, 4, where, load=True)
 
 
 def _load_and_replicate(word: int) -> Instruction:
@@ -184,17 +221,27 @@ def _load_and_replicate(word: int) -> Instruction:
 
 def _gather_64(word: int) -> Instruction:
     msz, kind, form = word >> 23 & 3, word >> 21 & 3, word >> 13 & 7
-    base, rm = xsp(_base(word)), x(word >> 16 & 31)
     prefetch = not word >> 4 & 1
     if kind == 0 and form & 4:
         if form == 7:
             return _prefetch(word, 0) if prefetch else unallocated(word)
-        return _scattered(word, 8, load=True, reads=rm)  # LDNT1, LD1Q: vector plus scalar
-    if kind == 1 and form & 4:  # vector plus immediate
-        return _scattered(word, 8, load=True, reads=0)
+        if form == 5:
+            return _quadwords(word, load=True)
+        return _scattered(word, 8, _plus_scalar(word, 8), load=True)  # LDNT1
+    if kind == 1 and form & 4:
+        return _scattered(word, 8, _plus_immediate(word, 8), load=True)
     if msz == 0 and kind & 1:  # scalar plus vector
-        return _prefetch(word, base) if prefetch else unallocated(word)
-    return _scattered(word, 8, load=True, reads=base)
+        return _prefetch(word, xsp(_base(word))) if prefetch else unallocated(word)
+    if form & 4:
+        return _scattered(word, 8, _offsets(word, Extend.LSL, scaled=kind & 1), load=True)
+    where = _offsets(word, _narrow(word >> 22 & 1), scaled=word >> 21 & 1)
+    return _scattered(word, 8, where, load=True)
+
+
+def _quadwords(word: int, *, load: bool) -> Instruction:
+    """LD1Q, ST1Q (SVE2.1): which lanes are active, and where they go, is not told."""
+    rm = x(word >> 16 & 31)
+    return _memory(word, None, load=load, reads=rm, lane=16, gather_scatter=True)
 
 
 def _store(word: int) -> Instruction:
@@ -218,12 +265,19 @@ def _store(word: int) -> Instruction:
         if size >= msz:  # ST1 (scalar plus immediate)
             where = _scalar_plus_immediate(word, msz, 16 >> size - msz)
             return _memory(word, where, load=False, lane=1 << size)
-    elif form == 1:  # vector plus scalar
-        return _scattered(word, 4 if size == 2 else 8, load=False, reads=rm)
-    elif form in (4, 5, 6):
-        vector_base = form == 5 and size >= 2  # plus immediate
-        lane = 4 if size == 3 or (size == 2 and form != 5) else 8
-        return _scattered(word, lane, load=False, reads=0 if vector_base else base)
+    elif form == 1:
+        if size & 1:
+            return _quadwords(word, load=False)
+        lane = 4 if size == 2 else 8
+        return _scattered(word, lane, _plus_scalar(word, lane), load=False)  # STNT1
+    elif form == 5:
+        if size >= 2:
+            lane = 4 if size == 3 else 8
+            return _scattered(word, lane, _plus_immediate(word, lane), load=False)
+        return _scattered(word, 8, _offsets(word, Extend.LSL, scaled=size), load=False)
+    elif form in (4, 6):
+        elements = _offsets(word, _narrow(word >> 14 & 1), scaled=size & 1)
+        return _scattered(word, 4 if size >= 2 else 8, elements, load=False)
     # SVE2.1: quadword lanes and structures
     return _memory(word, None, load=False, lane=16, reads=base | rm)
 

@@ -55,7 +55,7 @@ from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
 from spe_unicorn.host.engine_exceptions import corrected
 from spe_unicorn.host.interrupts import Interrupts
-from spe_unicorn.host.latch import Latch, register
+from spe_unicorn.host.latch import Latch, NestedAccess, register
 from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
 
@@ -65,6 +65,8 @@ _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _SEMIHOSTING: Final = 0xD45E_0000
 """HLT #0xF000."""
+_ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
+"""The bits that all MRS and MSR of registers have in common, and what they are."""
 _MSR_PM: Final = 0xD501_421F
 """MSR PM, #0."""
 _MSR_PM_IMMEDIATE: Final = 1 << 8
@@ -191,6 +193,8 @@ class StopHandler:
         self.failure: Failure | None = None
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
+        self.redirected: NestedAccess | None = None
+        """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
         self.access_observers: list[Callable[[SystemAccess], None]] = []
         """Told of each access to a register that the engine lacks, behind it."""
         self._engine = cpu.engine
@@ -318,6 +322,8 @@ class StopHandler:
             if words and self._masks_profiling(words[0]):
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
+            if words and cpu.el == EL1 and self._is_nested(words[0]):
+                return self._system()
         syndrome = exception.record.syndrome
         if syndrome and syndrome.ec == EC.WFxTrap:
             return self._wait()  # the engine knows neither what is pending nor EL2's EL0
@@ -335,6 +341,23 @@ class StopHandler:
         if words is None or accessor is None:
             return False
         return isinstance(access(self.cpu, accessor, bool(words[0] >> 21 & 1)), Undefined)
+
+    def _is_nested(self, word: int) -> bool:
+        """Whether an MRS or MSR is a nested hypervisor's, of which the engine knows nothing.
+
+        Its details are then as if the hooks had stopped for it.
+        """
+        if word & _ANY_MRS_MSR != _MRS_OR_MSR:
+            return False
+        accessor = self._table.get(word >> 5 & 0xFFFF)
+        read = bool(word >> 21 & 1)
+        if accessor is None or isinstance(access(self.cpu, accessor, read), (Allowed, Undefined)):
+            return False
+        state = self._state
+        state.kind = READ if read else WRITE
+        state.key = accessor.encoding.key
+        state.rt = 0 if word & 31 == 31 else X[word & 31]
+        return True
 
     def _masks_profiling(self, word: int) -> bool:
         """MSR PM, #<imm>, which the engine does not know; False if ``word`` is nothing of that."""
@@ -507,10 +530,13 @@ class StopHandler:
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
         result = cpu.access_as_el2(address, None if read else value)
         if isinstance(result, FaultRecord):
+            self.redirected = NestedAccess(address, None, read)
             self._raise(data_abort(result, vncr=True), EL2, address)
             return True
+        loaded, physical = result
+        self.redirected = NestedAccess(address, physical, read)
         if read:
-            self._engine.set_x(rt, result)
+            self._engine.set_x(rt, loaded)
         return False
 
     # Memory that the engine does not have
@@ -565,7 +591,9 @@ class StopHandler:
             return False
         (operation,) = self._latch.begin(cpu.pc)
         fault = FaultRecord(Fault.SyncExternal, 0, write=write)
-        self._abort(data_abort(fault, fnv=operation.va is None), operation.va)
+        # of a gather or scatter only a random element's address is known, not that of this one
+        far = None if operation.instruction.gather_scatter else operation.va
+        self._abort(data_abort(fault, fnv=far is None), far)
         return True
 
     def _transfer(self, moved: Transfer, address: int) -> None:

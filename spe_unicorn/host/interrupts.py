@@ -20,18 +20,24 @@ from spe_unicorn.spe.management import pending_exception
 
 _ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}
 _UNLESS_MASKED: Final = {ExceptionType.IRQ: 0b0010, ExceptionType.FIQ: 0b1000}
-_MASK_BIT: Final = {ExceptionType.IRQ: 1 << 7, ExceptionType.FIQ: 1 << 6}
+_MASK_BIT: Final = {
+    ExceptionType.SERROR: 1 << 8,
+    ExceptionType.IRQ: 1 << 7,
+    ExceptionType.FIQ: 1 << 6,
+}
 _ROUTED_TO_EL2: Final = {
     ExceptionType.IRQ: (HCR_EL2.IMO.mask, HCR_EL2.VI.mask),
     ExceptionType.FIQ: (HCR_EL2.FMO.mask, HCR_EL2.VF.mask),
     ExceptionType.SERROR: (HCR_EL2.AMO.mask, HCR_EL2.VSE.mask),
 }
 _ORDER: Final = (ExceptionType.FIQ, ExceptionType.IRQ)
+_PHYSICAL: Final = (ExceptionType.SERROR, *_ORDER)
 _VIRTUAL: Final = (*_ORDER, ExceptionType.SERROR)
 _STATUS: Final = {ExceptionType.SERROR: "A", ExceptionType.IRQ: "I", ExceptionType.FIQ: "F"}
-_MASK_A: Final = 1 << 8
-_VIRTUAL_SERROR: Final = 0b11 << 16
-"""``State.deliver`` of a virtual SError, which EL0 and EL1 take."""
+_SERROR_UNLESS_MASKED: Final = 16
+"""``State.deliver``: from here on a bit for each Exception level that takes an SError."""
+_VIRTUAL_SERROR: Final = 0b11 << _SERROR_UNLESS_MASKED
+"""A virtual SError, which EL0 and EL1 take."""
 
 
 class Line:
@@ -73,11 +79,22 @@ class Interrupts:
         line = InsistentLine if by_state else Line
         self.irq, self.fiq = line(self.update), line(self.update)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
+        self._serror = False
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
         """The levels of IRQ and FIQ at the PE as it is given, where that makes a difference."""
         self.on_pending: Callable[[], None] | None = None
         """Called when any input may have been asserted."""
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
+
+    def pend_serror(self) -> None:
+        """A physical SError is pending, until it is taken."""
+        self._serror = True
+        self.update()
+
+    def reset(self) -> None:
+        """The PE is reset: no SError is pending."""
+        self._serror = False
+        self.update()
 
     @property
     def pending(self) -> bool:
@@ -85,7 +102,7 @@ class Interrupts:
 
         A profiling exception ends it only if it is not masked.
         """
-        physical = self.irq.level or self.fiq.level
+        physical = self.irq.level or self.fiq.level or self._serror
         return (
             physical
             or (self._cpu.el <= EL1 and self._any_virtual())
@@ -107,9 +124,11 @@ class Interrupts:
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         deliver = 0
-        if self.irq.level or self.fiq.level or self.profiling.level or self._any_virtual():
+        physical = self.irq.level or self.fiq.level or self._serror
+        if physical or self.profiling.level or self._any_virtual():
             for el in range(4):
                 deliver |= self._deliverable_at(el) << 4 * el
+                deliver |= self._serror_at(el)
             if self._virtual_level(ExceptionType.SERROR):
                 deliver |= _VIRTUAL_SERROR
         state = self._cpu.state
@@ -121,7 +140,8 @@ class Interrupts:
     def take(self) -> bool:
         """Take what is due, if anything is.
 
-        The SPE Profiling exception goes first, our choice, then FIQ before IRQ, physical first.
+        The SPE Profiling exception goes first, our choice, then SError, FIQ, IRQ, and the virtual
+        ones behind the physical ones.
         """
         cpu = self._cpu
         if self.profiling.level and (level := pending_exception(cpu)) is not None:
@@ -130,23 +150,32 @@ class Interrupts:
             return True
         pstate = cpu.pstate
         physical = self._physical_levels(cpu)
-        for kind in _ORDER:
+        for kind in _PHYSICAL:
             if physical[kind]:
                 target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
                 if not masked:
-                    cpu.take(ExceptionRecord(kind), target)
+                    self._take_physical(kind, target)
                     return True
         for kind in _ORDER:
             if self._virtual_level(kind) and cpu.el <= EL1 and not pstate & _MASK_BIT[kind]:
                 cpu.take(ExceptionRecord(kind), EL1)
                 return True
-        if self._virtual_level(ExceptionType.SERROR) and cpu.el <= EL1 and not pstate & _MASK_A:
+        masked = bool(pstate & _MASK_BIT[ExceptionType.SERROR])
+        if self._virtual_level(ExceptionType.SERROR) and cpu.el <= EL1 and not masked:
             hcr = cpu.registers.read(HCR_EL2)
             cpu.registers.set_raw(HCR_EL2, hcr.replace(VSE=0).value)
             cpu.take(ExceptionRecord(ExceptionType.SERROR, SERROR), EL1)
             self.update()
             return True
         return False
+
+    def _take_physical(self, kind: ExceptionType, target: int) -> None:
+        if kind is ExceptionType.SERROR:
+            self._serror = False
+            self._cpu.take(ExceptionRecord(kind, SERROR), target)
+            self.update()
+        else:
+            self._cpu.take(ExceptionRecord(kind), target)
 
     def _deliverable_at(self, el: int) -> int:
         pe = PEAt(self._cpu, el)
@@ -164,12 +193,26 @@ class Interrupts:
                 bits |= _UNLESS_MASKED[kind]
         return bits
 
+    def _serror_at(self, el: int) -> int:
+        """What a physical SError adds to ``State.deliver`` at an Exception level."""
+        if not self._serror:
+            return 0
+        pe = PEAt(self._cpu, el)
+        if not route_interrupt(pe, ExceptionType.SERROR, True).masked:
+            return _ALWAYS[ExceptionType.IRQ] << 4 * el
+        masked = route_interrupt(pe, ExceptionType.SERROR, False).masked
+        return 0 if masked else 1 << _SERROR_UNLESS_MASKED + el
+
     def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:
         if self.signals is None:
             irq, fiq = self.irq.level, self.fiq.level
         else:
             irq, fiq = self.signals(pe)
-        return {ExceptionType.IRQ: irq, ExceptionType.FIQ: fiq}
+        return {
+            ExceptionType.IRQ: irq,
+            ExceptionType.FIQ: fiq,
+            ExceptionType.SERROR: self._serror,
+        }
 
     def _on_pm(self) -> None:
         if self.profiling.level:

@@ -8,23 +8,55 @@ whose block has run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from spe_unicorn.arch.operation import Access, Active, Family, Instruction, Mark, Operation
+from spe_unicorn.arch.operation import (
+    Access,
+    Active,
+    CostClass,
+    Family,
+    Instruction,
+    Mark,
+    Operation,
+    RegisterKind,
+    VectorAccess,
+)
+from spe_unicorn.arch.pointer_authentication import authenticated_address
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.blocks import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import address_from, branch_taken, condition_holds, decode
+from spe_unicorn.host.decode import (
+    address_from,
+    branch_taken,
+    condition_holds,
+    decode,
+    extended,
+)
 from spe_unicorn.host.native_flow import FLOW_VALID
 from spe_unicorn.host.native_state import SAMPLE_PA, signed
-from spe_unicorn.host.vectors import active_elements, vector_bits
+from spe_unicorn.host.vectors import active_elements, predicate, vector_bits, vector_element
 
 _MASK: Final = (1 << 64) - 1
 _VECTOR_BITS: Final = 128
 """The vector length for which the decoder gives the offsets and sizes of accesses."""
+_PARTS: Final = 8
+"""Bits for the number of a micro-operation."""
 _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestedAccess:
+    """An MRS or MSR that became an access to memory, made as EL2 makes it: NVMem().
+
+    ``pa`` is None where the address did not translate.
+    """
+
+    va: int
+    pa: int | None
+    read: bool
 
 
 class Latch:
@@ -35,6 +67,7 @@ class Latch:
         self._cracker = cracker
         self._engine = cpu.engine
         self._state = cpu.hooks.state
+        self._choices = cpu.random.stream("vector element")
 
     def begin(self, pc: int, begun: bool = False) -> list[Operation]:
         """What the operation at ``pc`` is, where the PE stands: it has not been executed.
@@ -91,6 +124,26 @@ class Latch:
             self._cpu.forget_el()
         operation.target_el = self._cpu.el
 
+    def raised(self, operation: Operation) -> None:
+        """``operation`` has ended in an exception, other than a call, and has not been executed."""
+        operation.exception = True
+        access = operation.instruction.access
+        if access is not None and access.authenticated:
+            # whether its pointer was right is not known, and so neither is the address
+            operation.va = operation.pa = None
+
+    def redirected(self, operation: Operation, made: NestedAccess, shown: bool) -> None:
+        """``operation``, an MRS or MSR, made an access instead; ``shown``: with its addresses."""
+        operation.instruction = replace(
+            operation.instruction,
+            family=Family.LOAD if made.read else Family.STORE,
+            cost=CostClass.LOAD if made.read else CostClass.STORE,
+            registers=RegisterKind.NESTED,
+            part=1,
+        )
+        if shown:
+            operation.va, operation.pa = made.va, made.pa
+
     def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
         """An operation whose block has run by its plan, which noted what was to be noted.
 
@@ -143,6 +196,9 @@ class Latch:
         return operation
 
     def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:
+        if access.authenticated:
+            key_b = bool(operation.instruction.word >> 23 & 1)
+            base = authenticated_address(self._cpu, base, key_b=key_b)
         self._go_to(operation, access, address_from(access, base, index))
 
     def _go_to(self, operation: Operation, access: Access, va: int) -> None:
@@ -163,10 +219,30 @@ class Latch:
         if operation.active is Active.NONE:
             operation.va = operation.pa = None
             operation.misaligned = False
+        elif instruction.elements is not None:
+            self._scattered(operation, instruction.elements)
         elif access is not None and access.scalable and operation.vector_bits != _VECTOR_BITS:
             assert operation.va is not None
             further = access.offset * operation.vector_bits // _VECTOR_BITS - access.offset
             self._go_to(operation, access, operation.va + further & _MASK)
+
+    def _scattered(self, operation: Operation, elements: VectorAccess) -> None:
+        """The address of one element of a gather or scatter, by chance, if it is an active one."""
+        cpu, instruction = self._cpu, operation.instruction
+        lane = instruction.lane
+        count = operation.vector_bits // 8 // lane // elements.parts
+        # by the place in the run: however often this operation is looked at, it is the same one
+        chance = self._choices.at(cpu.executed << _PARTS | instruction.part)
+        element = elements.part * count + chance % count
+        assert instruction.governor is not None
+        if not predicate(cpu, instruction.governor) >> lane * element & 1:
+            return
+        base = 0 if elements.base is None else self._engine.get(register(elements.base))
+        offset = extended(vector_element(cpu, elements.vector, lane, element), elements.extend)
+        va = base + elements.offset + (offset << elements.shift) & _MASK
+        operation.va = va
+        operation.pa = cpu.translate(va, instruction.family in WRITES)
+        operation.misaligned = va % elements.size != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:
         condition = operation.instruction.condition

@@ -16,6 +16,7 @@ from typing import Final
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Mark, Operation
+from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.syndromes import EC
 from spe_unicorn.host.blocks import Block, Blocks, cracked
 from spe_unicorn.host.cpu import UnicornCPU
@@ -557,9 +558,13 @@ class Runner:
         self._state.budget -= 1
         raised = self.handler.handle(stop)
         self._state.flow_next = signed(pc + 4 & _MASK)
+        redirected, self.handler.redirected = self.handler.redirected, None
         for operation in operations:
-            operation.exception = raised
-            if not raised:
+            if redirected is not None:
+                self._latch.redirected(operation, redirected, self.unit.profiles(EL2))
+            if raised:
+                self._latch.raised(operation)
+            else:
                 self._latch.finish(operation, self.cpu.pc)
             self._complete(operation)
         if self.watcher is not None and stop is Stop.TRAP and not raised:

@@ -1,13 +1,15 @@
-"""SVE registers that the engine has no numbers for: predicates, and how long vectors are.
+"""SVE registers that the engine has no numbers for, and how long vectors are.
 
-The engine's saved state holds the predicate registers. Where, is found by setting some of them.
+The engine's saved state holds them. Where, is found by setting some of them.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
+
+from unicorn import arm64_const as regs
 
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
@@ -25,17 +27,31 @@ _ZCR: Final = {
 _LEN: Final = 0xF
 _GRANULE: Final = 128
 """Vector lengths are multiples of this, in bits."""
-_REGISTER: Final = 32
+_PREDICATE: Final = 32
 """Bytes of a predicate register in the saved state: an eighth of the longest vector."""
+_VECTOR: Final = 256
+"""Bytes of a vector register in the saved state."""
 _PTRUE: Final = (0x2518_E3E0, 0x2558_E3E1, 0x2598_E3E2, 0x25D8_E3E3)
 """PTRUE P0.B, P1.H, P2.S, P3.D."""
 _AFTER_PTRUE: Final = (0xFFFF, 0x5555, 0x1111, 0x0101)
 """What they make of 128-bit vectors."""
+_Q: Final = (regs.UC_ARM64_REG_Q0, regs.UC_ARM64_REG_Q1)
+_IN_Q: Final = (
+    0x0123_4567_89AB_CDEF_1122_3344_5566_7788,
+    0x99AA_BBCC_DDEE_FF00_1357_9BDF_2468_ACE0,
+)
+
+
+class _Offsets(NamedTuple):
+    """Where the engine's saved state holds Z0 and P0."""
+
+    vectors: int
+    predicates: int
 
 
 @lru_cache(maxsize=1)
-def _predicates_offset() -> int:
-    """Where the engine's saved state holds P0. Raises RuntimeError if it is nowhere."""
+def _offsets() -> _Offsets:
+    """Found by setting some registers. Raises RuntimeError if they are nowhere."""
     uc = new_engine()
     engine = Engine(uc)
     uc.mem_map(0, 0x1000)
@@ -43,11 +59,15 @@ def _predicates_offset() -> int:
     engine.set_system(s.CPACR_EL1.encoding, 0b11 << 20 | 0b11 << 16)
     engine.set_system(s.CPTR_EL3.encoding, 1 << 8)
     uc.emu_start(0, 4 * len(_PTRUE))
-    sought = b"".join(value.to_bytes(_REGISTER, "little") for value in _AFTER_PTRUE)
-    found = bytes(uc.context_save()).find(sought)
-    if found < 0 or engine.get(PC) != 4 * len(_PTRUE):
-        raise RuntimeError("this build of the Unicorn engine does not show SVE predicates")
-    return found
+    for number, value in zip(_Q, _IN_Q, strict=True):
+        uc.reg_write(number, value)
+    state = bytes(uc.context_save())
+    predicates = state.find(b"".join(v.to_bytes(_PREDICATE, "little") for v in _AFTER_PTRUE))
+    first, second = (state.find(value.to_bytes(16, "little")) for value in _IN_Q)
+    lost = predicates < 0 or first < 0 or second != first + _VECTOR
+    if lost or engine.get(PC) != 4 * len(_PTRUE):
+        raise RuntimeError("this build of the Unicorn engine does not show SVE registers")
+    return _Offsets(first, predicates)
 
 
 def vector_bits(cpu: UnicornCPU) -> int:
@@ -62,13 +82,26 @@ def vector_bits(cpu: UnicornCPU) -> int:
     return _GRANULE * (1 + min(cpu.engine.system(_ZCR[level]) & _LEN for level in levels))
 
 
+def predicate(cpu: UnicornCPU, number: int) -> int:
+    """A predicate register, with a bit for each byte of a vector."""
+    at = _offsets().predicates + _PREDICATE * number
+    return _saved(cpu, at, _PREDICATE)
+
+
+def vector_element(cpu: UnicornCPU, number: int, lane: int, index: int) -> int:
+    """Element ``index``, of ``lane`` bytes, of a vector register."""
+    return _saved(cpu, _offsets().vectors + _VECTOR * number + lane * index, lane)
+
+
 def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:
     """What predicate register ``governor`` says of elements of ``lane`` bytes, in ``bits``."""
-    at = _predicates_offset() + _REGISTER * governor
-    context = bytes(cpu.engine.uc.context_save())
-    predicate = int.from_bytes(context[at : at + _REGISTER], "little")
+    governing = predicate(cpu, governor)
     elements = range(0, bits // 8, lane)
-    count = sum(predicate >> element & 1 for element in elements)
+    count = sum(governing >> element & 1 for element in elements)
     if count == len(elements):
         return Active.ALL
     return Active.SOME if count else Active.NONE
+
+
+def _saved(cpu: UnicornCPU, at: int, size: int) -> int:
+    return int.from_bytes(bytes(cpu.engine.uc.context_save())[at : at + size], "little")

@@ -233,6 +233,7 @@ class Board:
                 cpu.counted,
                 pmbirq=pe.pmbirq,
                 exception=pe.interrupts.profiling,
+                serror=pe.interrupts.pend_serror,
                 events=pe.events,
                 cracker=core.cracking,
                 wrong_path=core.wrong_path,

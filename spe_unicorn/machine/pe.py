@@ -119,6 +119,7 @@ class ProcessingElement:
         """
         cpu = self.cpu
         self.timer.reset()
+        self.interrupts.reset()
         cpu.start(el, entry)
         for number, value in enumerate(x):
             cpu.engine.set_x(number, value)

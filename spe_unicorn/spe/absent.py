@@ -25,6 +25,10 @@ class NoSampler(Sampler):
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
+    def profiles(self, el: int) -> bool:
+        """Nothing does."""
+        return False
+
     def quiet_records(self) -> int:
         """There are no records."""
         return 0

@@ -40,8 +40,8 @@ class ProfilingBuffer:
 
     ``pointer`` is the cell of PMBPTR_EL1; put it into the register file. ``max_record`` is the
     size of the largest record in bytes. ``reports_aborts`` is the choice, open before
-    FEAT_SPEv1p3, to report External aborts on record data as management events; otherwise they
-    are ignored.
+    FEAT_SPEv1p3, to report External aborts on record data as management events. Else ``aborted``
+    is called for them, where somebody wants to know; to the buffer they make no difference.
     """
 
     def __init__(
@@ -51,12 +51,15 @@ class ProfilingBuffer:
         *,
         max_record: int,
         reports_aborts: bool = False,
+        aborted: Callable[[], None] | None = None,
     ) -> None:
         self.pointer = OwnCell()
         self._memory = memory
         self._translate = translate
         self._max_record = max_record
         self._reports_aborts = reports_aborts
+        self._aborted = aborted
+        self._aborts_matter = reports_aborts or aborted is not None
         self._limit = 0
         self._last = 0
         self._page = _NO_PAGE
@@ -80,11 +83,11 @@ class ProfilingBuffer:
         self._page = _NO_PAGE
 
     def quiet_records(self, size: int) -> int:
-        """How many records of up to ``size`` bytes can surely be written without an event."""
+        """How many records of up to ``size`` bytes can surely be written with nothing to tell."""
         pointer = self.pointer.value
         if pointer >> 12 != self._page or (pointer ^ self._limit) >> 56:
             return 0
-        if self._reports_aborts and not self._answers:
+        if self._aborts_matter and not self._answers:
             return 0
         in_page = _PAGE - (pointer & _OFFSET)
         return max(0, min(in_page, self._last - pointer) // size)
@@ -140,6 +143,10 @@ class ProfilingBuffer:
             self._answers = True
             return len(piece)
         for i in range(len(piece)):
-            if not write(physical + i, piece[i : i + 1], space) and self._reports_aborts:
+            if write(physical + i, piece[i : i + 1], space):
+                continue
+            if self._reports_aborts:
                 return i
+            if self._aborted is not None:
+                self._aborted()
         return len(piece)

@@ -78,6 +78,10 @@ class ExternalSampler(Sampler):
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
+    def profiles(self, el: int) -> bool:
+        """Every Exception level is sampled."""
+        return True
+
     def quiet_records(self) -> int:
         """There is no buffer, so there are no management events."""
         return _PLENTY

@@ -139,6 +139,10 @@ class Sampler(ABC):
         """Addresses may translate differently now: TLB maintenance, or a change of tables."""
 
     @abstractmethod
+    def profiles(self, el: int) -> bool:
+        """Whether operations at an Exception level would belong to the population now."""
+
+    @abstractmethod
     def quiet_records(self) -> int:
         """How many records can surely be made without a management event, whatever they hold."""
 

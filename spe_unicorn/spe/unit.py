@@ -22,7 +22,7 @@ from spe_unicorn.arch.effective import (
     profiling_buffer_owner,
 )
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.operation import Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
@@ -140,6 +140,8 @@ One that changes without the register file being told, and TLB maintenance, need
 """
 
 
+_SERROR = 2
+"""PMBIDR_EL1.EA: an External abort on record data generates an SError."""
 _PLENTY = 1 << 30
 
 
@@ -149,7 +151,8 @@ class StatisticalProfilingUnit(Sampler):
     It puts cells of its own behind PMSICR_EL1, PMSIRR_EL1 and PMBPTR_EL1. ``random`` perturbs the
     sample interval, ``memory`` receives records and holds translation tables, ``pmbirq`` is the
     interrupt line, ``exception`` is asserted while an event asks for an SPE Profiling exception
-    and driven anew whenever what masks that may have changed; None for one that nobody listens to.
+    and driven anew whenever what masks that may have changed. ``serror`` makes an SError pending.
+    None for what nobody listens to.
 
     ``cycles()`` is the number of cycles that the PE has executed. A sampled operation occupies the
     unit from its selection for its modelled total latency, and a selection while as many as
@@ -166,6 +169,7 @@ class StatisticalProfilingUnit(Sampler):
         *,
         pmbirq: IRQLine | None = None,
         exception: IRQLine | None = None,
+        serror: Callable[[], None] | None = None,
         events: EventSink | None = None,
         cracker: Cracker | None = None,
         wrong_path: int = 0,
@@ -178,6 +182,7 @@ class StatisticalProfilingUnit(Sampler):
             self._translate,
             max_record=1 << pe.impdef.max_size,
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
+            aborted=serror if pe.impdef.external_abort == _SERROR else None,
         )
         self.management_observers: list[ManagementObserver] = []
         self._cycles = cycles
@@ -233,6 +238,10 @@ class StatisticalProfilingUnit(Sampler):
             if not self.enabled:
                 self._interval.enable()
         self.enabled = enabled
+
+    def profiles(self, el: int) -> bool:
+        """Whether operations at an Exception level would belong to the population now."""
+        return statistical_profiling_enabled(self._pe, el)
 
     def quiet_records(self) -> int:
         """How many records can surely be made without a management event, whatever they hold."""
@@ -304,8 +313,10 @@ class StatisticalProfilingUnit(Sampler):
     def _pa_space(self, operation: Operation) -> PASpace:
         """The address space of an operation's data: Secure and Realm translations choose it."""
         pe = self._pe
-        context = context_for(pe, translation_regime(pe, operation.el))
-        access = acc_desc_at(operation.el, write=False)
+        nested = operation.instruction.registers is RegisterKind.NESTED
+        el = EL2 if nested else operation.el
+        context = context_for(pe, translation_regime(pe, el))
+        access = acc_desc_at(el, write=False)
         found = full_translate(context, operation.va or 0, access, self._memory)
         return found.paspace if isinstance(found, AddressDescriptor) else context.paspace
 

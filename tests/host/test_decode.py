@@ -67,7 +67,7 @@ def on(condition: int) -> dict[str, Any]:
 
 NOT_TYPE = {
     *("word", "cost", "access", "target_offset", "reads", "writes", "part"),
-    *("register_count", "structure", "governor", "lane"),
+    *("register_count", "structure", "governor", "lane", "elements"),
 }
 TYPE = [f for f in fields(Instruction) if f.name not in NOT_TYPE]
 

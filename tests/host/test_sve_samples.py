@@ -67,7 +67,7 @@ EXPECTED = {
     FADD_P1: (0, 0x2E, 0, None),
     LDR_Z: (1, 0x28, 0, DATA),
     LDR_Z_1: (1, 0x28, 0, DATA + 16),
-    GATHER_P1: (1, 0xAC, 0, None),
+    GATHER_P1: (1, 0xAC, 0, DATA),  # its offsets are 0
 }
 
 

@@ -1,0 +1,34 @@
+"""Pointer authentication, as far as an address depends on it: where the code stands in a pointer.
+
+The engine authenticates. Here is the address that comes out where it succeeds (Arm ARM D8.10).
+"""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
+from spe_unicorn.arch.regimes import context_for, translation_regime
+from spe_unicorn.arch.system_registers import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+
+_SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
+_MASK = (1 << 64) - 1
+_TOP_BYTE = 0xFF << 56
+
+
+def authenticated_address(pe: PE, pointer: int, *, key_b: bool) -> int:
+    """AuthDA() and AuthDB() of a data pointer whose code is right, 64 bits.
+
+    Bits that hold the code become copies of bit 55. Nothing is changed where SCTLR_ELx disables
+    the key.
+    """
+    host = pe.el == EL0 and el_is_in_host(pe, EL0)
+    sctlr = pe.registers.read(_SCTLR[EL2 if host else max(pe.el, EL1)])
+    if not (sctlr.EnDB if key_b else sctlr.EnDA):
+        return pointer
+    context = context_for(pe, translation_regime(pe, pe.el))
+    upper = bool(pointer >> 55 & 1)
+    parameters = context.upper if upper and context.upper is not None else context.lower
+    code = _MASK - ((1 << parameters.iasize) - 1)
+    if parameters.tbi:
+        code &= ~_TOP_BYTE
+    return pointer | code if upper else pointer & ~code

@@ -1,0 +1,225 @@
+"""The addresses of sampled operations that say more than base and offset do."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch.operation import Family, Operation, RegisterKind
+from spe_unicorn.arch.pointer_authentication import authenticated_address
+from spe_unicorn.arch.spe_registers import (
+    PMBLIMITR_EL1,
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+)
+from spe_unicorn.arch.system_registers import (
+    HCR_EL2,
+    MDCR_EL2,
+    SCTLR_EL1,
+    TCR_EL1,
+    VBAR_EL1,
+    VBAR_EL2,
+    VNCR_EL2,
+)
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.spe.packets import OperationClass
+from spe_unicorn.spe.record import PlacedRecord, Record, read_record
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, image_of
+from tests.spe.fakes import WITH_EL2, FakePE
+
+CODE, DATA, BUFFER, VECTORS = 0x4000_0000, 0x4010_0000, 0x4020_0000, 0x4030_0000
+HCR_OFFSET = 0x78
+"""Where nested virtualization keeps HCR_EL2, from VNCR_EL2 on."""
+RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+
+
+def records_of(machine: Machine) -> list[Record]:
+    found = []
+    for sampled in machine.sampled:
+        placed = read_record(sampled.record, 0)
+        assert isinstance(placed, PlacedRecord)
+        found.append(placed.record)
+    return found
+
+
+# MRS and MSR that nested virtualization turns into accesses
+
+MRS_HCR, MSR_HCR = a.mrs(0, astuple(HCR_EL2.encoding)), a.msr(astuple(HCR_EL2.encoding), 0)
+NESTED_LOOP = [MRS_HCR, a.add_imm(1, 1, 1), MSR_HCR, a.b(-12)]
+
+
+def guest_hypervisor(runner: type[Runner], period: int | None) -> Machine:
+    """A guest at EL1 that believes to be at EL2: its HCR_EL2 lies in memory."""
+    image = image_of({CODE: a.code(NESTED_LOOP)}, CODE)
+    machine = Machine(image, runner=runner, core="max", period=period)
+    registers = machine.board.cpu.registers
+    nested = HCR_EL2.of(NV2=1, NV1=1, NV=1).value
+    registers.set_raw(HCR_EL2, registers.raw(HCR_EL2) | nested)
+    registers.set_raw(VNCR_EL2, DATA)
+    registers.set_raw(VBAR_EL2, VECTORS)
+    machine.board.handler.steered()
+    return machine
+
+
+@RUNNERS
+def test_nested_accesses_have_a_type_and_addresses_of_their_own(runner: type[Runner]) -> None:
+    machine = guest_hypervisor(runner, period=1)
+    machine.board.memory.fill(DATA + HCR_OFFSET, b"\x12")
+    machine.run(4)
+    load, add, store, branch = records_of(machine)
+    for record, payload in ((load, 0x30), (store, 0x31)):
+        assert (record.op_class, record.op_payload) == (OperationClass.LOAD_STORE, payload)
+        assert record.va is not None
+        assert record.va.VA == DATA + HCR_OFFSET
+        assert record.pa is not None
+        assert record.pa.PA == DATA + HCR_OFFSET
+    assert (add.op_class, branch.op_class) == (OperationClass.OTHER, OperationClass.BRANCH)
+    assert add.va is branch.va is None
+    assert machine.operations[0].instruction.family is Family.LOAD
+    assert machine.board.cpu.engine.x(0) == 0x12
+
+
+@RUNNERS
+def test_nested_access_that_faults_has_its_address_and_the_exception(runner: type[Runner]) -> None:
+    machine = guest_hypervisor(runner, period=1)
+    machine.board.cpu.registers.set_raw(VNCR_EL2, 0x0B00_0000)  # nothing is there
+    machine.board.memory.fill(VECTORS + 0x400, a.code([a.b(0)]))
+    machine.run(1)
+    (operation,) = machine.operations
+    assert operation.exception
+    assert (operation.va, operation.pa) == (0x0B00_0000 + HCR_OFFSET, None)
+    assert operation.instruction.registers is RegisterKind.NESTED
+
+
+@RUNNERS
+@pytest.mark.parametrize("owner", [1, 2])
+def test_nested_addresses_are_recorded_where_el2_is_profiled(
+    runner: type[Runner], owner: int
+) -> None:
+    machine = guest_hypervisor(runner, period=None)
+    registers = machine.board.cpu.registers
+    registers.set_raw(MDCR_EL2, MDCR_EL2.of(E2PB=3 if owner == 1 else 0).value)
+    for register, value in (
+        (PMSIRR_EL1, PMSIRR_EL1.of(INTERVAL=1).value),  # a sample each 257 operations
+        (PMSICR_EL1, 0),
+        (PMSFCR_EL1, 0),
+        (PMBSR_EL1, 0),
+        (PMSCR_EL2, PMSCR_EL2.of(E2SPE=1, PA=1).value),
+        (PMSCR_EL1, PMSCR_EL1.of(E1SPE=1, PA=1).value),
+        (PMBPTR_EL1, BUFFER),
+        (PMBLIMITR_EL1, BUFFER + 0x4000 | 1),
+    ):
+        registers.write(register, value)
+    machine.board.pes[0].unit.reload()
+    machine.run(257 * 8)
+    found = [r for r in records_of(machine) if r.op_class == OperationClass.LOAD_STORE]
+    assert [r.op_payload for r in found] == [0x30, 0x31] * 2
+    for record in found:
+        assert (record.va is not None, record.pa is not None) == (owner == 2, owner == 2)
+
+
+# Loads that authenticate their pointer
+
+LDRAA, LDRAB = 0xF820_0420, 0xF8A0_0420  # X0, [X1]
+LDRAA_FURTHER = 0xF820_1C20  # LDRAA X0, [X1, #8]!
+PACDA, PACDB = 0xDAC1_0801, 0xDAC1_0C01  # X1, X0: the modifier is X0
+LOW, HIGH = DATA, 0xFFFF_FFFF_FFFF_0000
+
+
+@pytest.mark.parametrize(
+    ("pointer", "tbi", "expected"),
+    [
+        # T0SZ and T1SZ are 25: bits 54:39 hold the code, and bits 63:56 where they are no tag
+        (0x0056_7800_0000_1000, 0, 0x0000_0000_0000_1000),
+        (0xAB56_7800_0000_1000, 0, 0x0000_0000_0000_1000),
+        (0xAB56_7800_0000_1000, 1, 0xAB00_0000_0000_1000),
+        (0xAB7F_FF80_0000_1000, 0, 0x0000_0000_0000_1000),
+        (0x0080_0000_0000_1000, 0, 0xFFFF_FF80_0000_1000),
+        (0xABA5_5A7F_FFFF_F000, 0, 0xFFFF_FFFF_FFFF_F000),
+        (0xABA5_5A7F_FFFF_F000, 1, 0xABFF_FFFF_FFFF_F000),
+        (0x0000_0012_3456_7000, 0, 0x0000_0012_3456_7000),
+    ],
+)
+def test_authentication_leaves_copies_of_bit_55(pointer: int, tbi: int, expected: int) -> None:
+    pe = FakePE(WITH_EL2)
+    pe.registers.set_raw(TCR_EL1, TCR_EL1.of(T0SZ=25, T1SZ=25, TBI0=tbi, TBI1=tbi).value)
+    for key_b in (False, True):
+        assert authenticated_address(pe, pointer, key_b=key_b) == pointer  # no key is enabled
+    pe.registers.set_raw(SCTLR_EL1, SCTLR_EL1.of(EnDA=1).value)
+    assert authenticated_address(pe, pointer, key_b=False) == expected
+    assert authenticated_address(pe, pointer, key_b=True) == pointer
+    pe.registers.set_raw(SCTLR_EL1, SCTLR_EL1.of(EnDB=1).value)
+    assert authenticated_address(pe, pointer, key_b=True) == expected
+
+
+def loads_with_pointers(runner: type[Runner], program: list[int], period: int = 1) -> Machine:
+    image = image_of({CODE: a.code(program), DATA: bytes(4096)}, CODE)
+    machine = Machine(image, runner=runner, core="max", period=period)
+    registers = machine.board.cpu.registers
+    keys = SCTLR_EL1.of(EnDA=1, EnDB=1).value
+    registers.set_raw(SCTLR_EL1, registers.raw(SCTLR_EL1) | keys)
+    registers.set_raw(TCR_EL1, TCR_EL1.of(T0SZ=25, T1SZ=25).value)
+    registers.set_raw(VBAR_EL1, VECTORS)
+    machine.board.memory.fill(VECTORS + 0x200, a.code([a.b(0)]))
+    machine.board.cpu.engine.rebuild()
+    machine.board.handler.steered()
+    return machine
+
+
+def loads(machine: Machine) -> list[Operation]:
+    return [o for o in machine.operations if o.instruction.family is Family.LOAD]
+
+
+@RUNNERS
+@pytest.mark.parametrize(("sign", "load"), [(PACDA, LDRAA), (PACDB, LDRAB)])
+def test_authenticated_load_has_its_address_without_the_code(
+    runner: type[Runner], sign: int, load: int
+) -> None:
+    # the modifier of LDRAA and LDRAB is 0
+    program = [*a.mov64(1, DATA + 16), a.movz(0, 0), sign, load, LDRAA if load == LDRAA else load]
+    machine = loads_with_pointers(runner, program)
+    machine.run(len(program) - 1)
+    pointer = machine.board.cpu.engine.x(1)
+    assert pointer & 0xFFFF_FFFF == DATA + 16
+    assert pointer != DATA + 16  # it was signed
+    (operation,) = loads(machine)
+    assert (operation.va, operation.pa, operation.exception) == (DATA + 16, DATA + 16, False)
+
+
+@RUNNERS
+def test_authenticated_load_that_moves_its_base(runner: type[Runner]) -> None:
+    program = [*a.mov64(1, DATA), a.movz(0, 0), PACDA, LDRAA_FURTHER]
+    machine = loads_with_pointers(runner, program)
+    machine.run(len(program))
+    (operation,) = loads(machine)
+    assert operation.va == DATA + 8
+    assert machine.board.cpu.engine.x(1) == DATA + 8
+
+
+@RUNNERS
+def test_authenticated_load_of_a_wrong_pointer_has_no_address(runner: type[Runner]) -> None:
+    program = [*a.mov64(1, DATA), a.movz(0, 1), PACDA, LDRAA]  # signed for another modifier
+    machine = loads_with_pointers(runner, program)
+    machine.run(len(program))
+    (operation,) = loads(machine)
+    assert (operation.va, operation.pa, operation.exception) == (None, None, True)
+
+
+@pytest.mark.parametrize("period", [5, 7, 11])
+def test_authenticated_loads_now_and_then_are_as_stepped(period: int) -> None:
+    loop = [*a.mov64(1, DATA), a.movz(0, 0), PACDA, LDRAA, a.add_imm(3, 3, 1)]
+    program = [*loop, a.b(-4 * len(loop))]
+    fast, reference = (
+        loads_with_pointers(runner, program, period) for runner in (Runner, ReferenceRunner)
+    )
+    assert fast.run(600).differences(reference.run(600)) == {}
+    assert fast.operations == reference.operations
+    assert {operation.va for operation in loads(fast)} == {DATA}
