@@ -208,7 +208,7 @@ def _el2_bit(register: type[SysReg], name: str) -> Test:
     return test
 
 
-def _fgt_enabled(pe: PE) -> bool:
+def fine_grained_traps_enabled(pe: PE) -> bool:
     """Fine-grained traps are there, and EL3 lets EL2 have them."""
     if Feature.FEAT_FGT not in pe.features or not el2_enabled(pe):
         return False
@@ -275,7 +275,7 @@ def fgt(bit: str) -> Directed:
         trapping = 0 if bit.startswith("n") else mask
 
         def test(pe: PE) -> bool:
-            return _fgt_enabled(pe) and pe.registers.raw(register) & mask == trapping
+            return fine_grained_traps_enabled(pe) and pe.registers.raw(register) & mask == trapping
 
         return Check("FGT", f"{register.__name__}.{bit} is {int(trapping != 0)}", test)
 
@@ -699,7 +699,7 @@ _SPE_SPACE: Final = (Encoding(3, 0, 9, 9, 0).key, Encoding(3, 0, 9, 10, 0).key)
 
 def psb_csync(pe: PE) -> SystemAccessTrap | None:
     """What PSB CSYNC does besides its work: None, or a trap to EL2."""
-    if Feature.FEAT_SPEv1p5 not in pe.features or pe.el > EL1 or not _fgt_enabled(pe):
+    if Feature.FEAT_SPEv1p5 not in pe.features or pe.el > EL1 or not fine_grained_traps_enabled(pe):
         return None
     if el_is_in_host(pe, EL0) and pe.el == EL0:
         return None

@@ -1,7 +1,8 @@
 """Fine-grained traps: the registers by which EL2 traps single registers and instructions of EL1.
 
 A bit whose name begins with ``n`` traps while it is 0, any other while it is 1. Bits for
-extensions that no core here has (BRBE, TRBE, trace, SPMU) are RES0.
+extensions that no core here has (BRBE, TRBE, trace, SPMU, RAS, SCXTNUM, SME, PIE and so on) are
+RES0.
 """
 
 from __future__ import annotations
@@ -20,19 +21,94 @@ def _reset(features: Features) -> Reset:
 
 
 class HFGRTR_EL2(SysReg, op=(3, 4, 1, 1, 4), when=_FGT):
-    """Hypervisor Fine-Grained Read Trap Register; kept, without effect."""
+    """Hypervisor Fine-Grained Read Trap Register."""
 
-    VALUE = Field(63, 0, reset=_reset)
+    RES0_63_40 = Res0(63, 40)
+    ICC_IGRPENn_EL1 = Field(39, reset=_reset)
+    VBAR_EL1 = Field(38, reset=_reset)
+    TTBR1_EL1 = Field(37, reset=_reset)
+    TTBR0_EL1 = Field(36, reset=_reset)
+    TPIDR_EL0 = Field(35, reset=_reset)
+    TPIDRRO_EL0 = Field(34, reset=_reset)
+    TPIDR_EL1 = Field(33, reset=_reset)
+    TCR_EL1 = Field(32, reset=_reset)
+    RES0_31_30 = Res0(31, 30)
+    SCTLR_EL1 = Field(29, reset=_reset)
+    REVIDR_EL1 = Field(28, reset=_reset)
+    PAR_EL1 = Field(27, reset=_reset)
+    MPIDR_EL1 = Field(26, reset=_reset)
+    MIDR_EL1 = Field(25, reset=_reset)
+    MAIR_EL1 = Field(24, reset=_reset)
+    LORSA_EL1 = Field(23, reset=_reset)
+    LORN_EL1 = Field(22, reset=_reset)
+    LORID_EL1 = Field(21, reset=_reset)
+    LOREA_EL1 = Field(20, reset=_reset)
+    LORC_EL1 = Field(19, reset=_reset)
+    ISR_EL1 = Field(18, reset=_reset)
+    FAR_EL1 = Field(17, reset=_reset)
+    ESR_EL1 = Field(16, reset=_reset)
+    DCZID_EL0 = Field(15, reset=_reset)
+    CTR_EL0 = Field(14, reset=_reset)
+    CSSELR_EL1 = Field(13, reset=_reset)
+    CPACR_EL1 = Field(12, reset=_reset)
+    CONTEXTIDR_EL1 = Field(11, reset=_reset)
+    CLIDR_EL1 = Field(10, reset=_reset)
+    CCSIDR_EL1 = Field(9, reset=_reset)
+    APIBKey = Field(8, reset=_reset)
+    APIAKey = Field(7, reset=_reset)
+    APGAKey = Field(6, reset=_reset)
+    APDBKey = Field(5, reset=_reset)
+    APDAKey = Field(4, reset=_reset)
+    AMAIR_EL1 = Field(3, reset=_reset)
+    AIDR_EL1 = Field(2, reset=_reset)
+    AFSR1_EL1 = Field(1, reset=_reset)
+    AFSR0_EL1 = Field(0, reset=_reset)
 
 
 class HFGWTR_EL2(SysReg, op=(3, 4, 1, 1, 5), when=_FGT):
-    """Hypervisor Fine-Grained Write Trap Register; kept, without effect."""
+    """Hypervisor Fine-Grained Write Trap Register."""
 
-    VALUE = Field(63, 0, reset=_reset)
+    RES0_63_40 = Res0(63, 40)
+    ICC_IGRPENn_EL1 = Field(39, reset=_reset)
+    VBAR_EL1 = Field(38, reset=_reset)
+    TTBR1_EL1 = Field(37, reset=_reset)
+    TTBR0_EL1 = Field(36, reset=_reset)
+    TPIDR_EL0 = Field(35, reset=_reset)
+    TPIDRRO_EL0 = Field(34, reset=_reset)
+    TPIDR_EL1 = Field(33, reset=_reset)
+    TCR_EL1 = Field(32, reset=_reset)
+    RES0_31_30 = Res0(31, 30)
+    SCTLR_EL1 = Field(29, reset=_reset)
+    RES0_28 = Res0(28)
+    PAR_EL1 = Field(27, reset=_reset)
+    RES0_26_25 = Res0(26, 25)
+    MAIR_EL1 = Field(24, reset=_reset)
+    LORSA_EL1 = Field(23, reset=_reset)
+    LORN_EL1 = Field(22, reset=_reset)
+    RES0_21 = Res0(21)
+    LOREA_EL1 = Field(20, reset=_reset)
+    LORC_EL1 = Field(19, reset=_reset)
+    RES0_18 = Res0(18)
+    FAR_EL1 = Field(17, reset=_reset)
+    ESR_EL1 = Field(16, reset=_reset)
+    RES0_15_14 = Res0(15, 14)
+    CSSELR_EL1 = Field(13, reset=_reset)
+    CPACR_EL1 = Field(12, reset=_reset)
+    CONTEXTIDR_EL1 = Field(11, reset=_reset)
+    RES0_10_9 = Res0(10, 9)
+    APIBKey = Field(8, reset=_reset)
+    APIAKey = Field(7, reset=_reset)
+    APGAKey = Field(6, reset=_reset)
+    APDBKey = Field(5, reset=_reset)
+    APDAKey = Field(4, reset=_reset)
+    AMAIR_EL1 = Field(3, reset=_reset)
+    RES0_2 = Res0(2)
+    AFSR1_EL1 = Field(1, reset=_reset)
+    AFSR0_EL1 = Field(0, reset=_reset)
 
 
 class HFGITR_EL2(SysReg, op=(3, 4, 1, 1, 6), when=_FGT):
-    """Hypervisor Fine-Grained Instruction Trap Register; only PSBCSYNC has an effect here."""
+    """Hypervisor Fine-Grained Instruction Trap Register."""
 
     PSBCSYNC = Field(63, when=Feature.FEAT_SPEv1p5, reset=_reset)
     ATS1E1A = Field(62, reset=_reset)

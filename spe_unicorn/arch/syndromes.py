@@ -29,6 +29,7 @@ class EC(IntEnum):
     MonitorCall = 0x17
     SystemRegisterTrap = 0x18
     SVEAccessTrap = 0x19
+    ERetTrap = 0x1A
     InstructionAbort = 0x20
     PCAlignment = 0x22
     DataAbort = 0x24

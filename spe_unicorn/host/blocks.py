@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from spe_unicorn.arch.fine_grained_traps import trap_id
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
@@ -35,6 +36,7 @@ from spe_unicorn.host.native_state import (
     MARK_ORDER,
     MARK_RETURN,
     MARK_SYNC,
+    MARK_TRAP,
     PLAN_ACCESS,
     PLAN_ALIGN,
     PLAN_BASE,
@@ -280,7 +282,8 @@ class Blocks:
         slot = slot_of(address, len(words))
         hooks.block_keys[slot] = signed(address) ^ len(words)
         hooks.block_epochs[slot] = hooks.state.epoch
-        hooks.block_marks[slot] = block.marks
+        traps = any(trap_id(word) in hooks.trapped for word in words) if hooks.trapped else False
+        hooks.block_marks[slot] = block.marks | (MARK_TRAP if traps else 0)
         hooks.block_plans[slot] = self._free
         hooks.weights[slot] = len(block.plans)
         hooks.quick[slot] = -1

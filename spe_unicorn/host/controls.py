@@ -20,7 +20,14 @@ from spe_unicorn.arch.access import (
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import HFGITR_EL2
+from spe_unicorn.arch.fgt_registers import (
+    HDFGRTR_EL2,
+    HDFGWTR_EL2,
+    HFGITR_EL2,
+    HFGRTR_EL2,
+    HFGWTR_EL2,
+)
+from spe_unicorn.arch.fine_grained_traps import syndrome_of, trap_id, trapped_at
 from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
@@ -35,6 +42,7 @@ from spe_unicorn.arch.system_registers import (
     CPTR_EL3,
     HCR_EL2,
     SCR_EL3,
+    SCTLR_EL1,
     SPSR_EL1,
 )
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
@@ -50,6 +58,7 @@ from spe_unicorn.host.native_state import (
     MARK_ORDER,
     MARK_RETURN,
     MARK_SYNC,
+    MARK_TRAP,
     READ,
     WRITE,
     Action,
@@ -63,7 +72,8 @@ _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_
 
 
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
-    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, HFGITR_EL2),
+    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
+    *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
 )
 """The registers that decide a :class:`Meaning`."""
 _MEANINGS: Final = 256
@@ -76,6 +86,8 @@ class Meaning:
 
     fp_traps: tuple[bool, ...]
     psb_traps: tuple[bool, ...]
+    trapped: tuple[frozenset[int], ...]
+    """What fine-grained traps trap, as ``arch.fine_grained_traps`` numbers it."""
     counters: int
     """``State.counters``."""
     engine_identity: int
@@ -98,6 +110,7 @@ def meaning_of(cpu: UnicornCPU) -> Meaning:
     return Meaning(
         tuple(fp_access_trap(pe) is not None for pe in levels),
         tuple(psb_csync(pe) is not None for pe in levels),
+        tuple(trapped_at(cpu, el) for el in range(4)),
         counters,
         engines,
         el_is_in_host(levels[EL2], EL2),
@@ -113,6 +126,8 @@ class Controls:
         self._meanings: dict[tuple[int, ...], Meaning] = {}
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
+        self._trapped: tuple[frozenset[int], ...] = (frozenset(),) * 4
+        self._traps_any = False
         self._redirects = False
         self.offsets = 0, 0
         """What the virtual and the physical count of EL1 are behind, in ticks."""
@@ -139,9 +154,16 @@ class Controls:
                 self._meanings.clear()
             meaning = self._meanings[key] = meaning_of(cpu)
         self._fp_traps, self._psb_traps = meaning.fp_traps, meaning.psb_traps
+        self._trapped = meaning.trapped
+        trapped = frozenset().union(*meaning.trapped)
+        self._traps_any = bool(trapped)
+        if trapped:
+            cpu.hooks.mark_traps(trapped)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
         if self._watches_order:
             relevant |= MARK_ORDER
+        if trapped:
+            relevant |= MARK_TRAP
         if relevant != self._state.relevant:
             self._state.relevant = relevant
             cpu.hooks.quick.fill(-1)
@@ -182,13 +204,15 @@ class Controls:
 
     def ours(self, instruction: Instruction) -> bool:
         """Whether an operation is not for the engine, at the PE's Exception level."""
-        if instruction.word == ERET:
-            return bool(self._state.suspect >> self._cpu.el & 1)
+        if instruction.word == ERET and self._state.suspect >> self._cpu.el & 1:
+            return True
         return self.trap(instruction) is not None
 
     def trap(self, instruction: Instruction) -> Routed | None:
         """The trap of an operation that the engine would execute, at the PE's Exception level."""
         cpu = self._cpu
+        if self._traps_any and trap_id(instruction.word) in self._trapped[cpu.el]:
+            return Routed(EL2, syndrome_of(instruction.word))
         if instruction.mark is Mark.PSB_CSYNC:
             verdict = psb_csync(cpu)
             return None if verdict is None else Routed(verdict.target_el, PSB_CSYNC_TRAP)
@@ -203,8 +227,12 @@ class Controls:
         watch = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
             watch |= MARK_SYNC
+        if self._trapped[el]:
+            watch |= MARK_TRAP
         followed = self._has_pm or self._cpu.hooks.follows_flow or self.alignment.differs_below(el)
-        followed = followed or (el == EL3 and self._cpu.secure_memory is not None)
+        followed = (
+            followed or self._traps_any or (el == EL3 and self._cpu.secure_memory is not None)
+        )
         if armed or followed or True in self._fp_traps or True in self._psb_traps:
             watch |= MARK_RETURN
         suspect = self._state.suspect & (2 << el) - 1

@@ -30,7 +30,8 @@ from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.exception_routing import default_target, wait_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import HFGITR_EL2
+from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.fine_grained_traps import supervisor_call_trap
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
@@ -222,11 +223,11 @@ class StopHandler:
             self._raise(ILLEGAL_STATE, default_target(cpu))
             return True
         words = cpu.read_code(cpu.pc, 1)
-        if words == (ERET,):
+        trap = self.controls.trap(decode(words[0])) if words else None
+        if trap is None and words == (ERET,):
             if not cpu.exception_return():
                 self._aarch32()
             return False
-        trap = self.controls.trap(decode(words[0])) if words else None
         assert trap is not None
         self._raise(trap.syndrome, trap.target_el)
         return True
@@ -325,6 +326,12 @@ class StopHandler:
             if words and cpu.el == EL1 and self._is_nested(words[0]):
                 return self._system()
         syndrome = exception.record.syndrome
+        if exception.number == SVC and syndrome:
+            trap = supervisor_call_trap(cpu, syndrome)
+            if trap is not None:
+                cpu.pc = cpu.pc - 4 & _MASK
+                self._raise(trap.syndrome, trap.target_el)
+                return True
         if syndrome and syndrome.ec == EC.WFxTrap:
             return self._wait()  # the engine knows neither what is pending nor EL2's EL0
         if syndrome and syndrome.ec == EC.SystemRegisterTrap and self._is_undefined():
@@ -415,7 +422,7 @@ class StopHandler:
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
-                if target in (HFGITR_EL2, CNTPOFF_EL2):
+                if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
                     self.steered()
         if self.access_observers:
             seen = SystemAccess(pc, el, accessor.name, target, read, value, old, verdict)

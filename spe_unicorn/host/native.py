@@ -655,6 +655,8 @@ class NativeHooks:
         self._hooks: list[ctypes.c_size_t] = []
         self.follows_flow = False
         """Whether the last branch is known."""
+        self.trapped: frozenset[int] = frozenset()
+        """What blocks have :data:`~native_state.MARK_TRAP` for (``arch.fine_grained_traps``)."""
 
     def install(
         self,
@@ -723,6 +725,13 @@ class NativeHooks:
             if self._hooks:
                 self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
                 self.engine.uc.ctl_flush_tb()
+
+    def mark_traps(self, trapped: frozenset[int]) -> None:
+        """Have blocks marked that hold what fine-grained traps trap: those seen before, too."""
+        if trapped != self.trapped:
+            self.trapped = trapped
+            self.block_keys.fill(-1)
+            self.quick.fill(-1)
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, behind all other hooks for them."""

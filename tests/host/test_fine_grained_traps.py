@@ -1,0 +1,182 @@
+"""Fine-grained traps of code that runs: before the operation, at EL1 and EL0, by both runners."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch import fgt_registers as fgt
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from spe_unicorn.machine.board import Board, External
+from spe_unicorn.spe.filter import Filter
+from tests.host import a64 as a
+from tests.machine.small_boards import RAM, board_at
+
+GUEST, VECTORS, APPLICATION = RAM + 0x1000, RAM + 0x2000, RAM + 0x4000
+EL1H, EL0T = 0x3C5, 0x3C0
+FROM_LOWER = 0x400
+RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+VBAR, SPSR, ELR = (3, 0, 12, 0, 0), (3, 0, 4, 0, 0), (3, 0, 4, 0, 1)
+TPIDR, TPIDR_EL0 = (3, 0, 13, 0, 4), (3, 3, 13, 0, 2)
+SYSREG = 0x6200_0000
+ERETAA, SVC = 0xD69F_0BFF, 0xD400_0001
+
+
+def put(register: type[SysReg], value: int) -> list[int]:
+    return [*a.mov64(0, value), a.msr(astuple(register.encoding), 0)]
+
+
+def board(
+    traps: dict[type[SysReg], int],
+    guest: list[int],
+    runner: type[Runner],
+    application: list[int] | None = None,
+    skips: int = 4,
+    **options: object,
+) -> Board:
+    """EL2 sets traps and enters the guest; its vector counts in X20 and skips the operation.
+
+    X21 is the syndrome of the last exception, X22 its address.
+    """
+    code = [*put(s.VBAR_EL2, VECTORS), *put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 26 | 1 << 14)]
+    for register, value in traps.items():
+        code += put(register, value)
+    code += [*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET]
+    handler = [
+        a.add_imm(20, 20, 1),
+        a.mrs(21, astuple(s.ESR_EL2.encoding)),
+        a.mrs(22, astuple(s.ELR_EL2.encoding)),
+        a.add_imm(23, 22, skips),
+        a.msr(astuple(s.ELR_EL2.encoding), 23),
+        a.ERET,
+    ]
+    result = board_at(code, el=EL2, runner=runner, **options)
+    result.memory.fill(VECTORS + FROM_LOWER, a.code(handler))
+    result.memory.fill(GUEST, a.code([*guest, a.b(0)]))
+    result.memory.fill(APPLICATION, a.code([*(application or []), a.b(0)]))
+    return result
+
+
+def run(subject: Board, operations: int = 200) -> tuple[int, int, int]:
+    """To the branch to itself; how many traps there were, the last syndrome and its address."""
+    assert subject.run(operations) is Ending.LIMIT
+    assert subject.cpu.read_code(subject.cpu.pc, 1) == (a.b(0),)
+    x = subject.cpu.engine.x
+    return x(20), x(21), x(22)
+
+
+def iss(op: tuple[int, ...], rt: int, read: bool) -> int:
+    op0, op1, crn, crm, op2 = op
+    return op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | rt << 5 | crm << 1 | read
+
+
+@RUNNERS
+def test_read_in_the_middle_of_a_block_is_trapped_in_front_of_it(runner) -> None:
+    guest = [a.movz(5, 1), a.mrs(6, VBAR), a.add_imm(5, 5, 1), a.mrs(7, TPIDR)]
+    subject = board({fgt.HFGRTR_EL2: 1 << 38}, guest, runner)
+    assert run(subject) == (1, SYSREG | iss(VBAR, 6, True), GUEST + 4)
+    assert (subject.cpu.el, subject.cpu.engine.x(5)) == (EL1, 2)
+
+
+@RUNNERS
+def test_write_that_is_trapped_writes_nothing(runner) -> None:
+    guest = [a.movz(5, 0x77), a.msr(TPIDR, 5), a.msr(TPIDR_EL0, 5), a.mrs(6, TPIDR_EL0)]
+    subject = board({fgt.HFGWTR_EL2: 1 << 33}, guest, runner)
+    subject.cpu.registers.set_raw(s.VBAR_EL1, 0)
+    assert run(subject) == (1, SYSREG | iss(TPIDR, 5, False), GUEST + 4)
+    assert subject.cpu.engine.x(6) == 0x77
+    assert subject.cpu.engine.system(Encoding(*TPIDR)) != 0x77
+
+
+@RUNNERS
+def test_code_that_has_run_before_is_trapped_from_now_on(runner) -> None:
+    reads = [a.mrs(6, VBAR), a.mrs(7, TPIDR)]
+    subject = board({}, [*reads, a.b(-8)], runner)
+    assert subject.run(120) is Ending.LIMIT
+    assert subject.cpu.engine.x(20) == 0
+    subject.cpu.registers.set_raw(fgt.HFGRTR_EL2, 1 << 33)
+    subject.handler.steered()
+    assert subject.run(120) is Ending.LIMIT
+    assert 10 < subject.cpu.engine.x(20) < 40
+    assert subject.cpu.engine.x(21) == SYSREG | iss(TPIDR, 7, True)
+
+
+IVAU, VMALLE1 = (1, 3, 7, 5, 1), (1, 0, 8, 7, 0)
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    ("bit", "word", "op", "rt"),
+    [(2, a.sys(3, 7, 5, 1, 9), IVAU, 9), (42, a.sys(0, 8, 7, 0), VMALLE1, 31)],
+)
+def test_system_instructions_are_trapped(runner, bit, word, op, rt) -> None:
+    subject = board({fgt.HFGITR_EL2: 1 << bit}, [*a.mov64(9, RAM), word], runner)
+    assert run(subject)[:2] == (1, SYSREG | iss(op, rt, False))
+
+
+def enter_application() -> list[int]:
+    return [
+        *[*a.mov64(0, APPLICATION), a.msr(ELR, 0), *a.mov64(0, EL0T), a.msr(SPSR, 0)],
+        a.ERET,
+    ]
+
+
+@RUNNERS
+def test_el0_is_trapped_to_el2(runner) -> None:
+    application = [a.mrs(6, TPIDR_EL0), *a.mov64(9, RAM), a.sys(3, 7, 5, 1, 9)]
+    traps = {fgt.HFGRTR_EL2: 1 << 35, fgt.HFGITR_EL2: 1 << 2}
+    subject = board(traps, enter_application(), runner, application)
+    assert run(subject)[:2] == (2, SYSREG | iss(IVAU, 9, False))
+    assert subject.cpu.el == 0
+
+
+@RUNNERS
+def test_svc_is_trapped_with_its_own_address(runner) -> None:
+    subject = board({fgt.HFGITR_EL2: 1 << 53}, [a.movz(5, 1), SVC | 0x12 << 5], runner)
+    assert run(subject) == (1, 0x5600_0012, GUEST + 4)
+
+
+@RUNNERS
+@pytest.mark.parametrize(("word", "detail"), [(a.ERET, 0), (ERETAA, 2)])
+def test_eret_of_el1_is_trapped(runner, word, detail) -> None:
+    guest = [*enter_application()[:-1], word]
+    subject = board({fgt.HFGITR_EL2: 1 << 51}, guest, runner)
+    assert run(subject) == (1, 0x6A00_0000 | detail, GUEST + 4 * len(guest) - 4)
+    assert subject.cpu.el == EL1
+
+
+@RUNNERS
+def test_traps_can_be_taken_away_again(runner) -> None:
+    reads = [a.mrs(6, VBAR), a.hvc(0), a.mrs(6, VBAR)]
+    subject = board({fgt.HFGRTR_EL2: 1 << 38}, reads, runner, skips=0)
+    handler = [
+        a.add_imm(20, 20, 1),
+        a.mrs(21, astuple(s.ESR_EL2.encoding)),
+        *put(fgt.HFGRTR_EL2, 0),
+        a.ERET,
+    ]
+    subject.memory.fill(VECTORS + FROM_LOWER, a.code(handler))
+    assert run(subject)[:2] == (2, 0x5A00_0000)
+
+
+def test_both_runners_sample_the_same_operations_of_code_with_traps() -> None:
+    guest = [a.movz(5, 0), a.mrs(6, VBAR), a.add_imm(5, 5, 1), a.msr(TPIDR, 5), SVC] * 30
+
+    def records(runner: type[Runner]) -> list[bytes]:
+        traps = {fgt.HFGRTR_EL2: 1 << 38, fgt.HFGWTR_EL2: 1 << 33, fgt.HFGITR_EL2: 1 << 53}
+        subject = board(traps, guest, runner, external=External(3, Filter()))
+        seen: list[bytes] = []
+        unit = subject.pes[0].unit
+        unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
+        subject.run(900)
+        return seen
+
+    fast = records(Runner)
+    assert len(fast) == 300
+    assert fast == records(ReferenceRunner)
