@@ -41,11 +41,12 @@ static struct pe_state {
     u64 pointer, status, counter; /* PMBPTR_EL1, PMBSR_EL1, PMSICR_EL1 afterwards */
     u64 registers[4];
     bool whole;
+    bool steady; /* alone, it records the same each time */
     unsigned interrupts, wrong;
 } pes[COUNT] __attribute__((aligned(4096)));
 
 static struct spe_id id;
-static u64 buffer_size = sizeof pes[0].buffer;
+static u64 buffer_start, buffer_end = sizeof pes[0].buffer; /* of it, in bytes */
 static unsigned enabled = 15; /* which PEs profile */
 
 static u64 interval(unsigned index) {
@@ -54,7 +55,9 @@ static u64 interval(unsigned index) {
 
 static void profile(unsigned index) {
     struct pe_state *p = &pes[index];
-    struct spe_session session = {.buffer = (u64)p->buffer, .size = buffer_size, .interval = interval(index)};
+    struct spe_session session = {.buffer = (u64)p->buffer + buffer_start,
+                                  .size = buffer_end - buffer_start,
+                                  .interval = interval(index)};
     u64 next;
     spe_setup(&session);
     spe_profile(enabled >> index & 1 ? PMSCR_E1SPE | PMSCR_PA : 0, (u64)work[index], LOOPS, (u64)p->data, 0);
@@ -71,27 +74,61 @@ static bool is_same(const struct spe_record *a, const struct spe_record *b) {
            a->has == b->has && a->events == b->events && !memcmp(a->counter, b->counter, sizeof a->counter);
 }
 
-/* Whether all records are of the PE's own loop, or of the three operations around it. */
+/* Whether a record of the loop says what the architecture has it say, on any core and in any company. */
+static bool is_true(const struct spe_record *r, unsigned index) {
+    u64 data = (u64)pes[index].data;
+    bool load = r->pc == (u64)work[index], store = r->pc == (u64)work[index] + 8;
+    bool branch = r->pc == (u64)work_end[index] - 8;
+    if (!id.arch_inst && !(r->events & SPE_EVENT_RETIRED)) /* begun behind a mispredicted branch */
+        return !(r->has & (SPE_HAS_VA | SPE_HAS_PA | SPE_HAS_TARGET));
+    if (!spe_record_sane(r, &id, 1))
+        return false;
+    if (!id.arch_inst && store && r->class == SPE_OTHER) /* the micro-operation that moves its data */
+        return !(r->has & SPE_HAS_VA);
+    if (load || store)
+        return r->class == SPE_MEMORY && r->op == store && r->has & SPE_HAS_VA && r->va == data + 8 * store;
+    if (branch) /* it is conditional, and goes back but for the last time */
+        return r->class == SPE_BRANCH && r->op & 1 &&
+               (r->events & SPE_EVENT_NOT_TAKEN || r->target == (u64)work[index]);
+    return r->class == (r->pc == (u64)work_end[index] - 4 ? SPE_BRANCH : SPE_OTHER) && !(r->has & SPE_HAS_VA);
+}
+
+/* Whether all records are of the PE's own loop, or of the three operations around it, and true. */
 static bool is_own(unsigned index) {
     const struct pe_state *p = &pes[index];
-    unsigned own = 0, sane = 0;
+    unsigned own = 0, good = 0;
     for (unsigned i = 0; i < p->count; i++) {
-        own += p->records[i].pc >= (u64)work[index] && p->records[i].pc < (u64)work_end[index];
-        sane += spe_record_sane(&p->records[i], &id, 1);
+        const struct spe_record *r = &p->records[i];
+        bool mine = r->pc >= (u64)work[index] && r->pc < (u64)work_end[index];
+        own += mine;
+        good += mine ? is_true(r, index) : spe_record_sane(r, &id, 1);
     }
-    bool good = p->whole && sane == p->count && own + 1 >= p->count;
-    if (!good)
-        print("# %u records, %u of its loop, %u sound\n", p->count, own, sane);
-    return good;
+    bool all = p->whole && good == p->count && own + 1 >= p->count;
+    if (!all)
+        print("# %u records, %u of its loop, %u sound\n", p->count, own, good);
+    return all;
+}
+
+/* How many of a PE's records are those that it made alone. */
+static unsigned same_as_alone(unsigned index) {
+    const struct pe_state *p = &pes[index];
+    unsigned same = 0;
+    for (unsigned k = 0; k < p->count && k < p->alone_count; k++)
+        same += is_same(&p->records[k], &p->alone[k]);
+    return same;
+}
+
+static void profile_on(unsigned index) {
+    if (index)
+        on_others(BIT(index), profile);
+    else
+        profile(0);
 }
 
 static void alone(void) {
     print("# one after the other\n");
     for (unsigned i = 0; i < COUNT; i++) {
-        if (i)
-            on_others(BIT(i), profile);
-        else
-            profile(0);
+        profile_on(i);
         struct pe_state *p = &pes[i];
         memcpy(p->alone, p->records, sizeof p->records);
         p->alone_count = p->count;
@@ -99,6 +136,10 @@ static void alone(void) {
         is(p->status & ~PMBSR_COLL, 0, "no management event");
         if (id.arch_inst)
             is(p->count, (6 * LOOPS + 1 + SPE_PROFILE_OVERHEAD) / (interval(i) + 1), "as many as its operations give");
+        profile_on(i);
+        p->steady = p->count == p->alone_count && same_as_alone(i) == p->count;
+        if (!p->steady)
+            print("# what it records depends on what ran before, as with caches and a branch predictor\n");
     }
 }
 
@@ -106,13 +147,14 @@ static void together(void) {
     print("# all at once\n");
     on_all(COUNT, profile);
     for (unsigned i = 0; i < COUNT; i++) {
-        struct pe_state *p = &pes[i];
-        unsigned same = 0;
-        for (unsigned k = 0; k < p->count && k < p->alone_count; k++)
-            same += is_same(&p->records[k], &p->alone[k]);
+        const struct pe_state *p = &pes[i];
         ok(is_own(i), "the records of a PE are its own");
-        is(p->count, p->alone_count, "as many as alone");
-        is(same, p->alone_count, "the same, and as long");
+        if (p->steady) {
+            is(p->count, p->alone_count, "as many as alone");
+            is(same_as_alone(i), p->alone_count, "the same, and as long");
+        } else {
+            ok(p->count + 1 >= p->alone_count && p->count <= p->alone_count + 1, "about as many as alone");
+        }
     }
 }
 
@@ -123,7 +165,7 @@ static void one(void) {
         on_all(COUNT, profile);
         for (unsigned i = 0; i < COUNT; i++) {
             if (i == only) {
-                is(pes[i].count, pes[i].alone_count, "its records");
+                ok(is_own(i) && (!pes[i].steady || pes[i].count == pes[i].alone_count), "its records");
             } else {
                 is(pes[i].pointer, (u64)pes[i].buffer, "no records elsewhere");
                 is(pes[i].counter, 0, "nor counting");
@@ -200,7 +242,8 @@ static void interrupts(void) {
     print("# interrupts\n");
     gic_init();
     on_all(COUNT, set_up_gic);
-    buffer_size = PAGE;
+    buffer_start = PAGE - 1024; /* a few records fill it, also where they are small */
+    buffer_end = PAGE;
     for (unsigned only = 0; only < COUNT; only += 2) { /* those with the short interval fill a page */
         enabled = 1u << only;
         on_all(COUNT, profile_interrupted);

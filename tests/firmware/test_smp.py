@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.profile import ModelName, core_names
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
@@ -14,11 +15,28 @@ from tests.host.machine_runs import Machine
 
 PES = 4
 PROGRAMS = ("priv_smp", "spe_smp")
+MODELS: tuple[ModelName, ...] = ("none", "cache")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_passes_its_own_checks(name: str, whole_run: WholeRun) -> None:
     assert_passed(whole_run(name, smp=PES))
+
+
+@pytest.mark.parametrize(
+    ("core", "model"),
+    [
+        ("neoverse-n1", "cache"),
+        ("max", "cache"),
+        ("minimal", "none"),
+        ("neoverse-v2", "none"),
+        *(pytest.param(c, m, marks=pytest.mark.slow) for c in core_names() for m in MODELS),
+    ],
+)
+def test_each_pe_samples_only_itself_on_every_core(
+    core: str, model: ModelName, whole_run: WholeRun
+) -> None:
+    assert_passed(whole_run("spe_smp", smp=PES, core=core, model=model))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
