@@ -43,13 +43,18 @@ class EventSink(Protocol):
         """PMU event ``number`` (Arm ARM D14.3) happened ``count`` times."""
         ...
 
-    def events(self, numbers: tuple[int, ...]) -> None:
-        """Each of these events happened once, all by one operation."""
+    def events(self, numbers: tuple[int, ...], count: int = 1) -> None:
+        """Each of these events happened ``count`` times, all by the same operations."""
         ...
 
 
 class CoreModel(Protocol):
     """What a core's pipeline, caches, TLBs and predictors make of an operation."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether that depends on nothing but the instruction and whether it accesses memory."""
+        ...
 
     def timing(self, operation: Operation) -> Timing:
         """Latencies in cycles, the events that depend on the model, and the data source."""

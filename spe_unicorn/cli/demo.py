@@ -47,7 +47,7 @@ def _demonstrate() -> int:
     board = Board(options)
     image = load_elf(file, RAM_BASE, options.ram)
     board.load(image)
-    board.unit.record_observers.append(lambda record, _: records.extend(record))
+    board.unit.stream_observers.append(records.extend)
     board.run()
     counts = board.unit.statistics
     click.echo(

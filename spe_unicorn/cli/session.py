@@ -8,14 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.operation import Operation
 from spe_unicorn.cli.console import Console
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, OutputFile, complaint
+from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
 from spe_unicorn.cli.progress import Progress
 from spe_unicorn.cli.settings import Sampling, Settings
 from spe_unicorn.cli.stopping import (
@@ -182,7 +180,7 @@ class _Session:
             midr=self.board.options.core.midr,
         )
         for pe, file in zip(self.board.pes, files, strict=True):
-            pe.unit.record_observers.append(partial(_write_record, file))
+            pe.unit.stream_observers.append(file.write)
 
     def _attach_traces(self) -> None:
         writers: dict[str | None, Callable[[str], None]] = {None: _print}
@@ -286,10 +284,6 @@ class _Session:
 
 _CUT_SHORT = frozenset({Ending.INTERRUPTED, Ending.ASLEEP})
 """How a run ends that was asked to: at once, or where it waited for input."""
-
-
-def _write_record(file: OutputFile[bytes], record: bytes, _: Operation) -> None:
-    file.write(record)
 
 
 def image_info(image: Image) -> ImageInfo:

@@ -68,6 +68,8 @@ def last_level(numbers: ModelNumbers) -> SharedCache:
 class CacheModel:
     """One PE's model; ``last`` is the cache that it shares with others, by default with none."""
 
+    constant = False
+
     def __init__(self, numbers: ModelNumbers, last: SharedCache | None = None) -> None:
         self.data = DataSide(
             l1_tlb=numbers.level("l1_tlb"),

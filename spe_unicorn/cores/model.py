@@ -40,6 +40,8 @@ class ConstantModel:
     Raises ValueError for a class without a latency or a latency below 1 cycle.
     """
 
+    constant = True
+
     def __init__(self, execution: Mapping[CostClass, int] = EXECUTION) -> None:
         for cost in CostClass:
             if execution.get(cost, 0) < 1:

@@ -51,6 +51,7 @@ from spe_unicorn.host.native_state import (
     PLAN_PROBE,
     PLAN_RUN,
     PLAN_SHIFT,
+    PLAN_WORDS,
     PLAN_WRITE,
     PLANS,
     signed,
@@ -92,7 +93,7 @@ class Plan:
 
     @property
     def words(self) -> tuple[int, int]:
-        """The plan as the compiled block hook reads it."""
+        """The plan as the compiled block hook reads it, the number of its instruction apart."""
         if self.exact:
             return PLAN_EXACT, 0
         word = PLAN_RUN | self.place << PLAN_PLACE
@@ -251,6 +252,9 @@ class Blocks:
     def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
         self._hooks = hooks
         self._cracker = cracker
+        self.instructions: list[Instruction] = []
+        """By the numbers that plans give them in the table."""
+        self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
         self._free = 0
@@ -270,7 +274,10 @@ class Blocks:
                 marks |= MARK_SYNC
             if any(i.mark in ORDERING for i in code):
                 marks |= MARK_ORDER
-            flat = np.array([*(w for plan in plans for w in plan.words), *words], np.int64)
+            flat = np.array(
+                [*(w for p in plans for w in (*p.words, self._numbered(p.instruction))), *words],
+                np.int64,
+            )
             block = Block(code, plans, marks, flat)
             self._known[words] = block
         hooks = self._hooks
@@ -291,6 +298,13 @@ class Blocks:
         self._slots[slot] = block
         return block
 
+    def _numbered(self, instruction: Instruction) -> int:
+        key = instruction.word, instruction.part
+        number = self._numbers.setdefault(key, len(self.instructions))
+        if number == len(self.instructions):
+            self.instructions.append(instruction)
+        return number
+
     def find(self, address: int, operations: int) -> Block | None:
         """The block of that many operations that this epoch's table holds for ``address``."""
         hooks = self._hooks
@@ -307,7 +321,7 @@ class Blocks:
         slot = slot_of(address, len(block.code))
         plan = block.plans[member]
         word, detail = Plan(plan.instruction, plan.place, exact=False).words
-        place = int(self._hooks.block_plans[slot]) + 2 * member
+        place = int(self._hooks.block_plans[slot]) + PLAN_WORDS * member
         self._hooks.plans[place : place + 2] = word | PLAN_PROBE, detail
 
     def at(self, slot: int) -> tuple[Block, int]:

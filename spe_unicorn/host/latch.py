@@ -173,10 +173,10 @@ class Latch:
             self._test(operation, state.flags if at_start else self._engine.get(e.NZCV))
         return operation
 
-    def sampled(self, plan: Plan, pc: int, row: Sequence[int]) -> Operation:
+    def sampled(self, instruction: Instruction, row: Sequence[int]) -> Operation:
         """An operation that the compiled hook has noted in its ring of samples."""
-        _, _, before, following, va, pa, flags, bits, _, target, flow = row
-        instruction = plan.instruction
+        _, pc, before, following, va, pa, flags, bits, _, target, flow = row
+        pc &= _MASK
         operation = Operation(instruction, pc, bits & 3, before >> _TICK)
         _came_by(operation, target, flow)
         access = instruction.access

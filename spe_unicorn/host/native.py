@@ -83,6 +83,7 @@ from spe_unicorn.host.native_state import (
     PLAN_PROBE,
     PLAN_RUN,
     PLAN_SHIFT,
+    PLAN_WORDS,
     PLAN_WRITE,
     PLANS,
     READ,
@@ -169,7 +170,7 @@ def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any
     code = carray(_pointer(s.code), (CODE_WORDS,), np.uint32)
     plans = carray(_pointer(s.plans), (PLANS,), np.int64)
     weight = carray(_pointer(s.weights), (BLOCKS,), np.int64)[slot]
-    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * weight
+    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
     same = True
     for n in range(operations):
         same &= plans[place + n] == np.int64(code[n])
@@ -254,8 +255,8 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
     row = carray(_pointer(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
-    row[0] = s.slot
-    row[1] = member
+    row[0] = s.instruction
+    row[1] = s.block + 4 * k
     row[2] = executed - behind - 1 + s.skipped
     row[3] = following
     _call_register(s.reg_read, _address(engine), _PSTATE, here + _SCRATCH)
@@ -321,7 +322,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & s.watch & MARKS_OF_OURS:
         return False
-    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + 2 * member
+    place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
     plans = carray(_pointer(s.plans), (PLANS,), np.int64)
     plan = plans[place]
     if plan & PLAN_RUN == 0:
@@ -333,6 +334,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     s.slot = slot
     s.plan = plan
     s.access = plans[place + 1]
+    s.instruction = plans[place + 2]
     s.pending = member + 1
     return True
 

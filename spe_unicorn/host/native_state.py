@@ -142,6 +142,7 @@ _FIELDS: Final = (
     ("slot", ctypes.c_int64),
     ("plan", ctypes.c_int64),
     ("access", ctypes.c_int64),
+    ("instruction", ctypes.c_int64),
     ("noted", ctypes.c_int64),
     ("room", ctypes.c_int64),
     ("horizon", ctypes.c_int64),
@@ -288,9 +289,10 @@ MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
-# A plan is two words a member of the population: how to describe it when it is the sampled one. The
-# second word is the offset of its address (low half) and what it adds to its base (high half), both
-# signed.
+# A plan is three words a member of the population: how to describe it when it is the sampled one.
+# The second word is the offset of its address (low half) and what it adds to its base (high half),
+# both signed; the third is the number of its instruction.
+PLAN_WORDS: Final = 3
 PLAN_EXACT: Final = 0
 """Stop in front of the block and step to the operation."""
 PLAN_RUN: Final = 1
@@ -322,9 +324,9 @@ PLANS: Final = 1 << 20
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 SAMPLE_WORDS: Final = 11
-"""A sample: its block's slot, its place among the members there, cycles before it, the PC behind
-it, its virtual and physical address, the condition flags, the Exception level with the bits below,
-the members that have gone by, itself included, and ``State.flow_target`` and ``State.flow``."""
+"""A sample: the number of its instruction, its PC, cycles before it, the PC behind it, its virtual
+and physical address, the condition flags, the Exception level with the bits below, the members that
+have gone by, itself included, and ``State.flow_target`` and ``State.flow``."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 

@@ -35,6 +35,7 @@ from spe_unicorn.host.native_state import (
     signed,
     slot_of,
 )
+from spe_unicorn.host.noted import Noted
 from spe_unicorn.host.watching import ORDERING, Watcher, distance
 from spe_unicorn.host.wrong_path import WrongPaths
 from spe_unicorn.spe.sampler import Sampler
@@ -80,6 +81,7 @@ class Runner:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._blocks = Blocks(cpu.hooks, unit.cracker)
+        self._noted = Noted(self._blocks.instructions)
         self._latch = Latch(cpu, unit.cracker)
         self._wrong_paths: WrongPaths | None = None
         if unit.cracker is not None and unit.wrong_path:
@@ -508,15 +510,18 @@ class Runner:
         cpu = self.cpu
         state = self._state
         hooks = cpu.hooks
-        rows = hooks.samples[: state.noted].tolist()
+        instructions = self._blocks.instructions
+        rows = hooks.samples[: state.noted]
         state.noted = 0
         executed, skipped = cpu.executed, int(state.skipped)
-        for row in rows:
-            block, start = self._blocks.at(row[0])
+        members = int(rows[-1, 8]) - self._counted
+        if self.unit.complete_all(self._noted.described(rows, skipped), instructions, members):
+            self._counted += members
+            return
+        for row in rows.tolist():
             cpu.ahead = executed - (row[2] - skipped + 1)
             if self._count(row[8] - self._counted):
-                plan = block.plans[row[1]]
-                self.unit.complete(self._latch.sampled(plan, start + 4 * plan.place & _MASK, row))
+                self.unit.complete(self._latch.sampled(instructions[row[0]], row))
         cpu.ahead = 0
 
     def _complete_pending(self, stop: Stop, done: int) -> None:

@@ -18,9 +18,9 @@ class EventJunction:
         """PMU event ``number`` happened ``count`` times."""
         self._single[number] = self._single.get(number, 0) + count
 
-    def events(self, numbers: tuple[int, ...]) -> None:
-        """Each of ``numbers`` happened once."""
-        self._together[numbers] = self._together.get(numbers, 0) + 1
+    def events(self, numbers: tuple[int, ...], count: int = 1) -> None:
+        """Each of ``numbers`` happened ``count`` times."""
+        self._together[numbers] = self._together.get(numbers, 0) + count
 
     @property
     def counts(self) -> dict[int, int]:

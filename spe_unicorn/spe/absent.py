@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel
@@ -41,6 +43,12 @@ class NoSampler(Sampler):
 
     def _occupy(self, cycles: int) -> None:
         """Nothing is in flight."""
+
+    def _completes_at_once(self, samples: Any) -> bool:
+        return False
+
+    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+        """No record passes any filter."""
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         """No record passes any filter."""

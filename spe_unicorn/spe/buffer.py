@@ -107,6 +107,18 @@ class ProfilingBuffer:
             return Outcome(True, buffer_full(end))
         return _WRITTEN
 
+    def write_quietly(self, records: bytes) -> None:
+        """Write records of which :meth:`quiet_records` said that they cause no event.
+
+        Raises RuntimeError if they would all the same.
+        """
+        start = self.pointer.value
+        end = start + len(records)
+        if start >> 12 != self._page or end - 1 >> 12 != self._page or end > self._last:
+            raise RuntimeError(f"records of {len(records)} bytes do not fit at {start:#x}")
+        self._store(self._frame | start & _OFFSET, records)
+        self.pointer.value = end
+
     def _write_in_pieces(self, start: int, record: bytes) -> ManagementEvent | None:
         """Translate and write page by page, up to the first fault."""
         address = start

@@ -6,6 +6,8 @@ register or in memory: records go to the observers alone.
 
 from __future__ import annotations
 
+from typing import Any
+
 from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
@@ -105,6 +107,13 @@ class ExternalSampler(Sampler):
 
     def _occupy(self, cycles: int) -> None:
         """It takes as many operations at once as there are: the period is exact."""
+
+    def _completes_at_once(self, samples: Any) -> bool:
+        return True
+
+    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+        if records:
+            self._stream(data, records)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         self._written(record, operation)

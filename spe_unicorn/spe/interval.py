@@ -34,6 +34,10 @@ class Interval(Protocol):
         """Let ``members`` go by, at most :meth:`until_hit`. True if the last one is selected."""
         ...
 
+    def pass_hits(self, hits: int) -> int:
+        """Let members go by up to and including the ``hits``-th selected; how many those are."""
+        ...
+
     def following(self, count: int) -> list[int]:
         """From the next member selected to the one after it, and so on: up to ``count`` distances.
 
@@ -133,6 +137,19 @@ class IntervalCounters:
                 members -= 1
         return hit
 
+    def pass_hits(self, hits: int) -> int:
+        """Let members go by up to and including the ``hits``-th selected; how many those are."""
+        members = 0
+        if hits > 1 and not self._rnd and self.COUNT and not self.ECOUNT:
+            # behind the next one, each reload selects
+            members = (hits - 1) * (self._reload + 1)
+            hits = 1
+        for _ in range(hits):
+            step = self.until_hit()
+            self.advance(step)
+            members += step
+        return members
+
     def _until_reload(self) -> int:
         """How many members go by up to and including the one that brings COUNT to zero."""
         if self.COUNT:
@@ -220,6 +237,12 @@ class FixedInterval:
             return False
         self._left = self.period
         return True
+
+    def pass_hits(self, hits: int) -> int:
+        """Let members go by up to and including the ``hits``-th selected; how many those are."""
+        members = self._left + (hits - 1) * self.period
+        self._left = self.period
+        return members
 
     def following(self, count: int) -> list[int]:
         """From the next member selected to the one after it, and so on: ``count`` periods."""

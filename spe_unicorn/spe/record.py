@@ -126,6 +126,28 @@ class RecordLayout:
         self.end = len(template)
         self.size = padded_size(self.end, align)
 
+    @property
+    def template(self) -> bytes:
+        """The record without padding, with payloads of 0: all the headers."""
+        return self._template.to_bytes(self.end, "little")
+
+    @property
+    def places(self) -> list[tuple[PacketType, int, int, int]]:
+        """Where each payload stands that there is: type and index, offset, size in bytes.
+
+        The Operation Type begins with its header (:func:`operation_type_value`).
+        """
+        places: list[tuple[PacketType, int, int, int]] = []
+        offset = 0
+        for kind, index, size in self._packets:
+            head = len(header(kind, index, size))
+            if kind is PacketType.OPERATION_TYPE:
+                places.append((kind, index, offset, head + size))
+            elif size:
+                places.append((kind, index, offset + head, size))
+            offset += head + size
+        return places
+
     def pack(self, *values: int) -> bytes:
         """The record with ``values`` as payloads, one a packet in the order of the layout.
 

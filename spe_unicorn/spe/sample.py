@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from spe_unicorn.arch.descriptors import PASpace
 from spe_unicorn.arch.features import Feature, Features, ImpDef
@@ -36,14 +36,17 @@ _PARTIAL: Final = int(Event.SVE_PARTIAL)
 _EMPTY: Final = int(Event.SVE_EMPTY)
 
 _U64: Final = (1 << 64) - 1
-_EL_SHIFT: Final = 61
+EL_SHIFT: Final = 61
+"""Where the Exception level stands in PC and branch targets."""
 _DATA_SOURCE_SIZE: Final = 1
 
-_HAS_VA: Final = 1
-_HAS_PA: Final = 2
-_HAS_TARGET: Final = 4
-_HAS_DATA_SOURCE: Final = 8
-_HAS_PREVIOUS_TARGET: Final = 16
+HAS_VA: Final = 1
+HAS_PA: Final = 2
+HAS_TARGET: Final = 4
+HAS_DATA_SOURCE: Final = 8
+HAS_PREVIOUS_TARGET: Final = 16
+SHAPES: Final = 32
+"""The shape of a record: which of the packets it has that not every record has."""
 
 
 def implemented_events(features: Features, impdef: ImpDef) -> int:
@@ -106,6 +109,20 @@ def _top_byte(state: SecurityState | PASpace) -> int:
     return (state & 1) << 63 | (state >> 1) << 60
 
 
+class Common(NamedTuple):
+    """What records have in common that one :class:`Recorder` makes.
+
+    The contexts and the offset are None where there is no such packet; ``shapes`` are the packets
+    that there can be besides, ``state`` is the Security state as it stands in addresses.
+    """
+
+    context1: int | None
+    context2: int | None
+    timestamp_offset: int | None
+    shapes: int
+    state: int
+
+
 class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
@@ -127,12 +144,24 @@ class Recorder:
             value for value in (collection.context1, collection.context2) if value is not None
         ]
         self._layouts: dict[int, RecordLayout] = {}
-        extra = _HAS_PREVIOUS_TARGET if format_.previous_target else 0
-        extra |= _HAS_DATA_SOURCE if format_.data_source else 0
+        extra = HAS_PREVIOUS_TARGET if format_.previous_target else 0
+        extra |= HAS_DATA_SOURCE if format_.data_source else 0
+        self.common = Common(
+            collection.context1,
+            collection.context2,
+            collection.timestamp_offset,
+            extra | HAS_VA | HAS_TARGET | (HAS_PA if collection.pa else 0),
+            self._state,
+        )
         self.largest = max(
-            self._layout(shape | extra).size for shape in (0, _HAS_VA | _HAS_PA, _HAS_TARGET)
+            self.layout(shape | extra).size for shape in (0, HAS_VA | HAS_PA, HAS_TARGET)
         )
         """The size of the largest record, padded, in bytes."""
+
+    @property
+    def looks_further(self) -> bool:
+        """Whether a record takes more than its sample and :attr:`common`: a look at memory."""
+        return self._space is not None
 
     def record(
         self, operation: Operation, type_: OperationType, timing: Timing, events: int
@@ -148,31 +177,31 @@ class Recorder:
         values.append(total if total < largest else largest)
         values.append(issue if issue < largest else largest)
         shape = 0
-        pc = operation.pc & VA_MASK | operation.el << _EL_SHIFT | state
+        pc = operation.pc & VA_MASK | operation.el << EL_SHIFT | state
         va = operation.va
         if type_.memory and va is not None:
-            shape = _HAS_VA
+            shape = HAS_VA
             translation = timing.translation
             values.append(translation if translation < largest else largest)
             values.append(pc)
             values.append(va)
             pa = operation.pa
             if pa is not None and collection.pa:
-                shape = _HAS_VA | _HAS_PA
+                shape = HAS_VA | HAS_PA
                 space = state if self._space is None else _top_byte(self._space(operation))
                 values.append(pa & VA_MASK | space)
         else:
             values.append(pc)
             target = operation.target
             if target is not None and type_.op_class is OperationClass.BRANCH:
-                shape = _HAS_TARGET
-                values.append(target & VA_MASK | operation.target_el << _EL_SHIFT | state)
+                shape = HAS_TARGET
+                values.append(target & VA_MASK | operation.target_el << EL_SHIFT | state)
         if format_.previous_target and operation.previous_target is not None:
-            shape |= _HAS_PREVIOUS_TARGET
+            shape |= HAS_PREVIOUS_TARGET
             previous = operation.previous_target & VA_MASK
-            values.append(previous | operation.previous_target_el << _EL_SHIFT | state)
+            values.append(previous | operation.previous_target_el << EL_SHIFT | state)
         if format_.data_source and timing.data_source is not None:
-            shape |= _HAS_DATA_SOURCE
+            shape |= HAS_DATA_SOURCE
             values.append(timing.data_source)
         values.append(type_.packet)
         values.append(events)
@@ -181,10 +210,11 @@ class Recorder:
             values.append(operation.time - offset & _U64)
         layout = self._layouts.get(shape)
         if layout is None:
-            layout = self._layouts[shape] = self._layout(shape)
+            layout = self._layouts[shape] = self.layout(shape)
         return layout.pack(*values)
 
-    def _layout(self, shape: int) -> RecordLayout:
+    def layout(self, shape: int) -> RecordLayout:
+        """The layout of records of a shape."""
         collection = self._collection
         contexts = []
         if collection.context1 is not None:
@@ -193,20 +223,20 @@ class Recorder:
             contexts.append(ContextIndex.CONTEXTIDR_EL2)
         counters = [CounterIndex.TOTAL, CounterIndex.ISSUE]
         addresses = [AddressIndex.PC]
-        if shape & _HAS_TARGET:
+        if shape & HAS_TARGET:
             addresses.append(AddressIndex.BRANCH_TARGET)
-        if shape & _HAS_VA:
+        if shape & HAS_VA:
             counters.append(CounterIndex.TRANSLATION)
             addresses.append(AddressIndex.DATA_VA)
-        if shape & _HAS_PA:
+        if shape & HAS_PA:
             addresses.append(AddressIndex.DATA_PA)
-        if shape & _HAS_PREVIOUS_TARGET:
+        if shape & HAS_PREVIOUS_TARGET:
             addresses.append(AddressIndex.PREVIOUS_BRANCH_TARGET)
         return layout_for(
             contexts=tuple(contexts),
             counters=tuple(counters),
             addresses=tuple(addresses),
-            data_source=_DATA_SOURCE_SIZE if shape & _HAS_DATA_SOURCE else 0,
+            data_source=_DATA_SOURCE_SIZE if shape & HAS_DATA_SOURCE else 0,
             events=self._format.events_size,
             timestamp=collection.timestamp_offset is not None,
             align=self._format.align,

@@ -9,22 +9,39 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from spe_unicorn.arch.features import Features
-from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.operation import Instruction, Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
+from spe_unicorn.spe.batch import CONDITION_FAILED, EL, MISALIGNED, Batch, Outcome
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.operation_type import OperationType, operation_type
-from spe_unicorn.spe.sample import Format, Recorder, events_of, implemented_events
+from spe_unicorn.spe.packets import OperationClass
+from spe_unicorn.spe.sample import (
+    HAS_DATA_SOURCE,
+    HAS_PA,
+    HAS_PREVIOUS_TARGET,
+    HAS_TARGET,
+    HAS_VA,
+    Format,
+    Recorder,
+    events_of,
+    implemented_events,
+)
 
 RecordObserver = Callable[[bytes, Operation], None]
 """Told of each record that was written whole, padding included, and of its operation."""
+StreamObserver = Callable[[bytes], None]
+"""Told of one or more records that were written whole, padding included; far cheaper."""
 ManagementObserver = Callable[[ManagementEvent, int], None]
 """Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
 
@@ -101,6 +118,7 @@ class Sampler(ABC):
         self.armed = False
         self.statistics = Statistics()
         self.record_observers: list[RecordObserver] = []
+        self.stream_observers: list[StreamObserver] = []
         self.until_hit = interval.until_hit
         self.following = interval.following
         self.cracker = cracker
@@ -116,6 +134,8 @@ class Sampler(ABC):
         self._types: dict[int, OperationType] = {}
         """By word, with its part and for SVE the vector length above."""
         self._filter = Filter()
+        self._batch = Batch(self._judge, self._format.max_count)
+        self._batch_filter = self._filter
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
         self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
@@ -159,6 +179,14 @@ class Sampler(ABC):
         """The sampled operation takes ``cycles`` from its selection to its completion."""
 
     @abstractmethod
+    def _completes_at_once(self, samples: Any) -> bool:
+        """Whether samples, looked up by the batch, can be completed by :meth:`complete_all`."""
+
+    @abstractmethod
+    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+        """The samples of a batch are complete, and so many records passed the filters."""
+
+    @abstractmethod
     def _keep(self, record: bytes, operation: Operation) -> None:
         """A record passed the filters."""
 
@@ -197,6 +225,79 @@ class Sampler(ABC):
         recorders, filter_ = self._sampling.popleft()
         timing = self._model.timing(operation)
         self._occupy(timing.total)
+        type_, events, kept, pmu = self._judged(operation, timing, filter_)
+        if self._events is not None:
+            self._events.events(pmu)
+        if not kept:
+            self.statistics.filtered += 1
+            return
+        recorder = self._recorder(recorders, operation.el)
+        self._keep(recorder.record(operation, type_, timing, events), operation)
+
+    def complete_all(self, samples: Any, instructions: Sequence[Instruction], members: int) -> bool:
+        """Let ``members`` go by, the last of them sampled, and complete all the samples among them.
+
+        ``samples`` is an array of :data:`~spe_unicorn.spe.batch.COLUMNS`, in the order of their
+        selection, ``instructions`` are those by number. False, and nothing is done, if they have
+        to be completed one by one. Raises RuntimeError if others than these would be selected.
+        """
+        if self._sampling or not self._model.constant or self.record_observers:
+            return False
+        if self._filter is not self._batch_filter:
+            self._batch_filter = self._filter
+            self._batch.forget()
+        batch = self._batch
+        batch.look_up(samples, instructions)
+        if not self._completes_at_once(samples):
+            return False
+        if self._interval.pass_hits(len(samples)) != members:
+            raise RuntimeError("other operations were sampled than those that are selected")
+        for el in np.unique(samples[:, EL]).tolist():
+            self._recorder(self._recorders, el)
+        written = batch.write(samples, self._recorders)
+        statistics = self.statistics
+        statistics.population += members
+        statistics.selected += len(samples)
+        statistics.filtered += len(samples) - written.records
+        if self._events is not None:
+            self._events.event(_POP, members)
+            for events, count in written.pmu.items():
+                self._events.events(events, count)
+        self._keep_all(samples, written.data, written.records)
+        return True
+
+    def _judge(self, instruction: Instruction, way: int) -> Outcome:
+        """What becomes of samples of an instruction, as in :meth:`complete`."""
+        operation = Operation(
+            instruction,
+            0,
+            0,
+            condition_failed=bool(way & CONDITION_FAILED),
+            misaligned=bool(way & MISALIGNED),
+            va=None if instruction.access is None else 0,
+        )
+        timing = self._model.timing(operation)
+        type_, events, kept, pmu = self._judged(operation, timing, self._filter)
+        shapes = HAS_PREVIOUS_TARGET
+        if type_.memory:
+            shapes |= HAS_VA | HAS_PA
+        elif type_.op_class is OperationClass.BRANCH:
+            shapes |= HAS_TARGET
+        if timing.data_source is not None:
+            shapes |= HAS_DATA_SOURCE
+        return Outcome(kept, shapes, timing, type_.packet, events, pmu)
+
+    def _judged(
+        self, operation: Operation, timing: Timing, filter_: Filter
+    ) -> tuple[OperationType, int, bool, tuple[int, ...]]:
+        """A sample's type and Events, whether it passes the filters, and which PMU events it is."""
+        type_ = self._type(operation)
+        events = events_of(operation, timing, self._implemented)
+        flags, total, source = type_.flags, timing.total, timing.data_source
+        kept = not filter_.active or filter_.keeps(flags, events, total, source)
+        return type_, events, kept, self._feed.events(filter_, flags, events, total, source, kept)
+
+    def _type(self, operation: Operation) -> OperationType:
         instruction = operation.instruction
         kind = instruction.word
         if instruction.part or instruction.sve:
@@ -205,22 +306,23 @@ class Sampler(ABC):
         if type_ is None:
             type_ = operation_type(instruction, self._features, operation.vector_bits)
             self._types[kind] = type_
-        events = events_of(operation, timing, self._implemented)
-        flags, total, source = type_.flags, timing.total, timing.data_source
-        kept = not filter_.active or filter_.keeps(flags, events, total, source)
-        if self._events is not None:
-            self._events.events(self._feed.events(filter_, flags, events, total, source, kept))
-        if not kept:
-            self.statistics.filtered += 1
-            return
-        recorder = recorders.get(operation.el)
+        return type_
+
+    def _recorder(self, recorders: dict[int, Recorder], el: int) -> Recorder:
+        recorder = recorders.get(el)
         if recorder is None:
-            recorder = recorders[operation.el] = self._recorder_at(operation.el)
-        self._keep(recorder.record(operation, type_, timing, events), operation)
+            recorder = recorders[el] = self._recorder_at(el)
+        return recorder
 
     def _written(self, record: bytes, operation: Operation) -> None:
-        statistics = self.statistics
-        statistics.written += 1
-        statistics.bytes += len(record)
+        self._stream(record, 1)
         for observer in self.record_observers:
             observer(record, operation)
+
+    def _stream(self, data: bytes, records: int) -> None:
+        """So many whole records were written."""
+        statistics = self.statistics
+        statistics.written += records
+        statistics.bytes += len(data)
+        for observer in self.stream_observers:
+            observer(data)

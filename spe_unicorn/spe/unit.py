@@ -7,6 +7,9 @@ once; it writes records into the Profiling Buffer and reports management events 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from spe_unicorn.arch.descriptors import (
     AddressDescriptor,
@@ -68,6 +71,7 @@ from spe_unicorn.arch.system_registers import (
     VTTBR_EL2,
 )
 from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.spe.batch import EL, SELECTED_AT
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (
     collection,
@@ -335,6 +339,28 @@ class StatisticalProfilingUnit(Sampler):
 
     def _occupy(self, cycles: int) -> None:
         self._busy.append(self._selected_at + cycles)
+
+    def _completes_at_once(self, samples: Any) -> bool:
+        if not self._current or self._pe.el != self._el or not self._buffer_enabled:
+            return False
+        if any(end > samples[0, SELECTED_AT] for end in self._busy) or self._batch.overlap(samples):
+            return False  # one may collide with another
+        recorders = [
+            self._recorder(self._recorders, el) for el in np.unique(samples[:, EL]).tolist()
+        ]
+        if any(recorder.looks_further for recorder in recorders):
+            return False
+        largest = max(recorder.largest for recorder in recorders)
+        return self._discards or self.buffer.quiet_records(largest) >= len(samples)
+
+    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+        self._selected_at = int(samples[-1, SELECTED_AT])
+        self._busy = [self._batch.ends(samples[-1])]  # the others have ended
+        if self._discards:
+            self.statistics.discarded += records
+        elif records:
+            self.buffer.write_quietly(data)
+            self._stream(data, records)
 
     def _keep(self, record: bytes, operation: Operation) -> None:
         # The operation itself may have disabled the buffer: then its record is dropped.

@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from tests.firmware.conftest import WholeRun
+from tests.firmware.conftest import LIMIT, WholeRun
 from tests.firmware.programs import BENCHMARKS, SAMPLING, SYSTEM, firmware_machine
 from tests.host.machine_runs import Result
 
@@ -64,6 +64,24 @@ def test_around_its_samples_of_micro_operations_a_program_runs_as_it_is_stepped(
 ) -> None:
     begins = places(whole_run(name, core="neoverse-v2"))
     assert differences(name, begins, WINDOW // 2, core="neoverse-v2") == {}
+
+
+@pytest.mark.parametrize("core", ["generic", "neoverse-v2", "max"])
+@pytest.mark.parametrize("name", ["spe_counters", *SAMPLING])
+def test_records_made_together_are_those_made_one_by_one(
+    name: str, core: str, whole_run: WholeRun
+) -> None:
+    together = firmware_machine(name, core=core, together=True).run(LIMIT)
+    assert together.differences(whole_run(name, core=core), ignoring=["records"]) == {}
+
+
+@pytest.mark.parametrize("period", [64, 1024])
+def test_records_made_together_from_outside_are_those_made_one_by_one(
+    period: int, whole_run: WholeRun
+) -> None:
+    options: dict[str, Any] = {"period": period, "core": "neoverse-n1"}
+    together = firmware_machine("mix", together=True, **options).run(LIMIT)
+    assert together.differences(whole_run("mix", **options), ignoring=["records"]) == {}
 
 
 @pytest.mark.parametrize("period", [17, 64, 256])

@@ -45,6 +45,7 @@ class Sampled:
 class Result:
     """What a run came to.
 
+    ``stream`` are the bytes of all records of each PE, ``pmu`` how often its PMU events happened.
     ``memory`` holds the pages that are not zero, by address, ``model`` what a cache model knows.
     """
 
@@ -55,6 +56,8 @@ class Result:
     console: bytes
     records: list[Sampled]
     events: list[tuple[int, object, int]]
+    stream: list[bytes]
+    pmu: list[dict[int, int]]
     statistics: list[Statistics]
     registers: list[int]
     vectors: list[int]
@@ -87,7 +90,10 @@ def _where(mine: object, theirs: object) -> str:
 
 
 class Machine:
-    """A board with an image, and notes of what it shows."""
+    """A board with an image, and notes of what it shows.
+
+    ``together``: of records no more than their bytes is noted, so that many can be made at once.
+    """
 
     def __init__(
         self,
@@ -102,6 +108,7 @@ class Machine:
         ram: int = 128 << 20,
         el: int = EL1,
         smp: int = 1,
+        together: bool = False,
     ) -> None:
         self.console = bytearray()
         self.sampled: list[Sampled] = []
@@ -128,8 +135,12 @@ class Machine:
         self.board.load(image)
         if el != EL1:
             self._start_at(el)
+        self.streams: list[bytearray] = []
         for pe in self.board.pes:
-            pe.unit.record_observers.append(self._on_record)
+            self.streams.append(bytearray())
+            pe.unit.stream_observers.append(self.streams[-1].extend)
+            if not together:
+                pe.unit.record_observers.append(self._on_record)
             if isinstance(pe.unit, StatisticalProfilingUnit):
                 pe.unit.management_observers.append(self._on_event)
 
@@ -184,6 +195,8 @@ class Machine:
             bytes(self.console),
             list(self.sampled),
             list(self.events),
+            [bytes(stream) for stream in self.streams],
+            [pe.events.counts for pe in board.pes],
             [pe.unit.statistics for pe in board.pes],
             [value for cpu in cpus for value in (*cpu.engine.general(), cpu.pc, cpu.pstate)],
             [cpu.engine.uc.reg_read(number) for cpu in cpus for number in _VECTORS],

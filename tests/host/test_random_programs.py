@@ -144,8 +144,12 @@ def assert_same_from_outside(
                 assert operation.pa in touched, operation
             else:
                 assert operation.pa == touched[0], operation
-    pieces = Machine(image, period=period, ram=RAM, seed=seed, core=core, model=model)
+    pieces, together = (
+        Machine(image, period=period, ram=RAM, seed=seed, core=core, model=model, together=many)
+        for many in (False, True)
+    )
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+    assert together.run(operations).differences(stepped, ignoring=["records"]) == {}
     assert_model_saw(trace, pieces)
 
 
@@ -165,8 +169,12 @@ def assert_same_by_unit(
     assert [s.pc for s in stepped.records] == [trace.pcs[s.operation - 1] for s in stepped.records]
     assert fast.run(operations).differences(stepped) == {}
     assert fast.operations == reference.operations
-    pieces = Machine(image, ram=RAM, seed=seed, core=core, model=model)
+    pieces, together = (
+        Machine(image, ram=RAM, seed=seed, core=core, model=model, together=many)
+        for many in (False, True)
+    )
     assert run_in_pieces(pieces, operations, Random(seed)).differences(stepped) == {}
+    assert together.run(operations).differences(stepped, ignoring=["records"]) == {}
     assert_model_saw(trace, pieces)
 
 

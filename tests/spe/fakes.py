@@ -99,8 +99,9 @@ class FakeEvents:
     def event(self, number: int, count: int = 1) -> None:
         self.counts[number] += count
 
-    def events(self, numbers: tuple[int, ...]) -> None:
-        self.counts.update(numbers)
+    def events(self, numbers: tuple[int, ...], count: int = 1) -> None:
+        for number in numbers:
+            self.counts[number] += count
 
 
 ALU = Instruction(0x8B010000)

@@ -1,0 +1,128 @@
+"""Samples that the compiled hook has noted: described all at once, for ``spe.batch``.
+
+It comes to what :meth:`~spe_unicorn.host.latch.Latch.sampled` says of each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+
+from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.host.decode import condition_holds
+from spe_unicorn.host.native_flow import FLOW_VALID
+from spe_unicorn.host.native_state import SAMPLE_PA, SAMPLES
+from spe_unicorn.spe.batch import (
+    COLUMNS,
+    CONDITION_FAILED,
+    EL,
+    HAS,
+    INSTRUCTION,
+    MISALIGNED,
+    PA,
+    PC,
+    PREVIOUS_EL,
+    PREVIOUS_TARGET,
+    SELECTED_AT,
+    TARGET,
+    TIME,
+    VA,
+    WAY,
+)
+from spe_unicorn.spe.sample import (
+    HAS_DATA_SOURCE,
+    HAS_PA,
+    HAS_PREVIOUS_TARGET,
+    HAS_TARGET,
+    HAS_VA,
+)
+
+_ELEMENT, _BRANCH, _CONDITIONAL, _HOLDS = range(4)
+"""What has to be known of an instruction: bytes of an element that it accesses or 0, whether it is
+a branch, whether conditional, and with which values of NZCV its condition holds, as a set."""
+_TRAITS: Final = 4
+_ALWAYS: Final = 0xFFFF
+_TICK: Final = 4
+"""Shift from operations to ticks of the system counter."""
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _describe(rows: Any, traits: Any, skipped: Any, out: Any) -> None:
+    for n in range(rows.shape[0]):
+        row = rows[n]
+        sample = out[n]
+        trait = traits[row[0]]
+        way = 0
+        has = HAS_DATA_SOURCE
+        if trait[_ELEMENT] != 0:
+            has |= HAS_VA
+            if row[7] & SAMPLE_PA:
+                has |= HAS_PA
+            if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
+                way |= MISALIGNED
+        elif trait[_BRANCH] != 0:
+            if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
+                way |= CONDITION_FAILED
+            else:
+                has |= HAS_TARGET
+        elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
+            way |= CONDITION_FAILED
+        if row[10] & FLOW_VALID:
+            has |= HAS_PREVIOUS_TARGET
+        sample[INSTRUCTION] = row[0]
+        sample[WAY] = way
+        sample[PC] = row[1]
+        sample[EL] = row[7] & 3
+        sample[TIME] = row[2] >> _TICK
+        sample[VA] = row[4]
+        sample[PA] = row[5]
+        sample[TARGET] = row[3]
+        sample[PREVIOUS_TARGET] = row[9]
+        sample[PREVIOUS_EL] = row[10] & 3
+        sample[HAS] = has
+        sample[SELECTED_AT] = row[2] - skipped + 1
+
+
+class Noted:
+    """Describes samples of ``instructions``, a list that grows, by its numbers."""
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self._instructions = instructions
+        self._traits = np.zeros((1024, _TRAITS), np.int64)
+        self._known = 0
+        self._samples = np.zeros((SAMPLES, COLUMNS), np.int64)
+
+    def described(self, rows: Any, skipped: int) -> Any:
+        """The samples of rows of the hook's ring; good until the next call.
+
+        ``skipped`` are the cycles that the PE has slept.
+        """
+        if self._known < len(self._instructions):
+            self._learn()
+        samples = self._samples[: len(rows)]
+        _describe(rows, self._traits, skipped, samples)
+        return samples
+
+    def _learn(self) -> None:
+        if len(self._instructions) > len(self._traits):
+            more = np.zeros((len(self._instructions), _TRAITS), np.int64)
+            self._traits = np.concatenate((self._traits, more))
+        for number in range(self._known, len(self._instructions)):
+            self._traits[number] = _traits(self._instructions[number])
+        self._known = len(self._instructions)
+
+
+def _traits(instruction: Instruction) -> tuple[int, ...]:
+    access, condition = instruction.access, instruction.condition
+    holds = _ALWAYS
+    if instruction.conditional and condition is not None:
+        holds = sum(condition_holds(condition, nzcv) << nzcv for nzcv in range(16))
+    return (
+        0 if access is None else access.element,
+        instruction.family is Family.BRANCH,
+        instruction.conditional,
+        holds,
+    )

@@ -1,0 +1,292 @@
+"""The records of many samples at once, in compiled code.
+
+What a sample becomes depends on its instruction, on a few bits of what it did, and on registers:
+all that is worked out once, by the same functions as for a single sample, and put into tables. What
+is left for each sample is to look up and to copy. This is for samples of operations of which
+nothing else is to be known: no exception, no vector length, constant latencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spe_unicorn.arch.operation import Instruction, Timing
+from spe_unicorn.spe.packets import (
+    VA_MASK,
+    AddressIndex,
+    ContextIndex,
+    CounterIndex,
+    PacketType,
+)
+from spe_unicorn.spe.record import RecordLayout
+from spe_unicorn.spe.sample import (
+    EL_SHIFT,
+    SHAPES,
+    Recorder,
+)
+
+# Columns of an array of samples, one row each, of 64-bit numbers.
+INSTRUCTION: Final = 0
+"""A number that whoever describes samples gives to each instruction, from 0 up."""
+WAY: Final = 1
+"""What it did: bits CONDITION_FAILED and MISALIGNED."""
+PC: Final = 2
+EL: Final = 3
+TIME: Final = 4
+VA: Final = 5
+PA: Final = 6
+TARGET: Final = 7
+PREVIOUS_TARGET: Final = 8
+PREVIOUS_EL: Final = 9
+HAS: Final = 10
+"""Which of them there are: a shape as ``spe.sample`` has them, with its data source always."""
+SELECTED_AT: Final = 11
+"""Cycles, by the sampler's clock, at which it was selected."""
+COLUMNS: Final = 12
+
+CONDITION_FAILED: Final = 1
+MISALIGNED: Final = 2
+WAYS: Final = 4
+MOST: Final = 64
+"""Samples in one batch."""
+
+# Columns of the table of outcomes, by instruction and way.
+_KNOWN, _KEPT, _SHAPES, _TOTAL = range(4)
+_FIRST_VALUE: Final = 4
+# The values of an outcome that stand in its record, and those that each sample has: numbers of
+# sources, which tell compiled code where a packet's payload comes from.
+_SATURATED_TOTAL, _ISSUE, _TRANSLATION, _SOURCE, _TYPE, _EVENTS = range(6)
+_OUTCOME_VALUES: Final = 6
+_OUTCOME_WORDS: Final = _FIRST_VALUE + _OUTCOME_VALUES
+_PC, _VA, _PA, _TARGET, _PREVIOUS, _TIME, _CONTEXT1, _CONTEXT2 = range(6, 14)
+_VALUES: Final = 14
+
+_SOURCES: Final = {
+    (PacketType.CONTEXT, int(ContextIndex.CONTEXTIDR_EL1)): _CONTEXT1,
+    (PacketType.CONTEXT, int(ContextIndex.CONTEXTIDR_EL2)): _CONTEXT2,
+    (PacketType.COUNTER, int(CounterIndex.TOTAL)): _SATURATED_TOTAL,
+    (PacketType.COUNTER, int(CounterIndex.ISSUE)): _ISSUE,
+    (PacketType.COUNTER, int(CounterIndex.TRANSLATION)): _TRANSLATION,
+    (PacketType.ADDRESS, int(AddressIndex.PC)): _PC,
+    (PacketType.ADDRESS, int(AddressIndex.BRANCH_TARGET)): _TARGET,
+    (PacketType.ADDRESS, int(AddressIndex.DATA_VA)): _VA,
+    (PacketType.ADDRESS, int(AddressIndex.DATA_PA)): _PA,
+    (PacketType.ADDRESS, int(AddressIndex.PREVIOUS_BRANCH_TARGET)): _PREVIOUS,
+    (PacketType.DATA_SOURCE, 0): _SOURCE,
+    (PacketType.OPERATION_TYPE, 0): _TYPE,
+    (PacketType.EVENTS, 0): _EVENTS,
+    (PacketType.TIMESTAMP, 0): _TIME,
+}
+
+# Columns of what holds at an Exception level.
+_LAYOUT, _LEVEL_SHAPES, _STATE, _OFFSET, _FIRST_CONTEXT, _SECOND_CONTEXT = range(6)
+_LEVEL_WORDS: Final = 6
+
+_LARGEST: Final = 2048
+"""Bytes of the largest record, padding included: as PMSIDR_EL1.MaxSize can say at most."""
+_MOST_BYTES: Final = 128
+_MOST_PACKETS: Final = 16
+"""All packets that there are fit into these."""
+_PLACE: Final = 3
+"""A payload: its source, its offset in the record, its size."""
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _write(
+    samples: Any,
+    outcomes: Any,
+    levels: Any,
+    sizes: Any,
+    templates: Any,
+    places: Any,
+    out: Any,
+) -> Any:
+    """Write the records of ``samples`` into ``out``; how many records, and bytes, those are."""
+    values = np.zeros(_VALUES, np.int64)
+    at = 0
+    records = 0
+    for n in range(samples.shape[0]):
+        sample = samples[n]
+        outcome = outcomes[sample[INSTRUCTION] * WAYS + sample[WAY]]
+        if outcome[_KEPT] == 0:
+            continue
+        level = levels[sample[EL]]
+        for v in range(_OUTCOME_VALUES):
+            values[v] = outcome[_FIRST_VALUE + v]
+        state = level[_STATE]
+        shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
+        values[_PC] = sample[PC] & VA_MASK | sample[EL] << EL_SHIFT | state
+        values[_VA] = sample[VA]
+        values[_PA] = sample[PA] & VA_MASK | state
+        values[_TARGET] = sample[TARGET] & VA_MASK | sample[EL] << EL_SHIFT | state
+        previous = sample[PREVIOUS_TARGET] & VA_MASK
+        values[_PREVIOUS] = previous | sample[PREVIOUS_EL] << EL_SHIFT | state
+        values[_TIME] = sample[TIME] - level[_OFFSET]
+        values[_CONTEXT1] = level[_FIRST_CONTEXT]
+        values[_CONTEXT2] = level[_SECOND_CONTEXT]
+        layout = level[_LAYOUT] + shape
+        size = sizes[layout]
+        out[at : at + size] = 0
+        out[at : at + _MOST_BYTES] = templates[layout]
+        for p in range(_MOST_PACKETS):
+            place = places[layout, p]
+            if place[2] == 0:
+                break
+            value = values[place[0]]
+            for byte in range(place[2]):
+                out[at + place[1] + byte] = value >> 8 * byte & 0xFF
+        at += size
+        records += 1
+    return records, at
+
+
+class Outcome(NamedTuple):
+    """What becomes of every sample of an instruction that did the same.
+
+    ``kept`` is whether the filters keep it, ``shapes`` are the packets that its records can have,
+    ``type`` is the Operation Type as a record takes it, ``pmu`` are the PMU events.
+    """
+
+    kept: bool
+    shapes: int
+    timing: Timing
+    type: int
+    events: int
+    pmu: tuple[int, ...]
+
+
+class Written(NamedTuple):
+    """The records of a batch: how many, their bytes, and how often each set of PMU events."""
+
+    records: int
+    data: bytes
+    pmu: dict[tuple[int, ...], int]
+
+
+class Batch:
+    """Makes records of samples.
+
+    ``judge`` says what becomes of those of an instruction by its way; when its answers change,
+    :meth:`forget` them. ``largest`` is the greatest value of a Counter packet.
+    """
+
+    def __init__(self, judge: Callable[[Instruction, int], Outcome], largest: int) -> None:
+        self._judge = judge
+        self._largest = largest
+        self._outcomes = np.zeros((1024 * WAYS, _OUTCOME_WORDS), np.int64)
+        self._pmu: dict[int, tuple[int, ...]] = {}
+        self._layouts: dict[tuple[bool, ...], int] = {}
+        self._sizes = np.zeros(0, np.int64)
+        self._templates = np.zeros((0, _MOST_BYTES), np.uint8)
+        self._places = np.zeros((0, _MOST_PACKETS, _PLACE), np.int64)
+        self._levels = np.zeros((4, _LEVEL_WORDS), np.int64)
+        self._recorders: list[Recorder | None] = [None] * 4
+        self._out = np.zeros(MOST * _LARGEST + _MOST_BYTES, np.uint8)
+
+    def forget(self) -> None:
+        """What becomes of samples may have changed."""
+        self._outcomes[:, _KNOWN] = 0
+
+    def overlap(self, samples: Any) -> bool:
+        """Whether one of the samples is selected before the one in front of it is complete."""
+        ends = samples[:, SELECTED_AT] + self._outcomes[self._numbers(samples), _TOTAL]
+        return bool((ends[:-1] > samples[1:, SELECTED_AT]).any())
+
+    def ends(self, sample: Any) -> int:
+        """When a sample is complete."""
+        number = sample[INSTRUCTION] * WAYS + sample[WAY]
+        return int(sample[SELECTED_AT] + self._outcomes[number, _TOTAL])
+
+    def look_up(self, samples: Any, instructions: Sequence[Instruction]) -> None:
+        """Have the outcomes of samples at hand; ``instructions`` by their numbers."""
+        if len(instructions) * WAYS > len(self._outcomes):
+            more = np.zeros((len(instructions) * WAYS, _OUTCOME_WORDS), np.int64)
+            self._outcomes = np.concatenate((self._outcomes, more))
+        numbers = self._numbers(samples)
+        for number in numbers[self._outcomes[numbers, _KNOWN] == 0].tolist():
+            self._enter(number, self._judge(instructions[number // WAYS], number % WAYS))
+
+    def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
+        """The records of samples that have been looked up, by what is to be had at each level."""
+        for el, recorder in recorders.items():
+            if recorder is not self._recorders[el]:
+                self._recorders[el] = recorder
+                self._levels[el] = self._level(recorder)
+        records, size = _write(
+            samples,
+            self._outcomes,
+            self._levels,
+            self._sizes,
+            self._templates,
+            self._places,
+            self._out,
+        )
+        pmu: dict[tuple[int, ...], int] = {}
+        for number in self._numbers(samples).tolist():
+            events = self._pmu[number]
+            pmu[events] = pmu.get(events, 0) + 1
+        return Written(records, self._out[:size].tobytes(), pmu)
+
+    @staticmethod
+    def _numbers(samples: Any) -> Any:
+        return samples[:, INSTRUCTION] * WAYS + samples[:, WAY]
+
+    def _enter(self, number: int, outcome: Outcome) -> None:
+        self._pmu[number] = outcome.pmu
+        timing = outcome.timing
+        self._outcomes[number] = (
+            1,
+            outcome.kept,
+            outcome.shapes,
+            timing.total,
+            min(timing.total, self._largest),
+            min(timing.issue, self._largest),
+            min(timing.translation, self._largest),
+            timing.data_source or 0,
+            outcome.type,
+            outcome.events,
+        )
+
+    def _level(self, recorder: Recorder) -> tuple[int, ...]:
+        common = recorder.common
+        contexts = common.context1 is not None, common.context2 is not None
+        offset = common.timestamp_offset
+        return (
+            self._layouts_of((*contexts, offset is not None), recorder),
+            common.shapes,
+            _signed(common.state),
+            _signed(offset or 0),
+            common.context1 or 0,
+            common.context2 or 0,
+        )
+
+    def _layouts_of(self, key: tuple[bool, ...], recorder: Recorder) -> int:
+        """Where the layouts of a recorder's shapes begin."""
+        first = self._layouts.get(key)
+        if first is None:
+            first = self._layouts[key] = len(self._sizes)
+            layouts = [recorder.layout(shape) for shape in range(SHAPES)]
+            self._sizes = np.append(self._sizes, [layout.size for layout in layouts])
+            self._templates = np.concatenate((self._templates, [_template(x) for x in layouts]))
+            self._places = np.concatenate((self._places, [_places(x) for x in layouts]))
+        return first
+
+
+def _template(layout: RecordLayout) -> Any:
+    padded = layout.template.ljust(_MOST_BYTES, b"\0")
+    return np.frombuffer(padded, np.uint8)
+
+
+def _places(layout: RecordLayout) -> Any:
+    places = np.zeros((_MOST_PACKETS, _PLACE), np.int64)
+    for n, (kind, index, offset, size) in enumerate(layout.places):
+        places[n] = _SOURCES[kind, index], offset, size
+    return places
+
+
+def _signed(value: int) -> int:
+    return value - (value >> 63 << 64)

@@ -1,0 +1,254 @@
+"""Many samples completed at once come to what they come to one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spe_unicorn.arch.features import Features
+from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation
+from spe_unicorn.arch.spe_registers import (
+    PMBPTR_EL1,
+    PMSCR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    PMSLATFR_EL1,
+)
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1
+from spe_unicorn.spe import batch
+from spe_unicorn.spe.sample import (
+    HAS_DATA_SOURCE,
+    HAS_PA,
+    HAS_PREVIOUS_TARGET,
+    HAS_TARGET,
+    HAS_VA,
+)
+from tests.spe.bench import BUFFER, Bench
+from tests.spe.fakes import ALU, BRANCH, EL1_ONLY, WITH_EL2, alu
+
+LOAD = Instruction(0xF940_0000, family=Family.LOAD, cost=CostClass.LOAD, access=Access(0, 0, 8, 8))
+SELECT = Instruction(0x9A80_0000, conditional=True)
+DIVIDE = Instruction(0x9AC0_0800, cost=CostClass.DIVIDE)
+INSTRUCTIONS = [ALU, LOAD, BRANCH, SELECT, DIVIDE]
+APART = 1000
+"""Cycles between two samples, unless said otherwise."""
+
+
+@dataclass
+class Sample:
+    """An operation, and when it was selected."""
+
+    operation: Operation
+    selected_at: int
+
+    @property
+    def row(self) -> list[int]:
+        """It as a batch takes it, worked out from the descriptions of the columns."""
+        operation = self.operation
+        row = [0] * batch.COLUMNS
+        row[batch.INSTRUCTION] = INSTRUCTIONS.index(operation.instruction)
+        row[batch.WAY] = (batch.CONDITION_FAILED if operation.condition_failed else 0) | (
+            batch.MISALIGNED if operation.misaligned else 0
+        )
+        row[batch.PC], row[batch.EL] = operation.pc, operation.el
+        row[batch.TIME], row[batch.SELECTED_AT] = operation.time, self.selected_at
+        row[batch.HAS] = HAS_DATA_SOURCE
+        for column, value, bit in (
+            (batch.VA, operation.va, HAS_VA),
+            (batch.PA, operation.pa, HAS_PA),
+            (batch.TARGET, operation.target, HAS_TARGET),
+            (batch.PREVIOUS_TARGET, operation.previous_target, HAS_PREVIOUS_TARGET),
+        ):
+            if value is not None:
+                row[column] = value
+                row[batch.HAS] |= bit
+        row[batch.PREVIOUS_EL] = operation.previous_target_el
+        return [value - (value >> 63 << 64) for value in row]
+
+
+def rows(samples: list[Sample]) -> object:
+    return np.array([sample.row for sample in samples], np.int64)
+
+
+def prepared(features: Features = EL1_ONLY, interval: int = 1, **pmscr: int) -> Bench:
+    """A bench whose buffer has had its first record, so that its page is known."""
+    bench = Bench(features)
+    bench.program(**pmscr)
+    bench.registers.write(PMSIRR_EL1, interval << 8)
+    bench.unit.record_observers.clear()
+    bench.sample()
+    return bench
+
+
+def members(bench: Bench, samples: list[Sample]) -> int:
+    """How many members of the population go by up to the last of the samples."""
+    distances = bench.unit.following(len(samples))
+    return bench.unit.until_hit() + sum(distances[: len(samples) - 1])
+
+
+def one_by_one(bench: Bench, samples: list[Sample]) -> None:
+    for sample in samples:
+        count = bench.unit.until_hit()
+        bench.now = sample.selected_at
+        assert bench.unit.advance(count)
+        bench.unit.complete(sample.operation)
+
+
+def seen(bench: Bench) -> tuple[object, ...]:
+    registers = bench.registers
+    return (
+        bench.memory.bytes,
+        bench.unit.statistics,
+        bench.events.counts,
+        registers.raw(PMBPTR_EL1),
+        registers.raw(PMSICR_EL1),
+        bench.unit.until_hit(),
+        bench.reported,
+    )
+
+
+addresses = st.integers(0, (1 << 64) - 1)
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> Operation:
+    instruction = draw(st.sampled_from(INSTRUCTIONS))
+    operation = Operation(instruction, draw(addresses), draw(st.integers(0, 1)))
+    operation.time = draw(st.integers(0, 1 << 56))
+    if instruction.access is not None:
+        operation.va = draw(addresses)
+        operation.pa = draw(st.none() | st.integers(0, (1 << 48) - 1))
+        operation.misaligned = draw(st.booleans())
+    elif instruction.family is Family.BRANCH and draw(st.booleans()):
+        operation.target, operation.target_el = draw(addresses), operation.el
+    elif instruction.conditional:
+        operation.condition_failed = draw(st.booleans())
+    if draw(st.booleans()):
+        operation.previous_target = draw(addresses)
+        operation.previous_target_el = draw(st.integers(0, 1))
+    return operation
+
+
+@given(
+    made=st.lists(operations(), min_size=1, max_size=12),
+    interval=st.integers(1, 5),
+    pmscr=st.fixed_dictionaries({}, optional={n: st.just(1) for n in ("CX", "PA", "TS")}),
+    loads_only=st.booleans(),
+    least=st.sampled_from([0, 5, 13]),
+    features=st.sampled_from([EL1_ONLY, WITH_EL2]),
+)
+def test_samples_at_once_come_to_what_they_come_to_one_by_one(
+    made: list[Operation],
+    interval: int,
+    pmscr: dict[str, int],
+    loads_only: bool,
+    least: int,
+    features: Features,
+) -> None:
+    benches = [prepared(features, interval, **pmscr) for _ in range(2)]
+    begin = benches[0].now
+    samples = [Sample(o, begin + (n + 1) * APART) for n, o in enumerate(made)]
+    for bench in benches:
+        bench.registers.write(CONTEXTIDR_EL1, 0x1234_5678)
+        bench.registers.write(PMSLATFR_EL1, least)
+        fields = {"FT": int(loads_only), "LD": int(loads_only), "FL": int(bool(least))}
+        bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(**fields).value)
+        bench.unit.refresh()
+    one_by_one(benches[0], samples)
+    at_once = benches[1].unit
+    assert at_once.complete_all(rows(samples), INSTRUCTIONS, members(benches[1], samples))
+    assert seen(benches[1]) == seen(benches[0])
+
+
+def test_a_load_made_in_a_batch_has_the_bytes_that_the_architecture_says() -> None:
+    bench = prepared(PA=1, TS=1)
+    operation = Operation(LOAD, 0xFFFF_8000_1234_5678, 1, time=0x42)
+    operation.va, operation.pa = 0x1122_3344_5566_7788, 0x8000_0788
+    sample = Sample(operation, bench.now + APART)
+    start = bench.registers.raw(PMBPTR_EL1)
+    assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    expected = bytes.fromhex(
+        "98 0500"  # total latency: issue and four cycles of a load
+        "99 0100"  # issue
+        "9a 0100"  # translation
+        "b0 78563412 0080ff a0"  # PC at EL1, Non-secure
+        "b2 8877665544332211"  # VA with its tag
+        "b3 88070080 000000 80"  # PA, Non-secure
+        "49 00"  # a load of a general-purpose register
+        "52 0200"  # retired
+        "71 4200000000000000"  # timestamp
+    )
+    assert len(expected) <= 64
+    assert bench.memory.read(start, 64) == expected.ljust(64, b"\0")
+    assert bench.registers.raw(PMBPTR_EL1) == start + 64
+
+
+def test_samples_that_may_collide_are_left_to_be_completed_one_by_one() -> None:
+    bench = prepared()
+    first = bench.now + APART
+    divide = Operation(DIVIDE, 0x1000, 1)  # 13 cycles from its selection
+    meeting = [Sample(divide, first), Sample(alu(), first + 12)]
+    before = seen(bench)
+    assert not bench.unit.complete_all(rows(meeting), INSTRUCTIONS, members(bench, meeting))
+    assert seen(bench) == before
+    apart = [Sample(divide, first), Sample(alu(), first + 13)]
+    assert bench.unit.complete_all(rows(apart), INSTRUCTIONS, members(bench, apart))
+
+
+def test_a_sample_behind_a_batch_collides_with_its_last_one() -> None:
+    bench = prepared()
+    divide = Operation(DIVIDE, 0x1000, 1)
+    sample = Sample(divide, bench.now + APART)
+    assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    bench.now = sample.selected_at + 12
+    assert not bench.unit.advance(bench.unit.until_hit())
+    assert bench.unit.statistics.collisions == 1
+
+
+def test_whoever_is_told_of_each_operation_is_told_of_each() -> None:
+    bench = prepared()
+    bench.unit.record_observers.append(lambda record, operation: None)
+    sample = Sample(alu(), bench.now + APART)
+    assert not bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+
+
+def test_records_that_may_not_fit_are_left_to_be_written_one_by_one() -> None:
+    bench = prepared()
+    bench.registers.write(PMBPTR_EL1, BUFFER + 0x1000 - 64)
+    samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(2)]
+    assert not bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))
+
+
+def test_a_stream_observer_hears_of_a_whole_batch_at_once() -> None:
+    bench = prepared()
+    heard: list[bytes] = []
+    bench.unit.stream_observers.append(heard.append)
+    samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(3)]
+    start = bench.registers.raw(PMBPTR_EL1)
+    assert bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))
+    assert heard == [bench.memory.read(start, 3 * 64)]
+
+
+def test_other_samples_than_those_that_are_selected_are_a_mistake_of_ours() -> None:
+    bench = prepared()
+    sample = Sample(alu(), bench.now + APART)
+    with pytest.raises(RuntimeError, match="other operations"):
+        bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit() + 1)
+
+
+def test_what_registers_collect_is_looked_at_anew() -> None:
+    bench = prepared(PA=0)
+    benches = bench, prepared(PA=0)
+    for each in benches:
+        each.registers.write(PMSCR_EL1, PMSCR_EL1.of(E0SPE=1, E1SPE=1, PA=1).value)
+        each.unit.refresh()
+        each.sample()
+    samples = [Sample(Operation(LOAD, 0x1000, 1, va=0x7000, pa=0x7000), bench.now + APART)]
+    one_by_one(benches[0], samples)
+    assert benches[1].unit.complete_all(rows(samples), INSTRUCTIONS, members(benches[1], samples))
+    assert seen(benches[1]) == seen(benches[0])
