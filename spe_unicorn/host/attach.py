@@ -8,7 +8,7 @@ happens in :meth:`Attachment.emu_start`, which means what the engine's own does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Final
 
 from unicorn import UC_ARCH_ARM64, Uc, UcError
@@ -19,9 +19,9 @@ from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.access import Accessor, SystemAccessTrap, Undefined, Verdict, access
-from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.arch.pe import EL1, EL3
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
 from spe_unicorn.arch.start_state import firmware_state
@@ -30,10 +30,13 @@ from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine
 from spe_unicorn.host.handling import NEVER_HAPPENS, TABLE, Ending, StopHandler
+from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import EngineMemory
 from spe_unicorn.host.models import core_models
 from spe_unicorn.host.native_state import READ, UNBOUNDED, Action, Stop
+from spe_unicorn.host.register_names import Registers
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -72,72 +75,43 @@ class TrappedAccessError(Exception):
         self.verdict = verdict
 
 
-class Fields:
-    """A register whose fields are read and written by name; made by :class:`Registers`."""
+class ProfilingExceptionError(Exception):
+    """What SPE raises has no vectors at the Exception level that takes it, ``target_el``."""
 
-    __slots__ = ("_file", "_register")
-
-    _file: Registers
-    _register: type[SysReg]
-
-    def __init__(self, file: Registers, register: type[SysReg]) -> None:
-        object.__setattr__(self, "_file", file)
-        object.__setattr__(self, "_register", register)
-
-    @property
-    def value(self) -> int:
-        """All 64 bits."""
-        return self._file.raw(self._register)
-
-    def __int__(self) -> int:
-        return self.value
-
-    def __getattr__(self, name: str) -> int:
-        field = self._register.field(name)
-        return self.value >> field.lsb & field.max
-
-    def __setattr__(self, name: str, value: int) -> None:
-        self._file.write(self._register, self._register(self.value).replace(**{name: value}).value)
-
-    def __repr__(self) -> str:
-        return repr(self._register(self.value))
+    def __init__(self, what: str, target_el: int, pc: int) -> None:
+        super().__init__(
+            f"{what} in front of {pc:#x} is taken to EL{target_el}, whose VBAR is not set"
+        )
+        self.target_el = target_el
 
 
-class Registers:
-    """The SPE registers by name: ``registers.PMSCR_EL1.E1SPE = 1``, ``registers.PMBPTR_EL1 = p``.
+_RAISED: Final = {
+    ExceptionType.SYNC: "the SPE Profiling exception",
+    ExceptionType.SERROR: "an SError",
+}
+"""What SPE raises."""
+_VBAR: Final[dict[int, type[SysReg]]] = {EL1: s.VBAR_EL1, EL2: s.VBAR_EL2, EL3: s.VBAR_EL3}
 
-    Writes are direct writes without access checks: only writable bits change.
-    """
 
-    __slots__ = ("_attachment",)
+class _Interrupts(Interrupts):
+    """What SPE raises, in runs of the attachment's: nothing else interrupts the PE."""
 
-    _attachment: Attachment
+    def __init__(self, cpu: UnicornCPU, attachment: Attachment) -> None:
+        super().__init__(cpu)
+        self._attachment = attachment
 
-    def __init__(self, attachment: Attachment) -> None:
-        object.__setattr__(self, "_attachment", attachment)
+    def update(self) -> None:
+        """Runs of the user's own are not to stop for what is pending."""
+        if self._attachment.running:
+            super().update()
 
-    def raw(self, register: type[SysReg]) -> int:
-        """The 64 bits of a register."""
-        return self._attachment.cpu.registers.raw(register)
-
-    def write(self, register: type[SysReg], value: int) -> None:
-        """A direct write."""
-        self._attachment.cpu.registers.write(register, value)
-
-    def _named(self, name: str) -> type[SysReg]:
-        for register in self._attachment.cpu.registers:
-            if register.__name__ == name:
-                return register
-        raise AttributeError(f"this core has no register {name}")
-
-    def __getattr__(self, name: str) -> Fields:
-        return Fields(self, self._named(name))
-
-    def __setattr__(self, name: str, value: int | SysReg) -> None:
-        self.write(self._named(name), int(value))
-
-    def __dir__(self) -> Iterator[str]:
-        return iter(r.__name__ for r in SPE_REGISTERS if r in self._attachment.cpu.registers)
+    def _enter(self, record: ExceptionRecord, target_el: int) -> None:
+        cpu = self._cpu
+        what = _RAISED.get(record.kind)
+        if what is None or cpu.registers.raw(_VBAR[target_el]):
+            super()._enter(record, target_el)
+        else:
+            self._attachment.handler.end(ProfilingExceptionError(what, target_el, cpu.pc))
 
 
 class _Handler(StopHandler):
@@ -145,41 +119,52 @@ class _Handler(StopHandler):
 
     error: Exception | None = None
 
-    def __init__(self, cpu: UnicornCPU, attachment: Attachment) -> None:
-        super().__init__(cpu, _NoPlatform())
+    def __init__(self, cpu: UnicornCPU, attachment: Attachment, interrupts: Interrupts) -> None:
+        super().__init__(cpu, _NoPlatform(), interrupts=interrupts)
         self._attachment = attachment
 
     def handle(self, stop: Stop) -> bool:
         """System accesses are ours; exceptions have already been with the user's hooks."""
         if stop is Stop.SYSTEM:
             return super().handle(stop)
+        if stop is Stop.EXCEPTION and self._masks():
+            return False
         if not self._attachment.handles_exceptions():
-            self._end(UcError(uc_const.UC_ERR_EXCEPTION))
+            self.end(UcError(uc_const.UC_ERR_EXCEPTION))
+        return True
+
+    def _masks(self) -> bool:
+        """Whether the PE stands at an MSR PM, #<imm>; it is then done."""
+        cpu = self.cpu
+        words = cpu.read_code(cpu.pc, 1)
+        if not words or not self._masks_profiling(words[0]):
+            return False
+        cpu.pc = cpu.pc + 4
         return True
 
     def idle(self) -> None:
         """WFI, the user's stop, or an error of the engine, which is the user's to see."""
         if self.status:
-            self._end(UcError(self.status))
+            self.end(UcError(self.status))
         self.ending = Ending.INTERRUPTED
 
     def _redirected(
         self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
     ) -> bool:
         """A trap enters the guest's vectors if it has any, else it is the caller's to see."""
-        if isinstance(verdict, SystemAccessTrap):
-            vbar = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}[verdict.target_el]
-            if not self.cpu.registers.raw(vbar):
-                self._end(TrappedAccessError(accessor.name, self.cpu.pc, verdict))
-                return True
+        raw = self.cpu.registers.raw
+        if isinstance(verdict, SystemAccessTrap) and not raw(_VBAR[verdict.target_el]):
+            self.end(TrappedAccessError(accessor.name, self.cpu.pc, verdict))
+            return True
         return super()._redirected(verdict, accessor, rt, read, value)
 
     def _take(self, record: ExceptionRecord, target_el: int) -> None:
         super()._take(record, target_el)
         if self.failure is not None:
-            self._end(RuntimeError(self.failure.reason))
+            self.end(RuntimeError(self.failure.reason))
 
-    def _end(self, error: Exception) -> None:
+    def end(self, error: Exception) -> None:
+        """The run is over, and raises ``error``."""
         self.error = error
         self.ending = Ending.FAILED
 
@@ -244,20 +229,27 @@ class Attachment:
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._interval = random.stream("interval")
         self._model = core_models(core, model)(self.cpu, None)
+        self.running = False
+        """Whether :meth:`emu_start` is on its way."""
+        self.events = EventJunction()
+        """The PMU events of sampling as the guest programs it, by number: ``events.counts``."""
+        interrupts = _Interrupts(self.cpu, self)
         self.unit: Sampler = StatisticalProfilingUnit(
             self.cpu,
             self.memory,
             self._model,
             self._interval,
             self.cpu.counted,
+            exception=interrupts.profiling,
+            serror=interrupts.pend_serror,
+            events=self.events,
             cracker=core.cracking,
             wrong_path=core.wrong_path,
         )
-        self.registers = Registers(self)
+        self.registers = Registers(file)
         self._callbacks: list[RecordCallback] = []
-        self.handler = _Handler(self.cpu, self)
+        self.handler = _Handler(self.cpu, self, interrupts)
         self.runner = Runner(self.cpu, self.unit, self.handler)
-        self._running = False
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
         uc.ctl_flush_tb()
@@ -292,7 +284,7 @@ class Attachment:
             self.core.wrong_path,
         )
         self._observe(self.unit)
-        if not self._running:
+        if not self.running:
             self._set_aside()  # the runner begins to count where the last one ended
         self.runner = Runner(self.cpu, self.unit, self.handler)
 
@@ -303,7 +295,7 @@ class Attachment:
         ``until`` are exact. Raises what the engine would raise: UcError, or what a hook of the
         user's raised; and :class:`TrappedAccessError`.
         """
-        if self._running:
+        if self.running:
             raise RuntimeError("emu_start is already running; call it from no hook")
         self._enter()
         self.cpu.forget_el()
@@ -313,11 +305,12 @@ class Attachment:
         self.cpu.pc = begin
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
         self.runner.on_slice = lambda: self._look_at_clock(deadline)
-        self._running = True
+        self.running = True
+        self.handler.interrupts.update()
         try:
             self.runner.run(count or None, until)
         finally:
-            self._running = False
+            self.running = False
             self._leave()
         error = self.uc._hook_exception or self.handler.error
         if error is not None:
@@ -346,7 +339,7 @@ class Attachment:
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
         state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
-        state.special = state.weigh = state.notice = state.pending = 0
+        state.deliver = state.special = state.weigh = state.notice = state.pending = 0
         state.unattended = 1
         cpu.hooks.ignore_exceptions()
 
@@ -391,13 +384,13 @@ class Attachment:
         cpu = self.cpu
         state = cpu.hooks.state
         accessor = TABLE.get(state.key)
-        if not self._running:
+        if not self.running:
             state.writes += 1  # the user may have written registers
         cpu.forget_el()
         verdict = None if accessor is None else access(cpu, accessor, state.kind == READ)
         if verdict is None or isinstance(verdict, Undefined):
             return _ENGINE
-        if self._running:
+        if self.running:
             return _STOP
         self.handler.error = None
         self.handler.handle(Stop.SYSTEM)

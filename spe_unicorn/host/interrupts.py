@@ -146,7 +146,7 @@ class Interrupts:
         cpu = self._cpu
         if self.profiling.level and (level := pending_exception(cpu)) is not None:
             syndrome = profiling(ProfilingSource.SPE)
-            cpu.take(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
+            self._enter(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
             return True
         pstate = cpu.pstate
         physical = self._physical_levels(cpu)
@@ -158,24 +158,27 @@ class Interrupts:
                     return True
         for kind in _ORDER:
             if self._virtual_level(kind) and cpu.el <= EL1 and not pstate & _MASK_BIT[kind]:
-                cpu.take(ExceptionRecord(kind), EL1)
+                self._enter(ExceptionRecord(kind), EL1)
                 return True
         masked = bool(pstate & _MASK_BIT[ExceptionType.SERROR])
         if self._virtual_level(ExceptionType.SERROR) and cpu.el <= EL1 and not masked:
             hcr = cpu.registers.read(HCR_EL2)
             cpu.registers.set_raw(HCR_EL2, hcr.replace(VSE=0).value)
-            cpu.take(ExceptionRecord(ExceptionType.SERROR, SERROR), EL1)
+            self._enter(ExceptionRecord(ExceptionType.SERROR, SERROR), EL1)
             self.update()
             return True
         return False
 
+    def _enter(self, record: ExceptionRecord, target_el: int) -> None:
+        self._cpu.take(record, target_el)
+
     def _take_physical(self, kind: ExceptionType, target: int) -> None:
         if kind is ExceptionType.SERROR:
             self._serror = False
-            self._cpu.take(ExceptionRecord(kind, SERROR), target)
+            self._enter(ExceptionRecord(kind, SERROR), target)
             self.update()
         else:
-            self._cpu.take(ExceptionRecord(kind), target)
+            self._enter(ExceptionRecord(kind), target)
 
     def _deliverable_at(self, el: int) -> int:
         pe = PEAt(self._cpu, el)

@@ -1,0 +1,68 @@
+"""Registers by name, for people at a prompt and scripts: ``registers.PMSCR_EL1.E1SPE = 1``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spe_unicorn.arch.spe_registers import SPE_REGISTERS
+from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+
+
+class Fields:
+    """A register whose fields are read and written by name; made by :class:`Registers`."""
+
+    __slots__ = ("_file", "_register")
+
+    _file: RegisterFile
+    _register: type[SysReg]
+
+    def __init__(self, file: RegisterFile, register: type[SysReg]) -> None:
+        object.__setattr__(self, "_file", file)
+        object.__setattr__(self, "_register", register)
+
+    @property
+    def value(self) -> int:
+        """All 64 bits."""
+        return self._file.raw(self._register)
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __getattr__(self, name: str) -> int:
+        field = self._register.field(name)
+        return self.value >> field.lsb & field.max
+
+    def __setattr__(self, name: str, value: int) -> None:
+        self._file.write(self._register, self._register(self.value).replace(**{name: value}).value)
+
+    def __repr__(self) -> str:
+        return repr(self._register(self.value))
+
+
+class Registers:
+    """The SPE registers by name: ``registers.PMSCR_EL1.E1SPE = 1``, ``registers.PMBPTR_EL1 = p``.
+
+    Writes are direct writes without access checks: only writable bits change.
+    """
+
+    __slots__ = ("_file",)
+
+    _file: RegisterFile
+
+    def __init__(self, file: RegisterFile) -> None:
+        object.__setattr__(self, "_file", file)
+
+    def _named(self, name: str) -> type[SysReg]:
+        for register in self._file:
+            if register.__name__ == name:
+                return register
+        raise AttributeError(f"this core has no register {name}")
+
+    def __getattr__(self, name: str) -> Fields:
+        return Fields(self._file, self._named(name))
+
+    def __setattr__(self, name: str, value: int | SysReg) -> None:
+        self._file.write(self._named(name), int(value))
+
+    def __dir__(self) -> Iterator[str]:
+        return iter(r.__name__ for r in SPE_REGISTERS if r in self._file)
