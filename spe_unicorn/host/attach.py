@@ -193,6 +193,12 @@ class _NoPlatform:
         """Nobody asks."""
         raise LookupError(f"no device at {address:#x}")
 
+    def wait_for_event(self) -> None:
+        """A WFE completes at once."""
+
+    def send_event(self) -> None:
+        """Nobody hears of it."""
+
     def call(self, exception: EngineException) -> bool:
         """HVC and SMC are the user's."""
         return False

@@ -28,10 +28,12 @@ from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.decode import decode
+from spe_unicorn.host.events import EVENT_HINTS
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import (
     BLOCKS,
     MARK_ERET,
+    MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
@@ -272,6 +274,8 @@ class Blocks:
                 marks |= MARK_FP
             if any(i.mark is Mark.PSB_CSYNC for i in code):
                 marks |= MARK_SYNC
+            if not EVENT_HINTS.isdisjoint(words):
+                marks |= MARK_EVENT
             if any(i.mark in ORDERING for i in code):
                 marks |= MARK_ORDER
             flat = np.array(

@@ -18,7 +18,7 @@ from spe_unicorn.arch.access import (
     psb_csync,
 )
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
-from spe_unicorn.arch.exception_routing import Routed, fp_access_trap
+from spe_unicorn.arch.exception_routing import Routed, fp_access_trap, wait_trap
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import (
     HDFGRTR_EL2,
@@ -31,7 +31,7 @@ from spe_unicorn.arch.fine_grained_traps import syndrome_of, trap_id, trapped_at
 from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP
+from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP, WFx
 from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import (
     CNTHCTL_EL2,
@@ -51,9 +51,11 @@ from spe_unicorn.host import sysregs
 from spe_unicorn.host.alignment import Alignment
 from spe_unicorn.host.blocks import ERET, uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.events import EVENT_HINTS
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_state import (
     MARK_ERET,
+    MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
@@ -86,6 +88,8 @@ class Meaning:
 
     fp_traps: tuple[bool, ...]
     psb_traps: tuple[bool, ...]
+    waits_trap: bool
+    """Whether EL2 or EL3 traps a WFE at EL1 or EL2 that would wait."""
     trapped: tuple[frozenset[int], ...]
     """What fine-grained traps trap, as ``arch.fine_grained_traps`` numbers it."""
     counters: int
@@ -110,7 +114,8 @@ def meaning_of(cpu: UnicornCPU) -> Meaning:
     return Meaning(
         tuple(fp_access_trap(pe) is not None for pe in levels),
         tuple(psb_csync(pe) is not None for pe in levels),
-        tuple(trapped_at(cpu, el) for el in range(4)),
+        any(wait_trap(levels[el], WFx.WFE) is not None for el in (EL1, EL2)),
+        tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4)),
         counters,
         engines,
         el_is_in_host(levels[EL2], EL2),
@@ -134,6 +139,8 @@ class Controls:
         self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self._watches_order = False
+        self._waits = False
+        self._events = False
         self.alignment = Alignment(cpu)
         self.changed()
 
@@ -142,6 +149,17 @@ class Controls:
         self._watches_order = True
         self._cpu.steering.notice_translation()
         self.changed()
+
+    @property
+    def waits_for_events(self) -> bool:
+        """Whether a WFE has the PE wait, so that others go on."""
+        return self._waits
+
+    @waits_for_events.setter
+    def waits_for_events(self, waits: bool) -> None:
+        if waits != self._waits:
+            self._waits = waits
+            self.changed()
 
     def changed(self) -> None:
         """Look anew: a register that any of this depends on may have been written."""
@@ -164,6 +182,9 @@ class Controls:
             relevant |= MARK_ORDER
         if trapped:
             relevant |= MARK_TRAP
+        self._events = self._waits or (meaning.waits_trap and cpu.whole)
+        if self._events:
+            relevant |= MARK_EVENT
         if relevant != self._state.relevant:
             self._state.relevant = relevant
             cpu.hooks.quick.fill(-1)
@@ -206,6 +227,8 @@ class Controls:
         """Whether an operation is not for the engine, at the PE's Exception level."""
         if instruction.word == ERET and self._state.suspect >> self._cpu.el & 1:
             return True
+        if self._events and instruction.word in EVENT_HINTS:
+            return True
         return self.trap(instruction) is not None
 
     def trap(self, instruction: Instruction) -> Routed | None:
@@ -229,6 +252,8 @@ class Controls:
             watch |= MARK_SYNC
         if self._trapped[el]:
             watch |= MARK_TRAP
+        if self._events:
+            watch |= MARK_EVENT
         followed = self._has_pm or self._cpu.hooks.follows_flow or self.alignment.differs_below(el)
         followed = (
             followed or self._traps_any or (el == EL3 and self._cpu.secure_memory is not None)

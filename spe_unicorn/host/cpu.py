@@ -34,6 +34,7 @@ from spe_unicorn.arch.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
+from spe_unicorn.host.events import EventRegister
 from spe_unicorn.host.memory import RamMemory
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_code import LINE
@@ -188,6 +189,7 @@ class UnicornCPU:
         """Memory that Non-secure software does not reach, if there is any."""
         self.whole = False
         """Whether the engine is wholly ours, with every exception that it lacks."""
+        self.events = EventRegister()
         self.illegal = False
         """PSTATE.IL, of which the engine makes nothing."""
         self.on_pm: Callable[[], None] | None = None
@@ -308,6 +310,7 @@ class UnicornCPU:
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
         self.hear(Maintenance(tlb=True, code=True))
+        self.events = EventRegister()
         self.registers.reset(self._unknown.bits64)
         for register, value in _RESET.items():
             if register in self.registers:
@@ -403,6 +406,7 @@ class UnicornCPU:
         """Write what an exception entry writes, in the order that the engine needs."""
         registers = self.registers
         target = entry.target_el
+        self.events.set()
         registers.set_raw(_ELR[target], entry.elr)
         registers.set_raw(_SPSR[target], entry.spsr)
         if self.whole and (self.state.suspect or entry.spsr & s.SPSR.IL.mask):

@@ -55,6 +55,7 @@ from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
 from spe_unicorn.host.engine import X
 from spe_unicorn.host.engine_exceptions import corrected
+from spe_unicorn.host.events import EVENT_HINTS, SEV, SEVL
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, NestedAccess, register
 from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
@@ -135,6 +136,14 @@ class Platform(Protocol):
 
     def write(self, address: int, size: int, value: int) -> None:
         """A device takes a store of ``size`` bytes."""
+        ...
+
+    def wait_for_event(self) -> None:
+        """The PE waits for an event: let others go on, if there are any. It need not wait long."""
+        ...
+
+    def send_event(self) -> None:
+        """The PE has sent an event to all PEs, itself included."""
         ...
 
     def call(self, exception: EngineException) -> bool:
@@ -224,6 +233,8 @@ class StopHandler:
             return True
         words = cpu.read_code(cpu.pc, 1)
         trap = self.controls.trap(decode(words[0])) if words else None
+        if trap is None and words and words[0] in EVENT_HINTS:
+            return self._event(words[0])
         if trap is None and words == (ERET,):
             if not cpu.exception_return():
                 self._aarch32()
@@ -231,6 +242,22 @@ class StopHandler:
         assert trap is not None
         self._raise(trap.syndrome, trap.target_el)
         return True
+
+    def _event(self, word: int) -> bool:
+        """WFE, SEV or SEVL at the PC. True if it raised: a WFE that would wait may be trapped."""
+        cpu = self.cpu
+        if word == SEV:
+            self.platform.send_event()
+        elif word == SEVL:
+            cpu.events.set()
+        elif not cpu.events.take(cpu.el):
+            routed = wait_trap(cpu, WFx.WFE)
+            if routed is not None:
+                self._raise(routed.syndrome, routed.target_el)
+                return True
+            self.platform.wait_for_event()
+        cpu.pc = cpu.pc + 4 & _MASK
+        return False
 
     def _misaligned_access(self) -> bool:
         found = self.controls.alignment.fault()

@@ -134,6 +134,7 @@ _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
 _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _RETURN: Final = int(Action.RETURN)
+_OURS: Final = int(MARKS_OF_OURS)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
     int(Action.LINE),
@@ -213,7 +214,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & MARKS_OF_OURS:
+    if marks & s.watch & _OURS:
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & MARK_SYNC and s.noted != 0:
@@ -320,7 +321,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
 def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
     """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
     marks = carray(_pointer(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if marks & s.watch & MARKS_OF_OURS:
+    if marks & s.watch & _OURS:
         return False
     place = carray(_pointer(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
     plans = carray(_pointer(s.plans), (PLANS,), np.int64)

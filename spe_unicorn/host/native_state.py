@@ -284,7 +284,9 @@ MARK_ORDER: Final = 16
 """The block has an operation that a :class:`~spe_unicorn.host.watching.Watcher` is told of."""
 MARK_TRAP: Final = 32
 """The block has an operation that a fine-grained trap may take to EL2."""
-MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP
+MARK_EVENT: Final = 64
+"""The block has a WFE, SEV or SEVL."""
+MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
 """What a block has that may not be for the engine."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""

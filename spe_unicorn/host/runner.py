@@ -573,7 +573,9 @@ class Runner:
                 self._latch.finish(operation, self.cpu.pc)
             self._complete(operation)
         if self.watcher is not None and stop is Stop.TRAP and not raised:
-            self.watcher.executed(Mark.ERET, pc)
+            words = cpu.read_code(pc, 1)
+            if words and decode(words[0]).mark is Mark.ERET:
+                self.watcher.executed(Mark.ERET, pc)
         self._refresh()
 
     def _carry_out(self, stop: Stop) -> None:

@@ -297,7 +297,7 @@ class Board:
             uart.reset()
         self.rtc.reset()
         for pe in self.pes:
-            pe.on = pe.asleep = False
+            pe.on = pe.asleep = pe.dozing = False
         if self._schedule is not None:
             self._schedule.restarted()
 
@@ -362,6 +362,13 @@ class Board:
         else:
             self._end(pe, 0)
         return True
+
+    def send_event(self) -> None:
+        """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""
+        for pe in self.pes:
+            if not pe.dozing:
+                pe.cpu.events.set()
+            pe.dozing = False
 
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""

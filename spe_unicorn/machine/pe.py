@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
 from spe_unicorn.arch.effective import physical_count_offset
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import CNTVOFF_EL2
+from spe_unicorn.arch.system_registers import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3_access import gic_accessors
 from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl031 import PL031
-from spe_unicorn.devices.timer import GenericTimer
+from spe_unicorn.devices.timer import GenericTimer, next_event
 from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.host import device_registers
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, StopHandler
+from spe_unicorn.host.events import WFE
+from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine.bus import Bus
 from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.sampler import Sampler
+
+_BUSY: Final = 1 << 8
+"""Operations since its last WFE from which on a PE has not just been polling."""
+_NEAR: Final = 64
+"""Bytes of code: as far around the PC, and once more on each side, a WFE is looked for."""
+_WORDS: Final = _NEAR // 4
+_ADDRESSES: Final = 1 << 64
+_MOST_NAPS: Final = 4
+"""Of WFEs that follow one another, the last for which the wait is twice that of the one before."""
 
 MakeSampler = Callable[["ProcessingElement"], Sampler]
 """Makes the sampling unit of a PE, whose lines and junction of events are there already."""
@@ -56,6 +66,10 @@ class Surroundings(Protocol):
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
+        ...
+
+    def send_event(self) -> None:
+        """All PEs hear of an event."""
         ...
 
     def semihosting(self, pe: ProcessingElement) -> bool:
@@ -104,6 +118,15 @@ class ProcessingElement:
         """Whether it executes, or waits for an interrupt, at all (PSCI)."""
         self.asleep = False
         """Whether it is in a WFI that its run did not end by itself."""
+        self.dozing = False
+        """Whether it is in a WFE, which ends by itself if nothing else ends it."""
+        self.patience = 0
+        """For how many turns of others it still waits there."""
+        self._naps = 0
+        """How many WFEs have followed one another with little in between."""
+        self._dozed = 0
+        self._innocent: set[int] = set()
+        """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
         self.alone = True
         """Whether there is no other PE, so that time may pass while this one waits."""
         self.deadline = NEVER_HAPPENS
@@ -127,8 +150,9 @@ class ProcessingElement:
         self.unit.reload()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
+        self._innocent.clear()
         self.on = True
-        self.asleep = False
+        self.asleep = self.dozing = False
 
     @property
     def runnable(self) -> bool:
@@ -136,10 +160,44 @@ class ProcessingElement:
         return self.on and not (self.asleep and not self.interrupts.pending)
 
     @property
+    def waits(self) -> bool:
+        """Whether it is in a WFI or WFE that no interrupt ends."""
+        return self.on and (self.asleep or self.dozing) and not self.interrupts.pending
+
+    def turn_over(self) -> None:
+        """A whole turn has gone by: is this a loop around a WFE? Then the next one ends there."""
+        controls = self.handler.controls
+        place = self.cpu.pc // _NEAR
+        if controls.waits_for_events:
+            controls.waits_for_events = False
+            self._innocent.add(place)
+        elif place not in self._innocent:
+            lines = (
+                self.cpu.read_code((place + n) * _NEAR % _ADDRESSES, _WORDS) for n in (-1, 0, 1)
+            )
+            controls.waits_for_events = any(words and WFE in words for words in lines)
+
+    @property
     def due(self) -> int | None:
         """The time, in cycles, at which a timer of its own drives a line; None for never."""
         count = self.timer.next_deadline(self.cpu.physical_count())
         return None if count is None else count << 4
+
+    @property
+    def event_due(self) -> int | None:
+        """The time, in cycles, of the next event of the event streams, None if they are off."""
+        now = self.cpu.physical_count()
+        registers = self.cpu.registers
+        streams: list[tuple[CNTKCTL_EL1 | CNTHCTL_EL2, int]]
+        streams = [(registers.read(CNTKCTL_EL1), now - self.timer.virtual_offset())]
+        if CNTHCTL_EL2 in registers:
+            streams.append((registers.read(CNTHCTL_EL2), now))
+        ticks = [
+            next_event(bool(c.EVNTEN), c.EVNTI, bool(c.EVNTDIR), bool(c.EVNTIS), count)
+            for c, count in streams
+        ]
+        soon = min((n for n in ticks if n is not None), default=None)
+        return None if soon is None else now + soon << 4
 
     def move_to(self, time: int) -> None:
         """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""
@@ -178,6 +236,21 @@ class ProcessingElement:
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
         self.happen()
         return True
+
+    def wait_for_event(self) -> None:
+        """A WFE ends the turn. From one that follows another it comes back later each time."""
+        if self.alone:
+            return
+        busy = self.cpu.executed - self._dozed > _BUSY
+        self._dozed = self.cpu.executed
+        self._naps = 0 if busy else min(self._naps + 1, _MOST_NAPS)
+        self.patience = 1 << self._naps
+        self.dozing = True
+        self.handler.ending = Ending.TURN
+
+    def send_event(self) -> None:
+        """All PEs hear of an event."""
+        self._board.send_event()
 
     def call(self, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC; False where there is no firmware."""

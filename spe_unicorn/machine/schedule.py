@@ -4,6 +4,9 @@ A turn is a number of operations of one PE. Time is the machine's: a turn begins
 before it ended, so a PE that has seen a message sees no clock that is behind the sender's. While a
 PE waits for its turn, time passes for it as for a thread of a multithreaded core that cannot issue.
 Nothing here depends on the host: equal runs have equal turns.
+
+A PE that waits in a loop around a WFE leaves its turns to others. WFE can be seen only at some cost
+to all code (``host.blocks``), so it is looked for only in a PE that has been found near one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from spe_unicorn.machine.pe import ProcessingElement
 TURN: Final = 1 << 14
 """Operations of a turn while another PE has something to do."""
 _LONG_TURN: Final = 1 << 24
-"""Operations of a turn while none has; it ends when that changes."""
+"""Operations of a turn while none has; it ends when that changes. The first ones are shorter."""
 _SLICE_SECONDS: Final = 0.03
 """Seconds of the host between two looks at the user and the clock."""
 
@@ -46,6 +49,7 @@ class Schedule:
         self._time = 0
         self._last = -1
         self._left = 0
+        self._length = TURN
         self._alone = False
         """Whether no other PE had anything to do when the turn began."""
         self._stopping = False
@@ -109,18 +113,25 @@ class Schedule:
 
     def _choose(self) -> bool:
         """Go on with the turn, or begin that of the next PE; False if there is none."""
-        if self._left and self.running.runnable:
+        if self._left and self.running.runnable and not self.running.waits:
             return True
         count = len(self.pes)
         first = self._last + 1
         able = [pe for n in range(count) if (pe := self.pes[(first + n) % count]).runnable]
-        if not able:
+        awake = [pe for pe in able if not pe.waits]
+        if not awake:
             return False
+        again = awake[0] is self.running and self._alone
         self._alone = len(able) == 1
-        self._left = _LONG_TURN if self._alone else TURN
-        self.running = able[0]
+        self._length = min(2 * self._length, _LONG_TURN) if self._alone and again else TURN
+        self._left = self._length
+        self.running = awake[0]
         self._last = self.running.number
-        self.running.asleep = False
+        self.running.asleep = self.running.dozing = False
+        for pe in able:
+            if pe.dozing:
+                pe.patience -= 1
+                pe.dozing = pe.patience > 0
         self.running.move_to(self._time)
         return True
 
@@ -143,6 +154,8 @@ class Schedule:
             pe.asleep = pe.on
         if ending in (Ending.ASLEEP, Ending.TURN):
             self._left = 0
+        elif not self._left:
+            pe.turn_over()
         self._spread_maintenance(pe)
         return done, ending
 
@@ -157,7 +170,7 @@ class Schedule:
     # Those who wait
 
     def _sleepers(self) -> list[ProcessingElement]:
-        return [pe for pe in self.pes if pe.on and pe.asleep and not pe.interrupts.pending]
+        return [pe for pe in self.pes if pe.waits]
 
     def _next_sleeper(self) -> int | None:
         """The time at which a timer of a PE that waits goes off, None for never."""
@@ -174,12 +187,20 @@ class Schedule:
                     self._left = 0
 
     def _skip(self) -> bool:
-        """All wait: let time pass to the next thing that happens; False if nothing ever will."""
-        times = [self._next_sleeper(), self._rtc_due()]
+        """All wait: let time pass to the next thing that happens; False if nothing ever will.
+
+        A WFE that nothing ends is over after the time of a turn.
+        """
+        dozing = [pe for pe in self.pes if pe.on and pe.dozing]
+        events = {pe: pe.event_due or self._time + TURN for pe in dozing}
+        times = [self._next_sleeper(), self._rtc_due(), *events.values()]
         due = min((at for at in times if at is not None), default=None)
         if due is None:
             return self._wait()
         self._time = max(self._time, due)
         for pe in self.pes:
             pe.move_to(self._time)
+        for pe, event in events.items():
+            if event <= self._time:
+                pe.dozing = False
         return True

@@ -8,67 +8,22 @@ import pytest
 
 from spe_unicorn.arch import fgt_registers as fgt
 from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.pe import EL1, EL2
-from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import Board, External
+from spe_unicorn.machine.board import External
 from spe_unicorn.spe.filter import Filter
 from tests.host import a64 as a
-from tests.machine.small_boards import RAM, board_at
+from tests.host.guests import FROM_LOWER, GUEST, VECTORS, board, enter_application, put, run
+from tests.machine.small_boards import RAM
 
-GUEST, VECTORS, APPLICATION = RAM + 0x1000, RAM + 0x2000, RAM + 0x4000
-EL1H, EL0T = 0x3C5, 0x3C0
-FROM_LOWER = 0x400
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-VBAR, SPSR, ELR = (3, 0, 12, 0, 0), (3, 0, 4, 0, 0), (3, 0, 4, 0, 1)
+VBAR = (3, 0, 12, 0, 0)
 TPIDR, TPIDR_EL0 = (3, 0, 13, 0, 4), (3, 3, 13, 0, 2)
 SYSREG = 0x6200_0000
 ERETAA, SVC = 0xD69F_0BFF, 0xD400_0001
-
-
-def put(register: type[SysReg], value: int) -> list[int]:
-    return [*a.mov64(0, value), a.msr(astuple(register.encoding), 0)]
-
-
-def board(
-    traps: dict[type[SysReg], int],
-    guest: list[int],
-    runner: type[Runner],
-    application: list[int] | None = None,
-    skips: int = 4,
-    **options: object,
-) -> Board:
-    """EL2 sets traps and enters the guest; its vector counts in X20 and skips the operation.
-
-    X21 is the syndrome of the last exception, X22 its address.
-    """
-    code = [*put(s.VBAR_EL2, VECTORS), *put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 26 | 1 << 14)]
-    for register, value in traps.items():
-        code += put(register, value)
-    code += [*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET]
-    handler = [
-        a.add_imm(20, 20, 1),
-        a.mrs(21, astuple(s.ESR_EL2.encoding)),
-        a.mrs(22, astuple(s.ELR_EL2.encoding)),
-        a.add_imm(23, 22, skips),
-        a.msr(astuple(s.ELR_EL2.encoding), 23),
-        a.ERET,
-    ]
-    result = board_at(code, el=EL2, runner=runner, **options)
-    result.memory.fill(VECTORS + FROM_LOWER, a.code(handler))
-    result.memory.fill(GUEST, a.code([*guest, a.b(0)]))
-    result.memory.fill(APPLICATION, a.code([*(application or []), a.b(0)]))
-    return result
-
-
-def run(subject: Board, operations: int = 200) -> tuple[int, int, int]:
-    """To the branch to itself; how many traps there were, the last syndrome and its address."""
-    assert subject.run(operations) is Ending.LIMIT
-    assert subject.cpu.read_code(subject.cpu.pc, 1) == (a.b(0),)
-    x = subject.cpu.engine.x
-    return x(20), x(21), x(22)
 
 
 def iss(op: tuple[int, ...], rt: int, read: bool) -> int:
@@ -118,13 +73,6 @@ IVAU, VMALLE1 = (1, 3, 7, 5, 1), (1, 0, 8, 7, 0)
 def test_system_instructions_are_trapped(runner, bit, word, op, rt) -> None:
     subject = board({fgt.HFGITR_EL2: 1 << bit}, [*a.mov64(9, RAM), word], runner)
     assert run(subject)[:2] == (1, SYSREG | iss(op, rt, False))
-
-
-def enter_application() -> list[int]:
-    return [
-        *[*a.mov64(0, APPLICATION), a.msr(ELR, 0), *a.mov64(0, EL0T), a.msr(SPSR, 0)],
-        a.ERET,
-    ]
 
 
 @RUNNERS

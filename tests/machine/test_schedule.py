@@ -158,3 +158,136 @@ def test_one_pe_ends_the_run_for_all() -> None:
     board = board_at(off, 2, el=EL1)
     assert (board.run(), board.exit_status) == (Ending.EXIT, 0)
     assert board.executed == len(off)
+
+
+WFE, SEV = 0xD503_205F, 0xD503_209F
+CNTKCTL_EL1 = (3, 0, 14, 1, 0)
+FLAG = RAM + 0x2000
+
+
+def apart(others: list[int], first: list[int]) -> list[int]:
+    """Code of the PEs with an odd number, and of those with an even one."""
+    return [a64.mrs(1, MPIDR_EL1), a64.tbnz(1, 0, 4 * len(first) + 4), *first, *others]
+
+
+POLL = [
+    *a64.mov64(8, FLAG),
+    a64.ldr(9, 8),
+    a64.cbnz(9, 12),
+    WFE,
+    a64.b(-12),
+    a64.movz(10, 7),
+    *LOOP,
+]
+"""Wait for a flag, then count on in X0 from 0."""
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_pe_that_waits_in_a_loop_around_a_wfe_leaves_its_turns_to_others(
+    runner: type[Runner],
+) -> None:
+    turns = 12
+    board = board_at(apart(POLL, LOOP), 2, runner=runner)
+    board.run(turns * TURN)
+    works, waits = (pe.cpu.executed for pe in board.pes)
+    assert works + waits == turns * TURN
+    assert TURN < waits < TURN + 100  # its first turn, in which nobody knew
+
+
+def test_turns_that_end_at_a_wfe_do_not_depend_on_how_the_run_is_cut() -> None:
+    def run(piece: int) -> list[tuple[int, int]]:
+        board = board_at(apart(POLL, LOOP), PES)
+        while board.executed < 10 * TURN:
+            board.run(min(piece, 10 * TURN - board.executed))
+        return counts(board)
+
+    assert run(1 << 20) == run(997) == run(TURN + 1)
+
+
+def test_what_a_wfe_waits_for_is_seen_a_few_turns_later() -> None:
+    work = 8 * TURN
+    first = [
+        *a64.mov64(5, work // 2),
+        a64.subs_imm(5, 5, 1),
+        a64.b_cond(a64.NE, -4),
+        *a64.mov64(8, FLAG),
+        a64.str_(8, 8),
+        *LOOP,
+    ]
+    board = board_at(apart(POLL, first), 2)
+    board.run(work + TURN)
+    assert board.pes[1].cpu.engine.x(10) == 0
+    board.run(18 * TURN)
+    assert board.pes[1].cpu.engine.x(10) == 7
+    assert board.pes[1].cpu.engine.x(0) > 0
+
+
+def test_an_event_ends_the_wait_at_once() -> None:
+    """Both wait in turn: who is seen to wait is seen to send, too."""
+    pong = [
+        *a64.mov64(8, FLAG),
+        a64.ldr(9, 8),
+        a64.eor(9, 9, 11),
+        a64.tbz(9, 0, 12),
+        WFE,
+        a64.b(-16),
+        a64.add_imm(0, 0, 1),
+        a64.ldr(9, 8),
+        a64.add_imm(9, 9, 1),
+        a64.str_(9, 8),
+        SEV,
+        a64.b(-40),
+    ]
+    board = board_at([a64.mrs(1, MPIDR_EL1), a64.orr(11, 31, 1), *pong], 2)
+    board.run(2 * TURN + 20_000)
+    rounds = [x0 for x0, _ in counts(board)]
+    assert min(rounds) > 500
+
+
+def test_time_goes_on_to_the_timer_of_one_pe_while_another_waits_for_an_event() -> None:
+    due = 50_000
+    board = board_at(sleeper_beside([WFE, a64.b(-4)], due), 2)
+    enable_timer(board)
+    board.run(4 * TURN)
+    assert board.pes[0].cpu.engine.x(5) == due
+    assert board.pes[1].cpu.executed < due * TICK // 4
+
+
+def sleeper_beside(others: list[int], due: int) -> list[int]:
+    waits = sleeper(due)[2 : -len(LOOP)]
+    return apart(others, waits)
+
+
+def test_event_stream_ends_a_wait() -> None:
+    """Every 2^8 ticks: bit 7 of the count."""
+    code = [
+        *a64.mov64(2, 7 << 4 | 1 << 2),
+        a64.msr(CNTKCTL_EL1, 2),
+        WFE,
+        a64.mrs(5, CNTPCT_EL0),
+        a64.add_imm(0, 0, 1),
+        a64.b(-12),
+    ]
+    board = board_at(code, 2)
+    board.run(2 * TURN)  # then they are known to wait
+    before = counts(board)
+    start = board.physical_count()
+    board.run(400)
+    ticks = board.physical_count() - start
+    rounds = counts(board)[0][0] - before[0][0]
+    assert rounds > 10
+    assert ticks // 256 - 2 <= rounds <= ticks // 256 + 2
+
+
+def test_a_wfe_that_nobody_ends_is_over_by_itself() -> None:
+    board = board_at([WFE, a64.add_imm(0, 0, 1), a64.b(-8)], 2)
+    board.run(2 * TURN)
+    before = counts(board)
+    board.run(3000)
+    assert all(now - then > 400 for (now, _), (then, _) in zip(counts(board), before, strict=True))
+
+
+def test_a_turn_that_ends_beside_a_wfe_is_not_taken_for_a_wait() -> None:
+    board = board_at([a64.b(8), WFE, *LOOP], 2)
+    board.run(20 * TURN)
+    assert [executed for _, executed in counts(board)] == [10 * TURN] * 2
