@@ -233,7 +233,7 @@ static void both(void) {
         const struct timer *a = &timers[first], *b = &timers[!first];
         u64 now = physical_count();
         set_cval(a, now + SOON);
-        set_cval(b, now + 10 * SOON);
+        set_cval(b, now + 500 * SOON);
         set_ctl(a, ENABLE);
         set_ctl(b, ENABLE);
         wait_for_interrupts(2);

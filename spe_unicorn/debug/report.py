@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from spe_unicorn.arch.descriptors import PASpace
+from spe_unicorn.arch.effective import security_state_at
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.arch.syndromes import EC, Syndrome
 from spe_unicorn.arch.system_registers import (
@@ -100,7 +102,8 @@ def _nowhere(board: Board) -> int | None:
     if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
         return None
     physical = cpu.translate(far, write=False)
-    there = physical is None or board.memory.read(physical, 1) is not None
+    space = PASpace(security_state_at(cpu, cpu.el))
+    there = physical is None or board.memory.read(physical, 1, space) is not None
     return None if there else physical
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
 
 from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.address_translation import AT_OPERATIONS
 from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.effective import el2_enabled, tge
 from spe_unicorn.arch.exception_return import exception_return, illegal_exception_return
@@ -30,7 +31,7 @@ from spe_unicorn.arch.regimes import context_for, translation_regime
 from spe_unicorn.arch.spe_registers import SPE_REGISTERS
 from spe_unicorn.arch.start_state import firmware_state
 from spe_unicorn.arch.syndromes import EC, Syndrome
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
@@ -302,6 +303,8 @@ class UnicornCPU:
         self.whole = True
         self.state.pc_mask = 0b11
         self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
+        for op1, crm, op2 in AT_OPERATIONS:
+            self.hooks.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)

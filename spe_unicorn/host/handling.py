@@ -49,6 +49,7 @@ from spe_unicorn.arch.syndromes import (
 from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import CNTPOFF_EL2, SPSR, VNCR_EL2
 from spe_unicorn.host import pe_registers
+from spe_unicorn.host.address_translation import translate_address
 from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
@@ -58,7 +59,7 @@ from spe_unicorn.host.engine_exceptions import corrected
 from spe_unicorn.host.events import EVENT_HINTS, SEV, SEVL
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, NestedAccess, register
-from spe_unicorn.host.native_state import READ, WRITE, Action, Answer, Stop
+from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
 
 NEVER_HAPPENS: Final = 1 << 62
@@ -473,6 +474,8 @@ class StopHandler:
             read = state.kind == READ
             rt = _general(state.rt)
             encoding = Encoding.from_key(state.key)
+            if state.kind == SYSTEM:
+                return translate_address(cpu, encoding, self._engine.x(rt))
             redirected = REDIRECTED.get(encoding)
             if redirected is not None:
                 if cpu.el != EL2:

@@ -13,8 +13,8 @@ from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
 from tests.machine.elf_builder import RAM, Sym
 
 
-def run(folder: Path, code: bytes, symbols=()) -> Board:
-    board = Board(Options(load_core("generic"), write=lambda data: None, ram=1 << 20))
+def run(folder: Path, code: bytes, symbols=(), **options) -> Board:
+    board = Board(Options(load_core("generic"), write=lambda data: None, ram=1 << 20, **options))
     board.load(load_elf(program(folder, code, symbols), RAM, 1 << 20))
     board.run(1000)
     return board
@@ -74,6 +74,26 @@ def test_a_hint_says_what_is_wanting_at_the_address(tmp_path, address, text):
     )
     assert "PC   0x40000008 <reads+0x8> at EL1: b9400001  ldr w1, [x0]" in report
     assert f"nothing is at physical address {address:#x}" in report
+
+
+def test_non_secure_software_is_told_that_secure_memory_is_not_its_own(tmp_path):
+    code = words(0xD2A1C000, 0xF9400001)  # mov x0, #0xe000000; ldr x1, [x0]
+    report = failure_report(run(tmp_path, code, secure=True))
+    assert "nothing is at physical address 0xe000000" in report
+    assert "and for Secure state" in report
+
+
+def test_a_return_to_aarch32_state_is_told_with_its_place_and_a_remedy(tmp_path):
+    code = words(
+        0xD2800260,  # mov x0, #0x13
+        0xD5184000,  # msr spsr_el1, x0
+        0xD5184020,  # msr elr_el1, x0
+        0xD69F03E0,  # eret
+    )
+    report = failure_report(run(tmp_path, code, [Sym("enters", RAM, 16)]))
+    assert report.splitlines()[0].endswith("the guest switched to AArch32 state")
+    assert "PC   0x4000000c <enters+0xc> at EL1: d69f03e0  eret" in report
+    assert "hint: this machine executes AArch64 only: build everything for AArch64" in report
 
 
 def test_the_backtrace_follows_frame_records_and_finds_the_caller_of_a_leaf(crashed):

@@ -1,0 +1,29 @@
+"""AT instructions by our own walker: the engine's PAR_EL1 has another shareability for devices."""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.address_translation import AT_OPERATIONS, address_translate
+from spe_unicorn.arch.descriptors import FaultRecord
+from spe_unicorn.arch.effective import el2_enabled
+from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.system_registers import PAR_EL1, SPSR
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.native_state import Answer
+
+_LEAST: dict[int, int] = {0: EL1, 4: EL2, 6: EL3}
+"""By op1, the lowest Exception level that has an AT instruction."""
+
+
+def translate_address(cpu: UnicornCPU, encoding: Encoding, va: int) -> Answer:
+    """An AT of ``va``. What is UNDEFINED, or ends in an exception, is left to the engine."""
+    el = cpu.el
+    if el < _LEAST[encoding.op1] or (encoding.op1 == 4 and not el2_enabled(cpu)):
+        return Answer.ENGINE
+    operation = AT_OPERATIONS[encoding.op1, encoding.crm, encoding.op2]
+    pan = bool(cpu.pstate & SPSR.PAN.mask)
+    result = address_translate(cpu, operation, va, pan, cpu.memory)
+    if isinstance(result, FaultRecord):
+        return Answer.ENGINE
+    cpu.registers.set_raw(PAR_EL1, result)
+    return Answer.DONE
