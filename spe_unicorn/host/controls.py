@@ -138,7 +138,8 @@ class Controls:
         """What the virtual and the physical count of EL1 are behind, in ticks."""
         self._returns_for: tuple[int, ...] | None = None
         self._has_pm = Feature.FEAT_EBEP in cpu.features
-        self._watches_order = False
+        self.watches_order = False
+        """Whether somebody watches for what orders SPE's work, and for new translations."""
         self._waits = False
         self._events = False
         self.alignment = Alignment(cpu)
@@ -146,7 +147,7 @@ class Controls:
 
     def watch_order(self) -> None:
         """From now on somebody watches for what orders SPE's work, and for new translations."""
-        self._watches_order = True
+        self.watches_order = True
         self._cpu.steering.notice_translation()
         self.changed()
 
@@ -178,7 +179,7 @@ class Controls:
         if trapped:
             cpu.hooks.mark_traps(trapped)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
-        if self._watches_order:
+        if self.watches_order:
             relevant |= MARK_ORDER
         if trapped:
             relevant |= MARK_TRAP
@@ -274,7 +275,7 @@ class Controls:
         for encoding in REDIRECTED:
             for kind in (READ, WRITE):
                 normal = sysregs.normal_action(encoding, kind)
-                if self._watches_order and normal is Action.TRANSLATION:
+                if self.watches_order and normal is Action.TRANSLATION:
                     normal = Action.REGIME
                 hooks.actions[kind, encoding.key] = Action.ASK if host else normal
 

@@ -39,7 +39,14 @@ from spe_unicorn.host.events import EventRegister
 from spe_unicorn.host.memory import RamMemory
 from spe_unicorn.host.native import NativeHooks
 from spe_unicorn.host.native_code import LINE
-from spe_unicorn.host.native_state import CODE_MAINTENANCE, READ, SYSTEM, TLB_MAINTENANCE, Action
+from spe_unicorn.host.native_state import (
+    CODE_MAINTENANCE,
+    FLUSH_MAINTENANCE,
+    READ,
+    SYSTEM,
+    TLB_MAINTENANCE,
+    Action,
+)
 from spe_unicorn.host.secure_memory import SecureMemory
 
 if TYPE_CHECKING:
@@ -118,9 +125,13 @@ def _exception_offset() -> int:
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Maintenance that is broadcast: of TLBs, of all ``code``, or of lines of it by address."""
+    """Maintenance that is broadcast: of TLBs, of all ``code``, or of lines of it by address.
+
+    ``flush``: TLBs as a whole, or all entries of an address space.
+    """
 
     tlb: bool = False
+    flush: bool = False
     code: bool = False
     lines: tuple[int, ...] = ()
 
@@ -340,6 +351,7 @@ class UnicornCPU:
         lines = tuple(self.hooks.lines[: state.line_count].tolist())
         result = Maintenance(
             tlb=bool(state.maintenance & TLB_MAINTENANCE),
+            flush=bool(state.maintenance & FLUSH_MAINTENANCE),
             code=bool(state.maintenance & CODE_MAINTENANCE),
             lines=lines,
         )
@@ -356,6 +368,7 @@ class UnicornCPU:
         elif maintenance.lines:
             self._forget_lines(maintenance.lines)
         self.state.epoch += 1
+        self.state.flushes += maintenance.flush
 
     def _forget_lines(self, lines: Iterable[int]) -> None:
         """Forget the code in lines by their physical addresses (``native_code`` says how)."""

@@ -506,7 +506,8 @@ class StopHandler:
         if action is Action.RETURN:
             return self.cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
         self._state.epoch += 1
-        if action in (Action.NOTICE, Action.REGIME):
+        watched = action is Action.TRANSLATION and self.controls.watches_order
+        if watched or action in (Action.NOTICE, Action.REGIME):
             self._state.steered = 1
         return True
 

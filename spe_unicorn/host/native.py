@@ -60,6 +60,7 @@ from spe_unicorn.host.native_state import (
     BLOCKS,
     CODE_MAINTENANCE,
     CODE_WORDS,
+    FLUSH_MAINTENANCE,
     FOLD,
     KEYS,
     LAYOUT,
@@ -527,6 +528,8 @@ def _system_hook(kind: int) -> Any:
             all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
             if all_entries and _at_its_level(s, engine, user, r.op1):
                 s.flushes += 1  # TLBI of all entries or of an ASID, not by address
+                if r.crm != 7:
+                    s.maintenance |= FLUSH_MAINTENANCE
             if action == _CODE or (
                 action == _LINE and not forget_line(s, engine, user, np.int64(register))
             ):

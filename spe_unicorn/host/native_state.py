@@ -216,7 +216,8 @@ class State(ctypes.Structure):
     CNTPCT and CNTVCT may be read there.
 
     ``maintenance`` collects what maintenance other PEs have to hear of: 1 of TLBs, 2 of instruction
-    caches as a whole. ``line_count`` is how many single lines of them the table ``lines`` names.
+    caches as a whole, 4 of TLBs of which it empties all or those of an address space.
+    ``line_count`` is how many single lines of instruction caches the table ``lines`` names.
 
     ``suspect`` has a bit for each Exception level: an ERET there would be illegal, or return with
     PSTATE.IL. ``legal_returns`` has 16 bits for each from EL1 up: the values of SPSR_ELx.M[3:0]
@@ -245,7 +246,7 @@ class State(ctypes.Structure):
 
 KEYS: Final = 1 << 16
 """Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
-TLB_MAINTENANCE, CODE_MAINTENANCE = 1, 2
+TLB_MAINTENANCE, CODE_MAINTENANCE, FLUSH_MAINTENANCE = 1, 2, 4
 """Bits of ``State.maintenance``."""
 LINES: Final = 1 << 10
 """Physical addresses that the table ``lines`` holds."""

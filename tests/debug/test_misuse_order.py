@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import spe_unicorn
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.system_registers import TTBR0_EL2
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
 from tests.host import a64 as a
 from tests.host.test_attach import (
@@ -20,6 +22,7 @@ from tests.host.test_attach import (
     end,
     engine,
 )
+from tests.machine.small_boards import RAM, board_at
 
 STOP = a.msr(PMSCR_EL1, 31)
 READ = a.mrs(10, PMBPTR_EL1)
@@ -134,3 +137,44 @@ def test_sampling_from_outside_leaves_nothing_to_misuse() -> None:
     spe.emu_start(CODE, end(words))
     assert spe.statistics.written
     assert names(misuses) == []
+
+
+TTBR0_EL1, TTBR1_EL1 = (3, 0, 2, 0, 0), (3, 0, 2, 0, 1)
+PMSCR_EL2 = (3, 4, 9, 9, 0)
+
+
+@pytest.mark.parametrize(("name", "found"), [(TTBR0_EL1, True), (TTBR1_EL1, False)])
+def test_a_host_changes_its_tables_by_the_names_of_el1(
+    name: tuple[int, int, int, int, int], found: bool
+) -> None:
+    """While records are on their way, by the half of the addresses in which the buffer is."""
+    buffer = RAM + 0x1_0000
+    words = [
+        *a.mov64(9, 1 << 34 | 1 << 31),  # E2H, RW
+        a.msr((3, 4, 1, 1, 0), 9),
+        a.ISB,
+        a.msr(PMBSR_EL1, 31),
+        *a.mov64(9, buffer),
+        a.msr(PMBPTR_EL1, 9),
+        *a.mov64(9, buffer + 0x1_0000 | 1),
+        a.msr(PMBLIMITR_EL1, 9),
+        a.movz(9, 256),
+        a.msr(PMSIRR_EL1, 9),
+        a.msr(PMSFCR_EL1, 31),
+        a.msr(PMSICR_EL1, 31),
+        a.movz(9, 0b10),
+        a.ISB,
+        a.msr(PMSCR_EL2, 9),
+        a.ISB,
+        *WORK,
+        *a.mov64(9, 0x4000_0000),
+        a.msr(name, 9),
+        a.ISB,
+        a.b(0),
+    ]
+    board = board_at(words, el=EL2)
+    board.cpu.registers.set_raw(TTBR0_EL2, 0)
+    misuses = watch_misuse(board)
+    board.run(len(words) + 10)
+    assert board.unit.statistics.written
+    assert ("context-before-drain" in names(misuses)) == found

@@ -291,3 +291,22 @@ def test_a_turn_that_ends_beside_a_wfe_is_not_taken_for_a_wait() -> None:
     board = board_at([a64.b(8), WFE, *LOOP], 2)
     board.run(20 * TURN)
     assert [executed for _, executed in counts(board)] == [10 * TURN] * 2
+
+
+@pytest.mark.parametrize(
+    ("crm", "op2", "flushes"),
+    [
+        (3, 0, [1, 1]),  # TLBI VMALLE1IS: of both PEs
+        (7, 0, [1, 0]),  # VMALLE1: of its own
+        (3, 2, [1, 1]),  # ASIDE1IS
+        (3, 1, [0, 0]),  # VAE1IS: of an address, which the model looks up
+    ],
+)
+def test_modelled_tlbs_are_emptied_by_what_is_broadcast(
+    crm: int, op2: int, flushes: list[int]
+) -> None:
+    board = board_at(apart(LOOP, [a64.sys(0, 8, crm, op2), *LOOP]), 2)
+    before = [int(pe.cpu.state.flushes) for pe in board.pes]
+    board.run(3 * TURN)
+    after = [int(pe.cpu.state.flushes) for pe in board.pes]
+    assert [now - then for now, then in zip(after, before, strict=True)] == flushes
