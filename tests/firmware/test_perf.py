@@ -10,7 +10,7 @@ import pytest
 from spe_unicorn.cli.session import image_info
 from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
-from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from spe_unicorn.output.formats import open_output
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING
@@ -25,11 +25,27 @@ from tests.output.perf_reader import (
 )
 
 STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1")},
+    **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1", "spe_misuse")},
+    "several PEs": ("spe_smp", {"smp": 4}),
+    "several PEs with caches": ("spe_smp", {"smp": 4, "core": "neoverse-n1", "model": "cache"}),
     "mix, no choices": ("mix", {"core": "minimal"}),
     "mix, everything": ("mix", {"core": "max"}),
     **RUNS,
 }
+
+
+WITHOUT_RECORDS = {"spe_access"}
+"""Programs that write the registers of SPE and never sample."""
+
+
+def test_every_program_about_spe_is_here() -> None:
+    about = {name for name in shipped_names() if name.startswith("spe_")}
+    assert about - {name for name, _ in STREAMS.values()} == WITHOUT_RECORDS
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_RECORDS))
+def test_the_others_make_no_records(name: str, whole_run: WholeRun) -> None:
+    assert whole_run(name).records == []
 
 
 @pytest.mark.parametrize("stream", STREAMS)
