@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import evidence
 from archive import Packages
-from guest import HOT, SETTINGS, Guest, Run, run, scenario
+from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
 
+from spe_unicorn import cores
+from spe_unicorn.cores.profile import core_names
 from spe_unicorn.spe.packets import CounterIndex, Event
 
 TROUBLE = re.compile(
@@ -163,6 +167,50 @@ class Checks:
         tap.ok(written == read, f"{written} records written, {read} read by perf")
         tap.ok("T" in flags, "perf is told of the buffer that was too small")
 
+    def shell(self, tap: Tap) -> None:
+        """Somebody types at the console."""
+        prompt = "/tmp # "
+        shown, status = talk(
+            self.guest(),
+            scenario("shell"),
+            [(prompt, "echo answer $((6 * 7))\r"), (prompt, "exit\r")],
+        )
+        tap.ok("answer 42" in shown, "the shell does what is typed", *shown.splitlines()[-5:])
+        tap.ok(status == 0, "exit powers off", *shown.splitlines()[-5:])
+
+    def collisions(self, tap: Tap) -> None:
+        """Operations that take longer than the interval: collisions, and perf is told of them."""
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as slow:
+            slow.write(Path(cores.__file__).with_name("max.toml").read_text())
+            slow.write("\n[model]\nmemory = 1000\n")
+            slow.flush()
+            options = ("--core", slow.name, "--model", "cache")
+            result = self.boot(tap, self.guest(), "collisions", *options)
+        records, bad = evidence.read_records(result.file("collisions.data"))
+        flags = evidence.aux_flags(result.file("collisions.data"))
+        counted = result.facts.get("collisions")
+        tap.ok(bool(records) and not bad, f"{len(records)} records, no bad packet")
+        tap.ok(bool(counted), f"{counted} collisions")
+        tap.ok(any("C" in f for f in flags), f"perf is told of them: flags {flags}")
+
+    def long(self, tap: Tap) -> None:
+        """More than 10^9 operations with profiling enabled: nothing is lost, nothing spurious."""
+        result = self.boot(tap, self.guest(), "long")
+        records, bad = evidence.read_records(result.file("long.data"))
+        population, full = result.facts.get("population"), result.facts.get("management_events")
+        tap.ok(
+            isinstance(population, int) and population > 10**9,
+            f"{population} operations with profiling enabled",
+        )
+        tap.ok(not bad, f"{len(records)} records, no bad packet")
+        written = result.facts.get("written")
+        tap.ok(written == len(records), f"{written} records written, {len(records)} read by perf")
+        found = re.search(r"serviced (\d+)", result.section("interrupts"))
+        serviced = int(found[1]) if found else None
+        tap.ok(serviced == full, f"{full} management events, {serviced} interrupts serviced")
+        spurious = result.section("spurious")
+        tap.ok("unhandled 0" in spurious, "no interrupt was spurious", *spurious.splitlines())
+
     def repeat(self, tap: Tap) -> None:
         """Two runs with the same seed are the same, another seed's is not."""
         runs = [self.boot(tap, self.guest(), "shares", "--seed", seed) for seed in ("1", "1", "2")]
@@ -172,7 +220,7 @@ class Checks:
 
     def cores(self, tap: Tap) -> None:
         """The driver probes on every core profile."""
-        for core in ("minimal", "neoverse-n1", "neoverse-n2", "neoverse-v1", "max"):
+        for core in core_names():
             tap.check = f"cores {core}"
             result = self.boot(tap, self.guest(), "boot", "--core", core)
             _probed(tap, result, "0")
@@ -182,7 +230,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name)
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "smp2", "smp4"),
-        *("cores", "repeat"),
+        *("shell", "long", "collisions", "cores", "repeat"),
     )
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import pty
 import re
 import resource
 import subprocess
@@ -148,6 +150,37 @@ def run(guest: Guest, script: bytes, options: Sequence[str] = (), timeout: float
             _children_seconds() - before,
             json.loads(facts.read_text()) if facts.exists() else {},
         )
+
+
+def talk(
+    guest: Guest, script: bytes, says: Sequence[tuple[str, str]], timeout: float = 300
+) -> tuple[str, int]:
+    """Boot a guest on a terminal, and type as somebody would who sits there.
+
+    ``says`` are pairs: what to wait for, and what to type then. What the terminal showed, and the
+    emulator's exit status; what is still to be typed after ``timeout`` seconds is not.
+    """
+    shown = ""
+    left = list(says)
+    with tempfile.NamedTemporaryFile(suffix=".cpio") as initrd:
+        initrd.write(guest.initrd(script))
+        initrd.flush()
+        ours, theirs = pty.openpty()
+        words = command(guest, Path(initrd.name), ("--timeout", str(timeout)))
+        process = subprocess.Popen(words, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        seen = 0
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # nobody has the terminal open any more
+                break
+            shown += piece.decode(errors="replace")
+            if left and (at := shown.find(left[0][0], seen)) >= 0:
+                seen = at + len(left[0][0])
+                os.write(ours, left.pop(0)[1].encode())
+        os.close(ours)
+        return shown, process.wait()
 
 
 def _children_seconds() -> float:
