@@ -441,6 +441,8 @@ class Runner:
         if at_operation or stop is Stop.NONE:
             done = self._executed_of_block(stop)
             state.budget += begun - done
+            if done < begun:  # what comes next is no branch's target, wherever a block begins
+                state.flow_next = signed(state.block + 4 * done & _MASK)
             if self._cracker is not None and done < begun and self.unit.enabled:
                 self._pass_by(-self._weight_from(done))
         if state.noted:

@@ -11,8 +11,10 @@ from spe_unicorn.host.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.firmware.conftest import WholeRun
 from tests.firmware.test_differential import differences, places
-from tests.host.machine_runs import Machine
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, image_of
 
+SCTLR_EL1 = (3, 0, 1, 0, 0)
 BEGIN, WINDOW = 75_000, 6_000
 
 
@@ -72,3 +74,22 @@ def test_no_such_packet_on_a_core_without_the_feature() -> None:
     machine = Machine("spe_branches", period=17)
     machine.run(100_000)
     assert all(record.previous_target is None for record in records_of(machine))
+
+
+@pytest.mark.parametrize("period", [1, 2, 5, 11])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_operations_that_are_looked_at_for_alignment_are_no_targets(
+    runner: type[Runner], period: int
+) -> None:
+    """The engine stops in the middle of blocks whose operations are not known yet."""
+    code = 0x4000_0000
+    start = [a.mrs(1, SCTLR_EL1), a.movz(0, 2), a.orr(1, 1, 0), a.msr(SCTLR_EL1, 1), a.ISB]
+    loop = [*[a.add_imm(2, 2, 1)] * 20, a.b(-80)]
+    image = image_of({code: a.code([*start, *loop])}, code)
+    machine = Machine(image, core="max", runner=runner, period=period)
+    machine.run(200)
+    target = code + 4 * len(start)
+    began = len(start) + len(loop) + 1  # the first operation behind a branch, counted from 1
+    for sampled, operation in zip(machine.sampled, machine.operations, strict=True):
+        expected = target if sampled.operation >= began else None
+        assert operation.previous_target == expected, sampled
