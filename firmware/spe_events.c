@@ -3,6 +3,7 @@
    EL1 under stage 2; with each translation granule that there is. */
 #include "lib/el.h"
 #include "lib/spe.h"
+#include "lib/tables.h"
 
 #define PMSCR_EL2 S3_4_C9_C9_0
 #define PMBMAR_EL1 S3_0_C9_C10_5
@@ -25,89 +26,9 @@
 #define BEYOND (1ull << 41) /* an output address of more than 40 bits */
 #define WALK_IPA (1ull << 36)
 
-/* --- Tables of any granule --- */
-
-enum granule { KIB4 = 12, KIB16 = 14, KIB64 = 16 };
-
-#define VALID BIT(0)
-#define TABLE BIT(1) /* at level 3: page */
-#define ACCESSED BIT(10)
-#define DBM BIT(51)
-#define S1_READ_ONLY BIT(7)
-#define S1_AP_TABLE_READ_ONLY BIT(62)
-#define S1_NORMAL (1ull << 2 | 3ull << 8)
-#define S2_READ BIT(6)
-#define S2_WRITE BIT(7)
-#define S2_NORMAL (0xfull << 2 | 3ull << 8)
-#define S2_DEVICE_MASK (0xfull << 2)
-#define MAIR 0xff00ull /* 0: Device-nGnRnE, 1: Normal */
-
-#define SLOT 0x10000ull /* of a table: the largest granule */
-#define SLOTS 12
-
-struct tables {
-    enum granule granule;
-    int start; /* level */
-    u64 normal, device; /* attributes of leaves */
-    u8 *memory;
-    unsigned used, fixed; /* slots; those in use and mapped for good */
-    volatile u64 *made[SLOTS]; /* what points to each slot */
-};
-
-static u8 memory1[SLOTS * SLOT] __attribute__((aligned(0x10000)));
-static u8 memory2[SLOTS * SLOT] __attribute__((aligned(0x10000)));
-static u8 frames[2 * SLOT] __attribute__((aligned(0x10000)));
-
-static unsigned shift(const struct tables *t, int level) {
-    return t->granule + (3 - level) * (t->granule - 3);
-}
-
-static volatile u64 *entry(struct tables *t, u64 address, int level) {
-    u64 *table = (u64 *)t->memory;
-    for (int above = t->start;; above++) {
-        u64 index = address >> shift(t, above);
-        if (above > t->start)
-            index &= (1ull << (t->granule - 3)) - 1;
-        if (above == level)
-            return &table[index];
-        if (!(table[index] & VALID)) {
-            if (t->used == SLOTS) {
-                print("# out of tables\n");
-                exit_with(98);
-            }
-            t->made[t->used] = &table[index];
-            table[index] = (u64)(t->memory + SLOT * t->used++) | VALID | TABLE;
-        }
-        table = (u64 *)(table[index] & 0x0000ffffffff0000ull);
-    }
-}
-
-static void map(struct tables *t, u64 address, u64 output) {
-    *entry(t, address, 3) = output | t->normal | VALID | TABLE;
-}
-
-static void map_blocks(struct tables *t, u64 begin, u64 end, u64 attributes) {
-    u64 size = 1ull << shift(t, 2);
-    for (u64 address = begin & -size; address < end; address += size)
-        *entry(t, address, 2) = address | attributes | VALID;
-}
-
-/* RAM and devices one to one. Not while these tables are in use. */
-static void build(struct tables *t) {
-    memset(t->memory, 0, SLOTS * SLOT);
-    t->used = 1;
-    map_blocks(t, 0x08000000, 0x0a000000, t->device);
-    map_blocks(t, RAM_BASE, RAM_BASE + RAM_SIZE, t->normal);
-    t->fixed = t->used;
-}
-
-/* Nothing but that. */
-static void begin(struct tables *t) {
-    while (t->used > t->fixed) {
-        *t->made[--t->used] = 0;
-        memset(t->memory + SLOT * t->used, 0, 1ull << t->granule);
-    }
-}
+static u8 memory1[TABLE_SLOTS * TABLE_SLOT] __attribute__((aligned(0x10000)));
+static u8 memory2[TABLE_SLOTS * TABLE_SLOT] __attribute__((aligned(0x10000)));
+static u8 frames[2 * TABLE_SLOT] __attribute__((aligned(0x10000)));
 
 /* --- The owner --- */
 
@@ -279,7 +200,7 @@ static bool goes_on(u64 at, u64 behind) {
 
 /* Where the second page begins if its entry of `level` is to be another one than the first page's. */
 static u64 boundary(const struct tables *t, int level) {
-    u64 size = 1ull << shift(t, level), base = 1ull << (t == &stage2 ? 37 : 46);
+    u64 size = 1ull << table_shift(t, level), base = 1ull << (t == &stage2 ? 37 : 46);
     return size >= base ? size : base + size;
 }
 
@@ -288,10 +209,10 @@ static u64 class; /* of the event: of stage 1 or 2 */
 /* Both pages mapped; then `spoilt` is put into the entry of `level` for the second one. */
 static void fault(struct tables *t, int level, u64 clear, u64 set, unsigned fsc, const char *kind) {
     u64 at = boundary(t, level), behind;
-    begin(t);
-    map(t, at - page, (u64)frames);
-    map(t, at, (u64)frames + page);
-    volatile u64 *spoilt = entry(t, at, level);
+    tables_begin(t);
+    table_map(t, at - page, (u64)frames);
+    table_map(t, at, (u64)frames + page);
+    volatile u64 *spoilt = table_entry(t, at, level);
     u64 good = *spoilt;
     *spoilt = (good & ~clear) | set;
     start(at - FRONT, at + page);
@@ -328,10 +249,10 @@ static void updates(struct tables *t) {
     u64 clean = t == &stage2 ? 0 : S1_READ_ONLY, dirty = t == &stage2 ? S2_WRITE : 0, at = boundary(t, 3), behind;
     static const char *const names[] = {"hardware sets the Access flag", "hardware makes a clean page dirty"};
     for (unsigned hd = 0; hd < 2 && hd < flags; hd++) {
-        begin(t);
-        map(t, at - page, (u64)frames);
-        map(t, at, (u64)frames + page);
-        volatile u64 *leaf = entry(t, at, 3);
+        tables_begin(t);
+        table_map(t, at - page, (u64)frames);
+        table_map(t, at, (u64)frames + page);
+        volatile u64 *leaf = table_entry(t, at, 3);
         u64 good = *leaf | (hd ? DBM : 0), before = hd ? (good & ~dirty) | clean : good & ~ACCESSED;
         *leaf = before;
         if (t == &stage2)
@@ -357,9 +278,9 @@ static void updates(struct tables *t) {
 
 static void of_addresses(void) {
     u64 at = boundary(&stage1, 3), tag = 0x5aull << 56;
-    begin(&stage1);
-    map(&stage1, at, (u64)frames);
-    start(1ull << 48, (1ull << 48) + SLOT);
+    tables_begin(&stage1);
+    table_map(&stage1, at, (u64)frames);
+    start(1ull << 48, (1ull << 48) + TABLE_SLOT);
     is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, PMBSR_STAGE1(0x04), "out of the range of the tables: translation fault, level 0");
     is(read_sysreg(PMBPTR_EL1), 1ull << 48, "PMBPTR_EL1 as it was");
     start(tag | at, (tag | at) + page);
@@ -372,9 +293,9 @@ static void of_addresses(void) {
     ok(count > 0 && count != ~0u && next == (u64)frames + size && size <= page, "and PMBPTR_EL1 keeps the tag");
     control((u64)stage1.memory, 0);
     mmu(false);
-    start(1ull << 55, (1ull << 55) + SLOT);
+    start(1ull << 55, (1ull << 55) + TABLE_SLOT);
     is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, PMBSR_STAGE1(0x00), "stage 1 off, too many bits: address size fault, level 0");
-    start((u64)frames, (u64)frames + SLOT);
+    start((u64)frames, (u64)frames + TABLE_SLOT);
     is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, 0, "stage 1 off, an address of RAM: no event");
     ok(whole((u64)frames, read_sysreg(PMBPTR_EL1), &next) - 1 < 64, "and whole records");
     mmu(true);
@@ -382,8 +303,8 @@ static void of_addresses(void) {
 
 static void external_abort(void) {
     u64 at = boundary(&stage1, 3);
-    begin(&stage1);
-    map(&stage1, at, NOT_MEMORY);
+    tables_begin(&stage1);
+    table_map(&stage1, at, NOT_MEMORY);
     start(at, at + page);
     if (PMBIDR_EA(pmbidr)) {
         is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, 0, "no memory behind the mapping: this core ignores that");
@@ -401,7 +322,7 @@ static void physical_pointers(void) {
         return;
     print("# physical pointers\n");
     memset(frames, 0xa5, sizeof frames);
-    begin(&stage1);
+    tables_begin(&stage1);
     invalidate();
     write_sysreg(PMBMAR_EL1, 0x3ff);
     static const u64 bases[] = {0, 1ull << 50};
@@ -409,7 +330,7 @@ static void physical_pointers(void) {
         u64 pointer = bases[i] ? bases[i] : (u64)frames;
         write_sysreg(PMBSR_EL1, 0);
         write_sysreg(PMBPTR_EL1, pointer);
-        write_sysreg(PMBLIMITR_EL1, (pointer + SLOT) | PMBLIMITR_NVM | PMBLIMITR_E);
+        write_sysreg(PMBLIMITR_EL1, (pointer + TABLE_SLOT) | PMBLIMITR_NVM | PMBLIMITR_E);
         isb();
         profile();
         if (i) {
@@ -427,7 +348,7 @@ static void stage1_of(enum owner who, enum granule granule) {
     class = PMBSR_STAGE1(0);
     stage1 = (struct tables){granule, granule == KIB64 ? 1 : 0, S1_NORMAL | ACCESSED, ACCESSED, memory1, 0, 0, {0}};
     print("# %s, %u KiB\n", owner_names[who], (unsigned)(page / 1024));
-    build(&stage1);
+    tables_build(&stage1);
     control((u64)memory1, 0);
     mmu(true);
     faults(&stage1);
@@ -446,15 +367,15 @@ static void stage1_of(enum owner who, enum granule granule) {
 
 static void walk_fault(u64 clear, u64 hcr, unsigned fsc, const char *kind) {
     u64 at = boundary(&stage1, 2), behind;
-    begin(&stage1);
-    begin(&stage2);
-    map(&stage1, at - page, (u64)frames);
-    map(&stage1, at, (u64)frames + page);
-    volatile u64 *pointing = entry(&stage1, at, 2);
+    tables_begin(&stage1);
+    tables_begin(&stage2);
+    table_map(&stage1, at - page, (u64)frames);
+    table_map(&stage1, at, (u64)frames + page);
+    volatile u64 *pointing = table_entry(&stage1, at, 2);
     u64 table = *pointing & 0x0000ffffffff0000ull;
     *pointing = WALK_IPA | VALID | TABLE; /* stage 1's last table, by an address of its own */
-    map(&stage2, WALK_IPA, table);
-    volatile u64 *leaf = entry(&stage2, WALK_IPA, 3);
+    table_map(&stage2, WALK_IPA, table);
+    volatile u64 *leaf = table_entry(&stage2, WALK_IPA, 3);
     u64 good = *leaf;
     *leaf = good & ~clear;
     set_hcr(HCR_VM | hcr);
@@ -473,15 +394,15 @@ static void under_stage2(enum granule granule) {
     stage1 = (struct tables){granule, granule == KIB64 ? 1 : 0, S1_NORMAL | ACCESSED, ACCESSED, memory1, 0, 0, {0}};
     print("# %s, %u KiB\n", owner_names[owner], (unsigned)(page / 1024));
     write_sysreg(mdcr_el2, read_sysreg(mdcr_el2) | MDCR_E2PB);
-    build(&stage2);
+    tables_build(&stage2);
     control2(0);
     set_hcr(HCR_VM);
     faults(&stage2);
     updates(&stage2);
-    start(1ull << 39, (1ull << 39) + SLOT);
+    start(1ull << 39, (1ull << 39) + TABLE_SLOT);
     is(read_sysreg(PMBSR_EL1) & ~PMBSR_COLL, PMBSR_STAGE2(0x04), "out of the range of stage 2: translation fault, level 0");
     print("# of the walk of stage 1\n");
-    build(&stage1);
+    tables_build(&stage1);
     control((u64)memory1, 0);
     mmu(true);
     walk_fault(VALID, 0, 0x07, "translation fault");

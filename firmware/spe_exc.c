@@ -130,34 +130,24 @@ static u64 el0_of_el1(u64 a, u64 b) {
     return call_at(EL0T, (function *)el0_here, a, b);
 }
 
-/* Sets S of PMBSR_EL1 at EL1, where the exception goes, with PSTATE.PM as `pm` says; unmasks it afterwards. */
-static u64 set_el1, unmasked_el1;
-static unsigned count_el1;
-static u64 set_at_el1(u64 pm, u64 b) {
-    u64 at;
-    (void)b;
-    write_sysreg(PM, pm);
-    asm volatile("adr %0, 1f\n msr S3_0_C9_C10_3, %1\n1: nop" : "=&r"(at) : "r"(PMBSR_S) : "memory");
-    set_el1 = at;
-    count_el1 = seen_count;
-    asm volatile("adr %0, 1f\n .inst 0xd501421f\n1: nop" : "=&r"(at)::"memory");
-    unmasked_el1 = at;
-    return 0;
-}
-
-static u64 set_el2, unmasked_el2;
-static unsigned count_el2;
-static u64 set_at_el2(u64 pm, u64 b) {
-    u64 at;
-    (void)b;
-    write_sysreg(PM, pm);
-    asm volatile("adr %0, 1f\n msr S3_4_C9_C10_3, %1\n1: nop" : "=&r"(at) : "r"(PMBSR_S) : "memory");
-    set_el2 = at;
-    count_el2 = seen_count;
-    asm volatile("adr %0, 1f\n .inst 0xd501421f\n1: nop" : "=&r"(at)::"memory");
-    unmasked_el2 = at;
-    return 0;
-}
+/* set_at_el1, set_at_el2: set S of PMBSR_ELx there, where the exception goes, with PSTATE.PM as `pm` says; unmask it
+   afterwards. set_el1 and unmasked_el1 are the operations behind either. */
+#define SET_AT(level, pmbsr) \
+    static u64 set_##level, unmasked_##level; \
+    static unsigned count_##level; \
+    static u64 set_at_##level(u64 pm, u64 b) { \
+        u64 at; \
+        (void)b; \
+        write_sysreg(PM, pm); \
+        asm volatile("adr %0, 1f\n msr " #pmbsr ", %1\n1: nop" : "=&r"(at) : "r"(PMBSR_S) : "memory"); \
+        set_##level = at; \
+        count_##level = seen_count; \
+        asm volatile("adr %0, 1f\n .inst 0xd501421f\n1: nop" : "=&r"(at)::"memory"); \
+        unmasked_##level = at; \
+        return 0; \
+    }
+SET_AT(el1, S3_0_C9_C10_3)
+SET_AT(el2, S3_4_C9_C10_3)
 
 #define LOWER FROM_LOWER(VECTOR_SYNC)
 #define CURRENT FROM_CURRENT(VECTOR_SYNC)
