@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind, Structure
-from spe_unicorn.host.decode_parts import FLAGS, atomic, memory, signed, unallocated, x, xs, xsp
-
-TAG_GRANULE = 16
-"""Bytes that share an Allocation Tag."""
-TAG_BLOCK = 64
-"""Bytes whose tags STGM, LDGM and STZGM move at once: GMID_EL1.BS is 4."""
+from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
+from spe_unicorn.host.decode_ordered import ordered_offset_or_tag
+from spe_unicorn.host.decode_parts import (
+    FLAGS,
+    TAG_GRANULE,
+    atomic,
+    fetch_and_operate,
+    memory,
+    signed,
+    simd_fp,
+    unallocated,
+    x,
+    xs,
+)
+from spe_unicorn.host.decode_structures import structure_load_store
 
 
 def load_store(word: int) -> Instruction:
     """Loads and stores: bit 27 is set and bit 25 clear."""
     kind = word >> 28 & 3
     if kind == 0:
-        return _structure(word) if word >> 26 & 1 else _exclusive_or_ordered(word)
+        return structure_load_store(word) if word >> 26 & 1 else _exclusive_or_ordered(word)
     if kind == 1:
-        return _ordered_offset_or_tag(word) if word >> 24 & 1 else _literal(word)
+        return ordered_offset_or_tag(word) if word >> 24 & 1 else _literal(word)
     if kind == 2:
         return _pair(word)
     return _register(word)
@@ -103,87 +111,7 @@ def _unprivileged_exclusive(word: int) -> Instruction:
     return _exclusive(word, 1 << size, pair=False) if size >= 2 else unallocated(word)
 
 
-_MULTIPLE = {0: (1, 4), 2: (4, 1), 4: (1, 3), 6: (3, 1), 7: (1, 1), 8: (1, 2), 10: (2, 1)}
-"""opcode of LD1 to LD4: how often it repeats, elements in a structure."""
-
-
-def _structure(word: int) -> Instruction:
-    """LD1 to LD4, ST1 to ST4, LD1R to LD4R, LDAP1, STL1."""
-    post, rm = word >> 23 & 1, word >> 16 & 31
-    if word >> 31:
-        return unallocated(word)
-    if word >> 24 & 1:
-        return _single_structure(word, post, rm)
-    shape = _MULTIPLE.get(word >> 12 & 15)
-    if shape is None or word >> 21 & 1 or (not post and rm):
-        return unallocated(word)
-    repeat, elements = shape
-    size, quad = word >> 10 & 3, word >> 30 & 1
-    if size == 3 and not quad and elements > 1:
-        return unallocated(word)
-    structure = Structure.MULTIPLE if elements == 1 else Structure.INTERLEAVED
-    count = repeat * elements
-    return _vector(word, count * (8 << quad), 1 << size, post, rm, count, structure)
-
-
-def _single_structure(word: int, post: int, rm: int) -> Instruction:
-    opcode, size, s = word >> 13 & 7, word >> 10 & 3, word >> 12 & 1
-    load, r = word >> 22 & 1, word >> 21 & 1
-    ordered = False
-    if not post and rm:
-        # LDAP1, STL1: the one form whose Rm field is an opcode
-        ordered = rm == 1 and opcode == 4 and size == 1 and not s and not r
-        if not ordered:
-            return unallocated(word)
-    scale = opcode >> 1
-    elements = (opcode & 1) * 2 + r + 1
-    structure = Structure.LANE
-    if scale == 3:  # load and replicate
-        if not load or s:
-            return unallocated(word)
-        scale = size
-        structure = Structure.REPLICATE
-    elif scale == 1 and size & 1:
-        return unallocated(word)
-    elif scale == 2:
-        if size & 2 or (size and s):
-            return unallocated(word)
-        scale += size
-    total = elements << scale
-    return _vector(word, total, 1 << scale, post, rm, elements, structure, ordered=ordered)
-
-
-def _vector(
-    word: int,
-    total: int,
-    element: int,
-    post: int,
-    rm: int,
-    count: int,
-    structure: Structure,
-    *,
-    ordered: bool = False,
-) -> Instruction:
-    where = Access(
-        word >> 5 & 31,
-        0,
-        total,
-        element,
-        writeback=total if post and rm == 31 else None,
-        index_writeback=rm if post and rm != 31 else None,
-    )
-    return memory(
-        word,
-        where,
-        load=bool(word >> 22 & 1),
-        registers=RegisterKind.SIMD_FP,
-        count=count,
-        structure=structure,
-        ordered=ordered,
-    )
-
-
-# Bits 29:28 = 01: literal; ordered with an offset, memory copy and set, tags, 128-bit atomics
+# Bits 29:28 = 01: literal; what else is there is in `decode_ordered`
 
 
 def _literal(word: int) -> Instruction:
@@ -193,168 +121,11 @@ def _literal(word: int) -> Instruction:
             return unallocated(word)
         size = 4 << opc
         where = Access(None, offset, size, size)
-        return _simd_fp(word, where, load=True, scalar=opc < 2)
+        return simd_fp(word, where, load=True, scalar=opc < 2)
     if opc == 3:  # PRFM
         return Instruction(word)
     size = 8 if opc == 1 else 4
     return memory(word, Access(None, offset, size, size), load=True, data=x(word & 31))
-
-
-def _simd_fp(
-    word: int, where: Access, *, load: bool, scalar: bool, count: int = 1, ordered: bool = False
-) -> Instruction:
-    return memory(
-        word,
-        where,
-        load=load,
-        registers=RegisterKind.SIMD_FP,
-        count=count,
-        scalar=scalar,
-        ordered=ordered,
-    )
-
-
-def _ordered_offset_or_tag(word: int) -> Instruction:
-    size, simd, form = word >> 30, word >> 26 & 1, word >> 10 & 3
-    if word >> 21 & 1:
-        if simd or size == 2:
-            return unallocated(word)
-        return _tag(word) if size == 3 else _atomic_128(word)
-    if form == 1:
-        return unallocated(word) if size else _copy_or_set(word)
-    if simd:
-        return _ordered_simd_fp(word) if form == 2 else unallocated(word)
-    if form == 0:
-        return _ordered_unscaled(word)
-    if form == 2 and size >= 2:
-        return _ordered_pair_or_writeback(word)
-    if form == 3 and word & 0xFFFF_EC00 == 0xD91F_0C00:  # GCSSTR, GCSSTTR
-        where = Access(word >> 5 & 31, 0, 8, 8)
-        return memory(word, where, load=False, data=x(word & 31), registers=RegisterKind.GCS)
-    return unallocated(word)
-
-
-def _ordered_unscaled(word: int) -> Instruction:
-    """LDAPUR, STLUR and their byte, halfword and signed forms."""
-    size, opc = word >> 30, word >> 22 & 3
-    if opc >= 2 and size + opc > 4:
-        return unallocated(word)
-    where = Access(word >> 5 & 31, signed(word >> 12, 9), 1 << size, 1 << size)
-    return memory(word, where, load=opc != 0, data=x(word & 31), ordered=True)
-
-
-def _ordered_simd_fp(word: int) -> Instruction:
-    """LDAPUR, STLUR (SIMD&FP)."""
-    size, opc = word >> 30, word >> 22 & 3
-    if opc >= 2 and size:
-        return unallocated(word)
-    nbytes = 16 if opc >= 2 else 1 << size
-    where = Access(word >> 5 & 31, signed(word >> 12, 9), nbytes, nbytes)
-    return _simd_fp(word, where, load=bool(opc & 1), scalar=nbytes <= 8, ordered=True)
-
-
-def _ordered_pair_or_writeback(word: int) -> Instruction:
-    """LDIAPP, STILP; LDAPR with post-index, STLR with pre-index."""
-    size, rn, rt, rt2 = 1 << (word >> 30), word >> 5 & 31, word & 31, word >> 16 & 31
-    load, opc2 = bool(word >> 22 & 1), word >> 12 & 15
-    if word >> 23 & 1:
-        if opc2 or rt2:
-            return unallocated(word)
-        step = size if load else -size
-        where = Access(rn, 0 if load else step, size, size, writeback=step)
-        return memory(word, where, load=load, data=x(rt), ordered=True)
-    if opc2 > 1:
-        return unallocated(word)
-    step = 2 * size if load else -2 * size
-    if opc2:
-        where = Access(rn, 0, 2 * size, size)
-    else:
-        where = Access(rn, 0 if load else step, 2 * size, size, writeback=step)
-    return memory(word, where, load=load, data=x(rt) | x(rt2), count=2, ordered=True)
-
-
-def _copy_or_set(word: int) -> Instruction:
-    """CPY* and SET*: they read and write in steps; the first byte stands for the access.
-
-    A copy is told as its load; its store goes to the address in Xd.
-    """
-    rd, rn, rs = word & 31, word >> 5 & 31, word >> 16 & 31
-    stage, op2 = word >> 22 & 3, word >> 12 & 15
-    if stage == 3:  # SET, SETG; op2 holds the stage
-        if op2 >= 12:
-            return unallocated(word)
-        return memory(
-            word,
-            Access(rd, 0, 1, 1),
-            load=False,
-            reads=x(rd) | x(rn) | x(rs) | FLAGS,
-            writes=x(rd) | x(rn) | FLAGS,
-            registers=RegisterKind.SET,
-        )
-    changed = x(rd) | x(rn) | x(rs) | FLAGS
-    return memory(
-        word,
-        Access(rs, 0, 1, 1),
-        load=True,
-        reads=changed,
-        writes=changed,
-        registers=RegisterKind.COPY,
-    )
-
-
-def _tag(word: int) -> Instruction:
-    """LDG, STG, ST2G, STZG, STZ2G, LDGM, STGM, STZGM."""
-    opc, op2 = word >> 22 & 3, word >> 10 & 3
-    rn, rt = word >> 5 & 31, word & 31
-    offset = signed(word >> 12, 9) * TAG_GRANULE
-    if op2:  # opc bit 0 zeroes the data too, bit 1 takes two granules
-        size = TAG_GRANULE << (opc >> 1)
-        where = Access(
-            rn,
-            0 if op2 == 1 else offset,
-            size,
-            TAG_GRANULE,
-            writeback=None if op2 == 2 else offset,
-        )
-        kind = RegisterKind.UNSPECIFIED if opc & 1 else RegisterKind.TAG
-        return memory(word, where, load=False, data=xsp(rt), registers=kind)
-    if opc == 1:  # LDG changes the tag field of Xt alone
-        where = Access(rn, offset, TAG_GRANULE, TAG_GRANULE, align_down=TAG_GRANULE)
-        data = x(rt)
-        return memory(word, where, load=True, data=data, reads=data, registers=RegisterKind.TAG)
-    if offset:
-        return unallocated(word)
-    where = Access(rn, 0, TAG_BLOCK, TAG_GRANULE, align_down=TAG_BLOCK)
-    kind = RegisterKind.TAG if opc else RegisterKind.UNSPECIFIED  # STZGM writes data as well
-    return memory(word, where, load=opc == 3, data=x(rt), registers=kind)
-
-
-def _atomic_128(word: int) -> Instruction:
-    """LSE128, RCW and the unprivileged atomics; RCW operations tell their success in the flags."""
-    form, key = word >> 10 & 3, word >> 12 & 15
-    rn, rt, rs = word >> 5 & 31, word & 31, word >> 16 & 31
-    ordered = bool(word & 0x00C0_0000)
-    if form == 0:  # LDCLRP, LDSETP, SWPP; RCWCLRP, RCWSWPP, RCWSETP: Rs is the second of the pair
-        if key not in (1, 3, 8, 9, 10, 11) or (key in (1, 3, 8) and word >> 30):
-            return unallocated(word)
-        both = x(rt) | x(rs)
-        flags = FLAGS if key > 8 else 0
-        where = Access(rn, 0, 16, 16)
-        return atomic(word, where, reads=both, writes=both | flags, ordered=ordered)
-    if form == 1:  # LDTADD, LDTCLR, LDTSET, SWPT
-        if key not in (0, 1, 3, 8):
-            return unallocated(word)
-        return _fetch_and_operate(word, 8 if word >> 30 else 4)
-    if key:
-        return unallocated(word)
-    if form == 2:  # RCWCAS
-        where = Access(rn, 0, 8, 8)
-        return atomic(word, where, reads=x(rs) | x(rt), writes=x(rs) | FLAGS, ordered=ordered)
-    if (rs | rt) & 1:
-        return unallocated(word)
-    both = xs(rs, 2)
-    where = Access(rn, 0, 16, 16)  # RCWCASP
-    return atomic(word, where, reads=both | xs(rt, 2), writes=both | FLAGS, ordered=ordered)
 
 
 # Bits 29:28 = 10: pairs
@@ -382,7 +153,7 @@ def _pair(word: int) -> Instruction:
         writeback=offset if mode & 1 else None,
     )
     if simd:
-        return _simd_fp(word, where, load=load, scalar=size <= 8, count=2)
+        return simd_fp(word, where, load=load, scalar=size <= 8, count=2)
     return memory(word, where, load=load, data=x(word & 31) | x(word >> 10 & 31), count=2)
 
 
@@ -452,7 +223,7 @@ def _single(word: int, scale: int, where: Access) -> Instruction:
     if word >> 26 & 1:
         if opc >= 2 and size:
             return unallocated(word)
-        return _simd_fp(word, where, load=bool(opc & 1), scalar=scale < 4)
+        return simd_fp(word, where, load=bool(opc & 1), scalar=scale < 4)
     if opc >= 2 and size + opc > 4:
         return _prefetch(word, where) if size == 3 and opc == 2 else unallocated(word)
     return memory(word, where, load=opc != 0, data=x(word & 31))
@@ -463,27 +234,10 @@ def _prefetch(word: int, where: Access) -> Instruction:
     return Instruction(word, reads=reads)
 
 
-def _fetch_and_operate(word: int, size: int) -> Instruction:
-    """LD<op> and SWP: bit 23 acquires, bit 22 releases.
-
-    LD<op> to XZR is ST<op>: it returns nothing and so does not acquire. SWP stays what it is.
-    """
-    rt = word & 31
-    returns = rt != 31 or bool(word >> 15 & 1)
-    return atomic(
-        word,
-        Access(word >> 5 & 31, 0, size, size),
-        reads=x(word >> 16 & 31),
-        writes=x(rt),
-        returns=returns,
-        ordered=bool(word & (0x00C0_0000 if returns else 0x0040_0000)),
-    )
-
-
 def _atomic(word: int) -> Instruction:
     size, key = word >> 30, word >> 12 & 15
     if key <= 8:
-        return _fetch_and_operate(word, 1 << size)
+        return fetch_and_operate(word, 1 << size)
     if key == 12 and word & 0x00DF_0000 == 0x009F_0000:  # LDAPR
         where = Access(word >> 5 & 31, 0, *_n(size))
         return memory(word, where, load=True, data=x(word & 31), ordered=True)

@@ -18,6 +18,8 @@ FLAGS = 1 << NZCV
 """The condition flags as a register set."""
 STACK = 1 << SP
 """The stack pointer as a register set."""
+TAG_GRANULE = 16
+"""Bytes that share an Allocation Tag."""
 EVERYTHING = (1 << NZCV + 1) - 1
 """Every general register, SP and the flags."""
 
@@ -90,6 +92,21 @@ def memory(
     )
 
 
+def simd_fp(
+    word: int, where: Access, *, load: bool, scalar: bool, count: int = 1, ordered: bool = False
+) -> Instruction:
+    """A load or store of SIMD&FP registers; ``scalar`` of up to 64 bits."""
+    return memory(
+        word,
+        where,
+        load=load,
+        registers=RegisterKind.SIMD_FP,
+        count=count,
+        scalar=scalar,
+        ordered=ordered,
+    )
+
+
 def atomic(
     word: int,
     access: Access,
@@ -112,6 +129,23 @@ def atomic(
         atomic=True,
         reads=reads | address_reads(access),
         writes=writes,
+    )
+
+
+def fetch_and_operate(word: int, size: int) -> Instruction:
+    """LD<op> and SWP: bit 23 acquires, bit 22 releases.
+
+    LD<op> to XZR is ST<op>: it returns nothing and so does not acquire. SWP stays what it is.
+    """
+    rt = word & 31
+    returns = rt != 31 or bool(word >> 15 & 1)
+    return atomic(
+        word,
+        Access(word >> 5 & 31, 0, size, size),
+        reads=x(word >> 16 & 31),
+        writes=x(rt),
+        returns=returns,
+        ordered=bool(word & (0x00C0_0000 if returns else 0x0040_0000)),
     )
 
 
