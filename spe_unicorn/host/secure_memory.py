@@ -16,8 +16,8 @@ from unicorn import UC_PROT_EXEC, UC_PROT_NONE
 
 from spe_unicorn.arch.descriptors import AddressDescriptor, PASpace, acc_desc_gpr
 from spe_unicorn.arch.effective import security_state_at
-from spe_unicorn.arch.pe import PE, SecurityState
-from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.pe import EL3, PE, SecurityState
+from spe_unicorn.arch.regimes import context_for, translation_regime
 from spe_unicorn.arch.table_scan import maps_as_non_secure
 from spe_unicorn.arch.translation import full_translate
 from spe_unicorn.host.engine import PC, Engine
@@ -40,7 +40,7 @@ class SecureMemory:
         self._given: int | None = None
         """The engine's rights, ``UC_PROT_*``; None for all that the memory itself allows."""
         self._looking = False
-        self._scanned: tuple[TranslationContext, int] | None = None
+        self._scanned: tuple[bool, int, int] | None = None
         self._aliased = False
 
     def changed(self) -> None:
@@ -118,11 +118,10 @@ class SecureMemory:
         Tables are looked through again when a register has changed that steers translation, or
         there was maintenance of TLBs.
         """
-        context = context_for(self._pe, translation_regime(self._pe, self._pe.el))
-        if not context.s1_enabled:
-            return False
-        key = context, int(self._state.epoch)
+        pe, state = self._pe, self._state
+        key = pe.el == EL3, int(state.writes), int(state.epoch)
         if key != self._scanned:
             self._scanned = key
+            context = context_for(pe, translation_regime(pe, pe.el))
             self._aliased = maps_as_non_secure(context, self._ranges, self._memory)
         return self._aliased
