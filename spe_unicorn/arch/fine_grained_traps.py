@@ -13,7 +13,6 @@ from typing import Final
 
 from spe_unicorn.arch.access import SYSREG_TRAP, fine_grained_traps_enabled
 from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.exception_routing import Routed
 from spe_unicorn.arch.fgt_registers import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
@@ -22,7 +21,7 @@ from spe_unicorn.arch.fgt_registers import (
     HFGWTR_EL2,
 )
 from spe_unicorn.arch.id_registers import ID_AA64DFR0_EL1
-from spe_unicorn.arch.pe import EL0, EL1, EL2, PE
+from spe_unicorn.arch.pe import EL0, EL1, PE
 from spe_unicorn.arch.syndromes import EC, Syndrome, system_register_trap
 from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import SCTLR_EL1
@@ -98,19 +97,17 @@ def _reaches(pe: PE, number: int) -> bool:
     return gate is None or bool(pe.registers.raw(SCTLR_EL1) & SCTLR_EL1.field(gate).mask)
 
 
-def supervisor_call_trap(pe: PE, syndrome: Syndrome) -> Routed | None:
-    """AArch64.CheckForSVCTrap(). Where an SVC goes in place of its own target, None for nowhere.
+def traps_supervisor_call(pe: PE, el: int) -> bool:
+    """AArch64.CheckForSVCTrap(). Whether an SVC of EL0 or EL1 goes to EL2, in place of its target.
 
     The return address is then that of the SVC itself.
     """
-    if pe.el > EL1 or not fine_grained_traps_enabled(pe):
-        return None
+    if el > EL1 or not fine_grained_traps_enabled(pe):
+        return False
     hfgitr = pe.registers.read(HFGITR_EL2)
-    if pe.el == EL0:
-        trapped = bool(hfgitr.SVC_EL0) and not el_is_in_host(pe, EL0)
-    else:
-        trapped = bool(hfgitr.SVC_EL1)
-    return Routed(EL2, syndrome) if trapped else None
+    if el == EL0:
+        return bool(hfgitr.SVC_EL0) and not el_is_in_host(pe, EL0)
+    return bool(hfgitr.SVC_EL1)
 
 
 def _el1(crn: int, crm: int, *op2: int) -> tuple[Encoding, ...]:

@@ -27,7 +27,12 @@ from spe_unicorn.arch.fgt_registers import (
     HFGRTR_EL2,
     HFGWTR_EL2,
 )
-from spe_unicorn.arch.fine_grained_traps import syndrome_of, trap_id, trapped_at
+from spe_unicorn.arch.fine_grained_traps import (
+    syndrome_of,
+    trap_id,
+    trapped_at,
+    traps_supervisor_call,
+)
 from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
@@ -90,6 +95,8 @@ class Meaning:
     psb_traps: tuple[bool, ...]
     waits_trap: bool
     """Whether EL2 or EL3 traps a WFE at EL1 or EL2 that would wait."""
+    calls_trapped: tuple[bool, ...]
+    """Whether SVC goes to EL2 by a fine-grained trap."""
     trapped: tuple[frozenset[int], ...]
     """What fine-grained traps trap, as ``arch.fine_grained_traps`` numbers it."""
     counters: int
@@ -115,6 +122,7 @@ def meaning_of(cpu: UnicornCPU) -> Meaning:
         tuple(fp_access_trap(pe) is not None for pe in levels),
         tuple(psb_csync(pe) is not None for pe in levels),
         any(wait_trap(levels[el], WFx.WFE) is not None for el in (EL1, EL2)),
+        tuple(traps_supervisor_call(cpu, el) for el in range(4)),
         tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4)),
         counters,
         engines,
@@ -133,6 +141,8 @@ class Controls:
         self._psb_traps: tuple[bool, ...] = (False,) * 4
         self._trapped: tuple[frozenset[int], ...] = (frozenset(),) * 4
         self._traps_any = False
+        self.calls_trapped: tuple[bool, ...] = (False,) * 4
+        """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
         self._redirects = False
         self.offsets = 0, 0
         """What the virtual and the physical count of EL1 are behind, in ticks."""
@@ -173,7 +183,7 @@ class Controls:
                 self._meanings.clear()
             meaning = self._meanings[key] = meaning_of(cpu)
         self._fp_traps, self._psb_traps = meaning.fp_traps, meaning.psb_traps
-        self._trapped = meaning.trapped
+        self._trapped, self.calls_trapped = meaning.trapped, meaning.calls_trapped
         trapped = frozenset().union(*meaning.trapped)
         self._traps_any = bool(trapped)
         if trapped:

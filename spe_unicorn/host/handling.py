@@ -31,7 +31,6 @@ from spe_unicorn.arch.exception_routing import default_target, wait_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.fine_grained_traps import supervisor_call_trap
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.syndrome_text import entry_text
@@ -354,12 +353,10 @@ class StopHandler:
             if words and cpu.el == EL1 and self._is_nested(words[0]):
                 return self._system()
         syndrome = exception.record.syndrome
-        if exception.number == SVC and syndrome:
-            trap = supervisor_call_trap(cpu, syndrome)
-            if trap is not None:
-                cpu.pc = cpu.pc - 4 & _MASK
-                self._raise(trap.syndrome, trap.target_el)
-                return True
+        if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
+            cpu.pc = cpu.pc - 4 & _MASK
+            self._take(exception.record, EL2)
+            return True
         if syndrome and syndrome.ec == EC.WFxTrap:
             return self._wait()  # the engine knows neither what is pending nor EL2's EL0
         if syndrome and syndrome.ec == EC.SystemRegisterTrap and self._is_undefined():

@@ -10,15 +10,14 @@ from spe_unicorn.arch import fgt_registers as fgt
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fine_grained_traps import (
-    supervisor_call_trap,
     syndrome_of,
     trap_id,
     trapped_at,
+    traps_supervisor_call,
 )
 from spe_unicorn.arch.id_registers import ID_AA64DFR0_EL1
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.syndromes import svc
 from spe_unicorn.arch.sysreg import SysReg
 
 FEATURES = frozenset(
@@ -288,6 +287,5 @@ def test_exception_returns_of_el1_are_trapped_with_a_class_of_their_own(
 def test_supervisor_calls_are_trapped_by_level(
     el: int, bit: int, hcr: dict[str, int], trapped: bool
 ) -> None:
-    pe = guest(el, HFGITR_EL2=1 << bit, HCR_EL2=s.HCR_EL2.of(**hcr).value)
-    expected = (EL2, svc(0x12)) if trapped else None
-    assert supervisor_call_trap(pe, svc(0x12)) == expected
+    pe = guest(HFGITR_EL2=1 << bit, HCR_EL2=s.HCR_EL2.of(**hcr).value)
+    assert traps_supervisor_call(pe, el) == trapped
