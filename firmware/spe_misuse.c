@@ -134,6 +134,16 @@ MISTAKE read_not_synchronized(void) {
     spe_drain();
 }
 
+MISTAKE records_not_synchronized(void) {
+    start();
+    work();
+    write_sysreg(PMSCR_EL1, 0);
+    isb();
+    psb_csync();
+    (void)*(volatile u8 *)buffer;
+    spe_drain();
+}
+
 MISTAKE write_while_profiling(void) {
     start();
     write_sysreg(PMSIRR_EL1, 2 * INTERVAL);
@@ -192,6 +202,7 @@ static const struct {
     {"resumed-after-loss", resumed_after_loss, 1},
     {"setup-not-synchronized", setup_not_synchronized, 1},
     {"read-not-synchronized", read_not_synchronized, 1},
+    {"records-not-synchronized", records_not_synchronized, 1},
     {"write-while-profiling", write_while_profiling, 1},
     {"write-before-drain", write_before_drain, 1},
     {"context-before-drain", context_before_drain, 1},

@@ -70,7 +70,7 @@ class Mark(IntEnum):
     HINT = 6
     """Every other hint, NOP and YIELD included."""
     BARRIER = 7
-    """DSB, DMB, SB, CLREX."""
+    """DMB, SB, CLREX, and a DSB that waits for loads or for stores alone."""
     ISB = 8
     WFI = 9
     WFE = 10
@@ -79,6 +79,8 @@ class Mark(IntEnum):
     """SVC, HVC, SMC, BRK, HLT, UDF and DCPS: always ends in an exception."""
     UNALLOCATED = 13
     """No instruction that we know of; the engine decides."""
+    DSB = 14
+    """A DSB that waits for loads and stores."""
 
 
 class Extend(IntEnum):

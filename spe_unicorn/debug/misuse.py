@@ -7,12 +7,13 @@ changes nothing for the guest, and no record.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.spe_registers import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
@@ -34,6 +35,7 @@ from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.handling import StopHandler, SystemAccess
+from spe_unicorn.host.native_reads import NoticedLoads
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.enabling import (
@@ -55,6 +57,8 @@ _ENABLES: Final = 0b11
 """In both of them, the bits that choose what is profiled."""
 _COUNTERS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
 """What chooses operations goes with the program, not beside it: a fence is enough."""
+_OFFSET: Final = 0xFFF
+"""Bits of an address that no translation changes."""
 _MRS_MSR: Final = 0xFFF0_0000
 _MSR: Final = 0xD510_0000
 
@@ -106,6 +110,14 @@ class _Place:
     el: int
 
 
+@dataclass(frozen=True)
+class _WrittenRecord:
+    """A record of the ``member``-th member, and the bytes of it: ranges of physical addresses."""
+
+    member: int
+    ranges: tuple[tuple[int, int], ...]
+
+
 @dataclass
 class _Since:
     """What is remembered of a PE since it was reset."""
@@ -127,6 +139,8 @@ class _Since:
     """An unaligned pointer, not used so far."""
     lost: bool = False
     """The last management event lost data, and the pointer is still its."""
+    records: deque[_WrittenRecord] = field(default_factory=deque)
+    """Records that a load is not certain to find, oldest first."""
 
 
 class _Watch:
@@ -146,9 +160,11 @@ class _Watch:
         self._number = number
         self._since = _Since()
         self._translation = checks.translation(cpu)
+        self._loads = NoticedLoads(cpu.hooks)
         pe.handler.access_observers.append(self._on_access)
         cpu.exception_observers.append(self._on_exception)
         unit.management_observers.append(self._on_management)
+        unit.record_observers.append(self._on_record)
         pe.runner.watch(self)
 
     # What the runner tells: host.watching.Watcher
@@ -159,6 +175,7 @@ class _Watch:
         return (
             self._unit.armed
             or self._since.order.visible != self._population
+            or bool(self._since.records)
             or bool(self._since.unsynchronized)
             or self._since.enabling is not None
             or self._since.refilling is not None
@@ -166,16 +183,27 @@ class _Watch:
 
     def reset(self) -> None:
         """The PE was reset: nothing that came before matters any more."""
+        self._look_at_loads()
         self._since = _Since()
         self._since.order.everything(self._population)
+        self._loads.look_out(())
 
     def executed(self, mark: Mark, pc: int) -> None:
-        """An ISB, a PSB CSYNC or an ERET."""
+        """An ISB, a PSB CSYNC, a DSB or an ERET."""
+        self._look_at_loads()
+        if mark is Mark.DSB:
+            self._since.order.dsb()
+            self._forget_records()
+            return
         if mark is Mark.PSB_CSYNC:
             self._since.order.psb_csync()
             return
         returned = mark is Mark.ERET
         self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
+
+    def paused(self) -> None:
+        """A run has come to its end."""
+        self._look_at_loads()
 
     def steered(self, pc: int) -> None:
         """A register of the translation regime, of EL2 or EL3 was written."""
@@ -209,6 +237,47 @@ class _Watch:
         self._since.unchecked = True
         self._since.lost = event.data_lost or event.external_abort
 
+    def _on_record(self, record: bytes, operation: Operation) -> None:
+        self._look_at_loads()
+        end = self._unit.buffer.pointer.value
+        ranges = []
+        address = end - len(record)
+        while address < end:
+            piece = min(end, (address | _OFFSET) + 1)
+            physical = self._unit.physical(address)
+            if physical is not None:
+                ranges.append((physical, physical + piece - address))
+            address = piece
+        self._since.records.append(_WrittenRecord(self._population, tuple(ranges)))
+        self._look_out()
+
+    def _forget_records(self) -> None:
+        """Some records are in memory for certain now."""
+        records, written = self._since.records, self._since.order.written
+        while records and records[0].member <= written:
+            records.popleft()
+        self._look_out()
+
+    def _look_out(self) -> None:
+        self._loads.look_out([r for record in self._since.records for r in record.ranges])
+
+    def _look_at_loads(self) -> None:
+        """Loads from records that are not certain to be there."""
+        for load in self._loads.take():
+            end = load.address + load.size
+            for record in self._since.records:
+                if any(begin < end and load.address < last for begin, last in record.ranges):
+                    break
+            else:
+                continue  # from between two of them
+            what = (
+                f"a load from physical address {load.address:#x}, in the record of"
+                f" profiled operation {record.member}; synchronized are"
+                f" {self._since.order.written}"
+            )
+            place = _Place(load.pc, load.el)
+            self._report(rules.RECORDS_NOT_SYNCHRONIZED, place, what, load.executed + 1)
+
     def _on_access(self, access: SystemAccess) -> None:
         register = access.register
         if register not in SPE_REGISTERS:
@@ -218,6 +287,7 @@ class _Watch:
             # the engine's owner executes it by itself, and nobody sees what lies between
             self._since.order.everything(self._population)
             self._since.unsynchronized.clear()
+            self._forget_records()
         if access.read:
             self._read(register, access)
         else:
@@ -374,8 +444,9 @@ class _Watch:
         """Whether there are profiled operations that no PSB CSYNC has synchronized."""
         return self._since.order.drained != self._population
 
-    def _report(self, rule: Rule, place: _Place, what: str) -> None:
-        operation = self._cpu.counted()
+    def _report(self, rule: Rule, place: _Place, what: str, operation: int | None = None) -> None:
+        if operation is None:
+            operation = self._cpu.counted()
         self._misuses.add(rule, place.pc, place.el, operation, self._number, what)
 
 

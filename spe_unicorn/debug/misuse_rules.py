@@ -134,6 +134,13 @@ WRITE_BEFORE_DRAIN: Final = Rule(
     "D17.9, I_MLGHW; D17.9.1, R_SXWCP",
     "drain first: PMSCR_ELx, ISB, PSB CSYNC, and DSB NSH before the records are read",
 )
+RECORDS_NOT_SYNCHRONIZED: Final = Rule(
+    "records-not-synchronized",
+    "a record is in memory for certain only behind a DSB of loads and stores that follows a context"
+    " synchronization event and PSB CSYNC",
+    "D17.9, I_MLGHW",
+    "read the buffer behind ISB; PSB CSYNC; DSB NSH",
+)
 CONTEXT_BEFORE_DRAIN: Final = Rule(
     "context-before-drain",
     "records are forced into the buffer by PSB CSYNC before what they are translated by changes",

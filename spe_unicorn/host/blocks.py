@@ -66,7 +66,9 @@ ERET: Final = 0xD69F_03E0
 """The word of the exception return that does not authenticate its address."""
 WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 """Families that write memory."""
-_RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.EXCEPTION})
+_RUNS_ON: Final = frozenset(
+    {Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.DSB, Mark.ISB, Mark.EXCEPTION}
+)
 """Marks of operations that no hook and no host code has to see at their own place in a block."""
 
 

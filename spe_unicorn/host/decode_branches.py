@@ -321,7 +321,8 @@ def _barrier(word: int, crm: int, op2: int) -> Instruction:
     known = op2 in (2, 4, 5) or (op2 == 1 and crm & 3 == 2) or (op2 == 7 and crm == 0)
     if not known:
         return unallocated(word)
-    return _instruction(word, Mark.BARRIER)
+    whole = crm & 3 == 3 if op2 == 4 else op2 == 1
+    return _instruction(word, Mark.DSB if whole else Mark.BARRIER)
 
 
 _GROUPS = {

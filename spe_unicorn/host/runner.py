@@ -122,6 +122,8 @@ class Runner:
             return self._run_on(operations, until)
         finally:
             self.running = False
+            if self.watcher is not None:
+                self.watcher.paused()
 
     def _run_on(self, operations: int | None, until: int) -> Ending:
         cpu = self.cpu

@@ -1,7 +1,7 @@
 """Being told of operations that no hook sees: what puts SPE's work in order with the program.
 
-An ISB, a PSB CSYNC and an ERET do nothing that the engine would stop for. A :class:`Watcher` has
-the runner stop in front of blocks that hold one, while it cares, and step over it. Which
+An ISB, a PSB CSYNC, a DSB and an ERET do nothing that the engine would stop for. A :class:`Watcher`
+has the runner stop in front of blocks that hold one, while it cares, and step over it. Which
 operations are executed and sampled stays the same, it only takes longer.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from spe_unicorn.arch.operation import Instruction, Mark
 
-ORDERING: Final = frozenset({Mark.PSB_CSYNC, Mark.ISB, Mark.ERET})
+ORDERING: Final = frozenset({Mark.PSB_CSYNC, Mark.DSB, Mark.ISB, Mark.ERET})
 """Marks of the operations that a watcher is told of."""
 
 
@@ -29,6 +29,10 @@ class Watcher(Protocol):
 
     def executed(self, mark: Mark, pc: int) -> None:
         """An operation with one of the marks in :data:`ORDERING` was executed at ``pc``."""
+        ...
+
+    def paused(self) -> None:
+        """A run has come to its end."""
         ...
 
     def steered(self, pc: int) -> None:

@@ -35,7 +35,8 @@ _FAR: Final = 1 << 61
 """More than there can be left of members: what is short of it looks at every block."""
 _NEVER_BEGUN: Final = frozenset(
     {
-        *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.ISB, Mark.PSB_CSYNC),
+        *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.DSB, Mark.ISB),
+        Mark.PSB_CSYNC,
         *(Mark.WFI, Mark.WFE, Mark.ERET, Mark.EXCEPTION, Mark.UNALLOCATED),
     }
 )

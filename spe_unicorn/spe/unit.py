@@ -243,6 +243,11 @@ class StatisticalProfilingUnit(Sampler):
                 self._interval.enable()
         self.enabled = enabled
 
+    def physical(self, address: int) -> int | None:
+        """Where a byte of the Profiling Buffer is in memory, None where that is nowhere."""
+        found = self._translate(address)
+        return None if isinstance(found, FaultRecord) else found.paddress
+
     def profiles(self, el: int) -> bool:
         """Whether operations at an Exception level would belong to the population now."""
         return statistical_profiling_enabled(self._pe, el)

@@ -11,6 +11,8 @@ def after(*steps: int | str) -> Synchronization:
     for step in steps:
         if isinstance(step, int):
             order.context_synchronization(step)
+        elif step == "dsb":
+            order.dsb()
         else:
             order.psb_csync()
     return order
@@ -38,3 +40,10 @@ def test_fences_alone_drain_nothing():
 def test_what_comes_behind_the_fence_needs_another_drain():
     assert after(7, "psb", 9).visible == 7
     assert after(7, "psb", 9, "psb", 9).visible == 9
+
+
+def test_memory_holds_what_was_drained_in_front_of_a_dsb():
+    assert after(7, "psb", "dsb").written == 7
+    assert after(7, "psb", 9, "dsb").written == 7
+    assert after(7, "psb", 9).written == 0
+    assert after(7, "dsb", "psb").written == 0

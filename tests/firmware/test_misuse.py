@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
-from spe_unicorn.debug.misuse_rules import RULES
+from spe_unicorn.debug.misuse_rules import RECORDS_NOT_SYNCHRONIZED, RULES
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
@@ -136,5 +136,8 @@ def test_each_mistake_is_told_when_it_happens() -> None:
     told = []
     misuses = watch_misuse(machine.board, lambda misuse: told.append(machine.board.cpu.counted()))
     machine.run()
-    assert told == [misuse.operation for misuse in misuses.found]
+    for at, misuse in zip(told, misuses.found, strict=True):
+        # what is noticed in the middle of a block is told behind it
+        late = misuse.rule is RECORDS_NOT_SYNCHRONIZED
+        assert at - 20 <= misuse.operation <= at if late else at == misuse.operation, misuse
     assert told == sorted(told)

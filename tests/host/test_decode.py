@@ -54,6 +54,7 @@ SYS = {"mark": Mark.SYS}
 PSB = {"mark": Mark.PSB_CSYNC}
 HINT = {"mark": Mark.HINT}
 BARRIER = {"mark": Mark.BARRIER}
+DSB = {"mark": Mark.DSB}
 ISB = {"mark": Mark.ISB}
 WFI = {"mark": Mark.WFI}
 WFE = {"mark": Mark.WFE}
@@ -284,8 +285,11 @@ TYPES = [
     (0xD503_1020, "wfit x0", WFI),
     (0xD503_205F, "wfe", WFE),
     (0xD503_1000, "wfet x0", WFE),
-    (0xD503_379F, "dsb nsh", BARRIER),
-    (0xD503_323F, "dsb oshnxs", BARRIER),
+    (0xD503_379F, "dsb nsh", DSB),
+    (0xD503_3F9F, "dsb sy", DSB),
+    (0xD503_359F, "dsb nshld", BARRIER),
+    (0xD503_369F, "dsb nshst", BARRIER),
+    (0xD503_323F, "dsb oshnxs", DSB),
     (0xD503_3BBF, "dmb ish", BARRIER),
     (0xD503_30FF, "sb", BARRIER),
     (0xD503_309F, "ssbb", BARRIER),

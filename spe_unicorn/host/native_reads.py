@@ -1,0 +1,113 @@
+"""Noticing loads from certain bytes of physical memory, for who wants to know of them afterwards.
+
+The compiled hook sees every load of the engine, which makes all of them slower; so it is there only
+from the first time on that there is something to look out for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import carray, cfunc, types
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.host.engine import PC, PSTATE
+from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_calls import address_of, call_register, pointer_to
+from spe_unicorn.host.native_state import LAYOUT, State
+
+_ROWS: Final = 64
+"""Loads of which is noted where they are, between two looks."""
+_WORDS: Final = 5
+_PC: Final = int(PC)
+_PSTATE: Final = int(PSTATE)
+_MASK: Final = (1 << 64) - 1
+_SCRATCH: Final = State.scratch.offset
+
+
+class Load(NamedTuple):
+    """A load that was noticed: where it is, and of what; ``executed`` came before it."""
+
+    pc: int
+    el: int
+    address: int
+    size: int
+    executed: int
+
+
+class _ReadState(ctypes.Structure):
+    """What the hook and Python share: from ``low`` up to ``high`` is what loads matter of."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("state", "low", "high", "count", "rows")]
+
+
+_RECORD: Final = np.dtype([(field[0], np.int64) for field in _ReadState._fields_])
+
+
+def _read_hook(record: np.dtype[np.void], layout: np.dtype[np.void]) -> Any:
+    """The compiled hook; what it closes over is part of what its cache goes by."""
+
+    def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+        r = carray(user, (1,), record)[0]
+        here = np.int64(address)
+        if here >= r.high or here + size <= r.low or r.count >= _ROWS:
+            return
+        s = carray(pointer_to(r.state), (1,), layout)[0]
+        if s.unattended != 0:
+            return
+        uc = address_of(engine)
+        call_register(s.reg_read, uc, _PC, r.state + _SCRATCH)
+        pc = s.scratch
+        row = carray(pointer_to(r.rows + r.count * (_WORDS * 8)), (_WORDS,), np.int64)
+        row[0] = pc
+        call_register(s.reg_read, uc, _PSTATE, r.state + _SCRATCH)
+        row[1] = s.scratch >> 2 & 3
+        row[2] = here
+        row[3] = size
+        row[4] = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
+        r.count += 1
+
+    signature = types.void(
+        types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr
+    )
+    return cfunc(signature, cache=True)(on_read)
+
+
+_HOOK: Final = _read_hook(_RECORD, LAYOUT)
+
+
+class NoticedLoads:
+    """Loads of one engine from the bytes that :meth:`look_out` names."""
+
+    def __init__(self, hooks: NativeHooks) -> None:
+        self._hooks = hooks
+        self._state = _ReadState()
+        self._rows = np.zeros((_ROWS, _WORDS), np.int64)
+        self._state.state = ctypes.addressof(hooks.state)
+        self._state.rows = self._rows.ctypes.data
+        self._installed = False
+
+    def look_out(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """From now on notice loads from these ranges of addresses, or from between them."""
+        state = self._state
+        if not ranges:
+            state.low = state.high = 0
+            return
+        state.low = min(begin for begin, _ in ranges)
+        state.high = max(end for _, end in ranges)
+        if not self._installed:
+            self._installed = True
+            hooks = self._hooks
+            hooks.add(uc_const.UC_HOOK_MEM_READ, _HOOK.address, user=ctypes.addressof(state))
+            hooks.engine.uc.ctl_flush_tb()
+
+    def take(self) -> list[Load]:
+        """What was noticed since the last time."""
+        count, self._state.count = int(self._state.count), 0
+        return [
+            Load(pc & _MASK, el, address & _MASK, size, executed)
+            for pc, el, address, size, executed in self._rows[:count].tolist()
+        ]

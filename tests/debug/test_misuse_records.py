@@ -1,0 +1,95 @@
+"""Records that are read from memory before it is certain that they are there."""
+
+from __future__ import annotations
+
+import pytest
+
+import spe_unicorn
+from spe_unicorn.debug.misuse import watch_misuse
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from tests.debug.test_misuse_order import ENABLE, SET_UP, STOP, WORK, found_in, names
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, image_of
+from tests.host.test_attach import BUFFER, CODE, PMSCR_EL1, end, engine
+
+DSB_NSH, DSB_NSHLD, DSB_NSHST = 0xD503_379F, 0xD503_359F, 0xD503_369F
+RECORD = [*a.mov64(11, BUFFER), a.ldr(12, 11)]
+PROFILED = [*SET_UP, *ENABLE, *WORK]
+DRAIN = [STOP, a.ISB, a.PSB_CSYNC, DSB_NSH]
+RULE = "records-not-synchronized"
+
+
+def test_records_may_be_read_behind_a_drain() -> None:
+    assert found_in([*PROFILED, *DRAIN, *RECORD]) == []
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3], ids=["ISB", "PSB CSYNC", "DSB"])
+def test_each_step_in_front_of_a_load_is_needed(missing: int) -> None:
+    steps = [step for n, step in enumerate(DRAIN) if n != missing]
+    assert found_in([*PROFILED, *steps, *RECORD]) == [RULE]
+
+
+@pytest.mark.parametrize("barrier", [DSB_NSHLD, DSB_NSHST, a.DMB_ISH, a.ISB])
+def test_no_other_barrier_will_do(barrier: int) -> None:
+    assert found_in([*PROFILED, *DRAIN[:3], barrier, *RECORD]) == [RULE]
+
+
+def test_the_dsb_comes_behind_psb_csync() -> None:
+    steps = [STOP, a.ISB, DSB_NSH, a.PSB_CSYNC]
+    assert found_in([*PROFILED, *steps, *RECORD]) == [RULE]
+
+
+def test_loads_from_elsewhere_and_stores_are_no_reads_of_records() -> None:
+    elsewhere = [*a.mov64(11, BUFFER + 0x8000), a.ldr(12, 11)]
+    store = [*a.mov64(11, BUFFER), a.str_(31, 11)]
+    assert found_in([*PROFILED, *elsewhere, *store, *DRAIN]) == []
+
+
+def test_older_records_may_be_read_while_profiling_goes_on() -> None:
+    poll = [a.ISB, a.PSB_CSYNC, DSB_NSH]
+    assert found_in([*PROFILED, *poll, *WORK, *RECORD, *DRAIN]) == []
+    # of 600 and some operations two are sampled; the third record is of those that follow
+    third = [*a.mov64(11, BUFFER + 2 * 64), a.ldr(12, 11)]
+    assert found_in([*PROFILED, *poll, *WORK, *third, *DRAIN]) == [RULE]
+
+
+def test_the_place_is_that_of_the_load_and_each_is_found() -> None:
+    words = [*PROFILED, STOP, *RECORD, a.NOP, a.ldr(12, 11, 8), *DRAIN, *RECORD, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    places = [words.index(a.ldr(12, 11)), words.index(a.ldr(12, 11, 8))]
+    assert [(m.pc - CODE) // 4 for m in misuses.found] == places
+    assert [m.operation for m in misuses.found] == [place + 1 for place in places]
+    assert {m.el for m in misuses.found} == {1}
+
+
+def test_a_load_that_ends_the_run_is_found() -> None:
+    words = [*PROFILED, STOP, *RECORD]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    assert names(misuses) == [RULE]
+
+
+def test_runs_of_the_users_own_are_taken_to_be_in_order() -> None:
+    words = [*PROFILED, STOP, *RECORD, a.msr(PMSCR_EL1, 31), a.NOP]
+    load = CODE + 4 * (len(PROFILED) + 1)
+    uc = engine(words)
+    spe = spe_unicorn.attach(uc)
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, load)
+    uc.emu_start(load, end(words))
+    assert spe.statistics.written
+    assert names(misuses) == []
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_watching_for_it_changes_nothing(runner: type[Runner]) -> None:
+    words = [*PROFILED, STOP, *RECORD, a.ldr(12, 11, 8), *DRAIN, *RECORD, a.b(0)]
+    image = image_of({CODE: a.code(words)}, CODE)
+    plain, watched = (Machine(image, runner=runner) for _ in range(2))
+    misuses = watch_misuse(watched.board)
+    assert watched.run(len(words)).differences(plain.run(len(words))) == {}
+    assert names(misuses) == [RULE] * 2
