@@ -130,6 +130,7 @@ class _Session:
                     smp=settings.smp,
                     flash=settings.bios is not None,
                     secure=settings.secure,
+                    check_alignment=settings.check_alignment,
                     reboot=not settings.no_reboot,
                     seed=settings.seed,
                     external=_external(settings.sampling),

@@ -41,6 +41,7 @@ class Settings:
     secure: bool = False
     smp: int = 1
     no_reboot: bool = False
+    check_alignment: bool = False
     el: int | None = None
     console: str = "stdio"
     seed: int = 0
@@ -119,6 +120,12 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--no-reboot", is_flag=True, help="End the run when the guest resets the machine."
+        ),
+        click.option(
+            "--check-alignment",
+            is_flag=True,
+            help="Refuse misaligned accesses to Device memory (RAM without the MMU, too) and by a"
+            " misaligned SP, as silicon does. Slow.",
         ),
         click.option(
             "--el",

@@ -3,7 +3,8 @@
 What it costs is paid by those who ask for it: while SCTLR_ELx.A is 1 at some Exception level, a
 compiled hook stands in front of every operation, and looks at loads and stores where the bit is 1.
 SP is looked at there as well. That Device memory refuses what is not aligned is checked for
-devices, where an access comes to us anyway, and not for memory that is mapped as such.
+devices, where an access comes to us anyway. Whoever wants it for memory that is mapped as such, or
+used without translation, and SP without that bit, has it checked everywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +45,15 @@ class Alignment:
         self._levels: tuple[int, ...] = (0,) * 4
         self._table = np.full((native.CHECKS, native.ROW), -1, np.int64)
         self._hook: c_size_t | None = None
+        self._everywhere = False
+        self.passing = False
+        """Whether the next operation has been looked at and is let through."""
         cpu.state.checks = self._table.ctypes.data
+
+    def check_everywhere(self) -> None:
+        """From now on, check Device memory and SP at all Exception levels."""
+        self._everywhere = True
+        self.changed()
 
     def changed(self) -> None:
         """Look anew: an SCTLR_ELx may have been written. The engine is at rest."""
@@ -69,7 +78,7 @@ class Alignment:
 
     def at(self, el: int) -> int:
         """What is checked at an Exception level: ``State.checking``."""
-        return self._levels[el]
+        return 0 if self.passing else self._levels[el]
 
     def differs_below(self, el: int) -> bool:
         """Whether a return from an Exception level may change what is checked."""
@@ -82,8 +91,19 @@ class Alignment:
         for n, word in enumerate(words):
             address = pc + 4 * n
             row = self._table[address >> 2 & native.CHECKS - 1]
-            row[0] = signed(address & _MASK) ^ signed(int(cpu.state.epoch) << 48 & _MASK)
+            row[0] = self._key(address)
             row[1:] = _row(decode(word))
+
+    def lets_through(self) -> bool:
+        """Whether the hook has stopped at an operation that it knows and that may execute."""
+        pc = self._cpu.pc
+        known = int(self._table[pc >> 2 & native.CHECKS - 1][0]) == self._key(pc)
+        self.passing = known and self.fault() is None
+        return self.passing
+
+    def _key(self, address: int) -> int:
+        """The address of an operation, as the table has it."""
+        return signed(address & _MASK) ^ signed(int(self._cpu.state.epoch) << 48 & _MASK)
 
     def fault(self) -> tuple[Routed, int | None] | None:
         """The fault of the operation at the PC, with its address, None if it may execute."""
@@ -102,34 +122,41 @@ class Alignment:
         address = address_from(access, base, index)
         if address % access.element == 0:
             return None
-        fault = FaultRecord(Fault.Alignment, 0, write=instruction.family is Family.STORE)
+        write = instruction.family is Family.STORE
+        if not checks & native.DATA:
+            refused = self._refused_by_device(address, write)
+            return None if refused is None else (refused, address)
+        fault = FaultRecord(Fault.Alignment, 0, write=write)
         return Routed(abort_target(cpu, fault), data_abort(fault)), address
 
     def device_fault(self, operation: Operation) -> Routed | None:
         """The fault of an access to a device that is not aligned: the memory type decides."""
-        cpu = self._cpu
         if not operation.misaligned or operation.va is None:
             return None
         write = operation.instruction.family is Family.STORE
+        return self._refused_by_device(operation.va, write)
+
+    def _refused_by_device(self, address: int, write: bool) -> Routed | None:
+        """The Alignment fault of an access that is not aligned, if it is to Device memory."""
+        cpu = self._cpu
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
         context = context_for(cpu, translation_regime(cpu, cpu.el))
-        result = full_translate(context, operation.va, access, cpu.memory, aligned=False)
-        if not isinstance(result, FaultRecord):
-            return None
+        result = full_translate(context, address, access, cpu.memory, aligned=False)
+        if not isinstance(result, FaultRecord) or result.kind is not Fault.Alignment:
+            return None  # any other fault is for the engine to find
         return Routed(abort_target(cpu, result), data_abort(result))
 
-    @staticmethod
-    def _checks(pe: PEAt) -> int:
+    def _checks(self, pe: PEAt) -> int:
         """What is checked at the PE's Exception level."""
         host = pe.el == EL0 and el_is_in_host(pe, EL0)
         controls = _SCTLR[EL2 if host else max(pe.el, EL1)]
         if controls not in pe.registers:
             return 0
         sctlr = pe.registers.read(controls)
-        if not sctlr.A:
+        if not sctlr.A and not self._everywhere:
             return 0
         stack = sctlr.SA0 if pe.el == EL0 else sctlr.SA
-        return native.DATA | (native.STACK if stack else 0)
+        return (native.DATA if sctlr.A else native.DEVICE) | (native.STACK if stack else 0)
 
 
 _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})

@@ -576,8 +576,29 @@ class StopHandler:
 
     # Memory that the engine does not have
 
-    def admits(self) -> bool:
-        """Whether the engine may make the access that it refused: for the next operation only."""
+    def lets_through(self, stop: Stop) -> bool:
+        """Whether the operation in front of which the engine stopped may be executed after all.
+
+        Until :meth:`close`, which must come behind that operation.
+        """
+        if stop is Stop.ACCESS:
+            return self.controls.alignment.lets_through()
+        return stop is Stop.UNMAPPED and self._admits()
+
+    @property
+    def letting_through(self) -> bool:
+        """Whether the next operation, and no other, is let through."""
+        memory = self.cpu.secure_memory
+        return self.controls.alignment.passing or (memory is not None and memory.admitting)
+
+    def close(self) -> None:
+        """The operation that was let through, if there was one, has been executed."""
+        self.controls.alignment.passing = False
+        if self.cpu.secure_memory is not None:
+            self.cpu.secure_memory.close()
+
+    def _admits(self) -> bool:
+        """Whether the engine may make an access to Secure memory that it refused."""
         memory = self.cpu.secure_memory
         state = self._state
         address = state.access_address & _MASK

@@ -26,8 +26,9 @@ CHECK_SP: Final = 1 << 48
 """The base is SP."""
 CHECKED: Final = 1 << 49
 """There is something to check."""
-DATA, STACK = 1, 2
-"""``State.checking``: addresses of data, SP as a base."""
+DATA, STACK, DEVICE = 1, 2, 4
+"""``State.checking``: addresses of data, SP as a base, addresses of data in Device memory. While it
+is not 0, it has the first or the last."""
 
 _ACCESS: Final = int(Stop.ACCESS)
 _SCRATCH: Final = State.scratch.offset

@@ -167,10 +167,9 @@ class Runner:
             left = None if ends == NEVER_HAPPENS else ends - executed
             if (cpu.illegal or pc & self._state.pc_mask) and self._cannot_execute(pc):
                 continue
-            memory = cpu.secure_memory
-            if memory is not None and memory.admitting:
+            if handler.letting_through:
                 self._go(1, 1, until)
-                memory.close()
+                handler.close()
             else:
                 self._go(slice_ends - executed, left, until)
         return handler.ending
@@ -388,12 +387,11 @@ class Runner:
             self._learn(1)
         self._engine.forget_code(first.pc, first.pc + 4)
         stop = self._run(1, first.pc + 4 & _MASK, watch=False)
-        if stop is Stop.UNMAPPED and self.handler.admits():
+        if self.handler.lets_through(stop):
             self._state.budget += 1
             self._pass_by(-len(operations))
             stop = self._run(1, first.pc + 4 & _MASK, watch=False)
-        if cpu.secure_memory is not None:
-            cpu.secure_memory.close()
+        self.handler.close()
         if stop in AT_AN_OPERATION and not self._finished(stop):
             self._state.budget += 1
             self._pass_by(-len(operations))
@@ -471,7 +469,7 @@ class Runner:
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
                 self.handler.idle()
-        elif stop is Stop.UNMAPPED and self.handler.admits():
+        elif self.handler.lets_through(stop):
             pass  # the next run begins with it
         elif stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
             self._learn(max(begun - done, 1))

@@ -70,7 +70,8 @@ class Options:
     bytes, none at the end of input. The UART asks ``arrived`` for what has come in, and a machine
     that nothing but input can wake calls ``wait``, which says whether there may be some. With
     ``flash`` there is memory at 0x0, with ``secure`` Secure RAM and a GIC with two Security
-    states. Without ``reboot`` a guest that resets the machine ends it.
+    states. With ``check_alignment`` Device memory and SP are checked everywhere, which is slow.
+    Without ``reboot`` a guest that resets the machine ends it.
     """
 
     core: Core
@@ -82,6 +83,7 @@ class Options:
     smp: int = 1
     flash: bool = False
     secure: bool = False
+    check_alignment: bool = False
     reboot: bool = True
     seed: int = 0
     external: External | None = None
@@ -166,6 +168,9 @@ class Board:
                 zip(cpus, interrupts, sources, strict=True)
             )
         )
+        if options.check_alignment:
+            for pe in self.pes:
+                pe.handler.controls.alignment.check_everywhere()
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = Schedule(self.pes, self._rtc_due, self.wait) if options.smp > 1 else None

@@ -1,4 +1,4 @@
-"""--smp, --bios, --secure and --no-reboot."""
+"""--smp, --bios, --secure, --no-reboot and --check-alignment."""
 
 from __future__ import annotations
 
@@ -114,3 +114,14 @@ def test_reset_ends_the_run_if_asked_for(command, run_json, tmp_path):
 @pytest.mark.parametrize("number", ["0", "9", "two"])
 def test_number_of_pes_that_cannot_be_is_refused(command, number):
     assert "'--smp'" in command("run", "--smp", number, "firmware", status=2).stderr
+
+
+def test_alignment_is_checked_if_asked_for(command, tmp_path):
+    code = words(
+        0x10000000,  # adr x0, .
+        0xB8401001,  # ldur w1, [x0, #1]
+    )
+    firmware = program(tmp_path, code + LEVEL_AS_STATUS)
+    command("run", firmware, status=1)
+    result = command("run", "--check-alignment", firmware, status=126)
+    assert "DataAbort (read, alignment fault)" in result.stderr
