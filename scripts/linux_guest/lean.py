@@ -1,6 +1,6 @@
 """The leanest machine that still boots the kernel, for comparison.
 
-The same engine, compiled hooks and devices as the emulator's, and of Python only what an exception,
+The same engine, compiled hooks and devices as the emulator's, and of Python only what an interrupt,
 a device access, a timer and a WFI need: no sampling unit, no accounting of operations but the
 hook's, no traps of FP, no checks. One PE, at EL1.
 """
@@ -17,6 +17,7 @@ from spe_unicorn.host.decode import decode, transfer
 from spe_unicorn.host.native_state import READ, Action, Answer, Stop
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.psci import SystemAction, is_psci, psci_call
+from spe_unicorn.spe.sampler import NOWHERE
 
 _HVC = 11
 _SLICE = 1 << 26
@@ -35,6 +36,7 @@ class Lean:
         self._board = board
         self._pe = pe
         self._state = self.cpu.hooks.state
+        self._levels = pe.handler.controls.levels
         self._devices = pe.handler._devices
         self._table = pe.handler._table
         self._over = False
@@ -50,6 +52,7 @@ class Lean:
     def run(self) -> None:
         """Run until the guest turns the machine off."""
         cpu, state, pe = self.cpu, self._state, self._pe
+        self.enter_exceptions()
         while not self._over:
             executed = cpu.executed
             if executed >= pe.deadline:
@@ -81,6 +84,13 @@ class Lean:
         if state.stale_code:
             self.cpu.engine.uc.ctl_flush_tb()
         state.steered = state.stale_code = 0
+        self.enter_exceptions()
+
+    def enter_exceptions(self) -> None:
+        """Have compiled code enter exceptions, by what registers say now."""
+        self._levels.changed()
+        self._levels.watch(NOWHERE, False)
+        self._state.watch_at = 0
 
     def _exception(self) -> None:
         cpu = self.cpu

@@ -123,10 +123,11 @@ def take_exception(
         if target_el == el and syndrome.ec in _HAS_TWO_CLASSES:
             syndrome = syndrome._replace(ec=syndrome.ec + 1)
         esr = syndrome.esr()
+    kept, set_ = kept_and_set(pe, target_el)
     return ExceptionEntry(
         target_el=target_el,
         vector=pe.registers.raw(_VBAR[target_el]) & ~0x7FF | offset,
-        pstate=_entry_pstate(pe, pstate, target_el),
+        pstate=SPSR(pstate.value & kept | set_),
         spsr=spsr.value,
         elr=preferred_return,
         esr=esr,
@@ -135,16 +136,20 @@ def take_exception(
     )
 
 
-def _entry_pstate(pe: PE, pstate: SPSR, target_el: int) -> SPSR:
-    """PSTATE at the vector. NZCV and DIT are as they were."""
+def kept_and_set(pe: PE, target_el: int) -> tuple[int, int]:
+    """What of PSTATE an exception to ``target_el`` leaves as it is, and what of it is then set.
+
+    NZCV and DIT are as they were.
+    """
     sctlr = pe.registers.read(_SCTLR[target_el])
-    value = pstate.value & ~_CHANGED | _SET | target_el << 2 | 1
+    set_ = _SET | target_el << 2 | 1
     if sctlr.DSSBS:
-        value |= SPSR.SSBS.mask
+        set_ |= SPSR.SSBS.mask
     host = target_el == EL2 and el_is_in_host(pe, EL0)
     if (target_el == EL1 or host) and not sctlr.SPAN:
-        value |= SPSR.PAN.mask
-    return SPSR(value & pstate_mask(pe))
+        set_ |= SPSR.PAN.mask
+    mask = pstate_mask(pe)
+    return mask & ~_CHANGED, mask & set_
 
 
 def pstate_mask(pe: PE) -> int:

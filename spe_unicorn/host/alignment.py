@@ -80,10 +80,6 @@ class Alignment:
         """What is checked at an Exception level: ``State.checking``."""
         return 0 if self.passing else self._levels[el]
 
-    def differs_below(self, el: int) -> bool:
-        """Whether a return from an Exception level may change what is checked."""
-        return len(set(self._levels[: el + 1])) > 1
-
     def learn(self, pc: int, operations: int) -> None:
         """Tell the hook what to check at the next so many operations."""
         cpu = self._cpu

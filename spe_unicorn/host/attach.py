@@ -345,7 +345,9 @@ class Attachment:
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
         state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
-        state.deliver = state.special = state.weigh = state.notice = state.pending = 0
+        state.watch = state.room = state.weigh = state.notice = state.pending = 0
+        state.deliver = 0
+        state.special = False
         state.unattended = 1
         cpu.hooks.ignore_exceptions()
 

@@ -28,16 +28,10 @@ from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host import engine as e
 from spe_unicorn.host.decode import decode
-from spe_unicorn.host.events import EVENT_HINTS
 from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_marks import marks_of
 from spe_unicorn.host.native_state import (
     BLOCKS,
-    MARK_ERET,
-    MARK_EVENT,
-    MARK_FP,
-    MARK_ORDER,
-    MARK_RETURN,
-    MARK_SYNC,
     MARK_TRAP,
     PLAN_ACCESS,
     PLAN_ALIGN,
@@ -59,11 +53,8 @@ from spe_unicorn.host.native_state import (
     signed,
     slot_of,
 )
-from spe_unicorn.host.watching import ORDERING
 
 _MASK: Final = (1 << 64) - 1
-ERET: Final = 0xD69F_03E0
-"""The word of the exception return that does not authenticate its address."""
 WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 """Families that write memory."""
 _RUNS_ON: Final = frozenset(
@@ -205,19 +196,6 @@ def _when(register: int, before: int, after: int, kept: bool) -> When | None:
     return None
 
 
-def uses_fp(word: int) -> bool:
-    """Whether an instruction is subject to the traps of FP and SIMD: CheckFPAdvSIMDEnabled64().
-
-    SVE has traps of its own, which the engine knows.
-    """
-    group = word >> 25 & 15
-    if group & 0b0111 == 0b0111:
-        return True  # data processing
-    if group & 0b0101 == 0b0100:
-        return bool(word >> 26 & 1)  # loads and stores
-    return word & 0xFFDF_FFC0 == 0xD51B_4400  # MRS and MSR of FPCR and FPSR
-
-
 def _number(register: int) -> int:
     """The engine's number of X0 to X30, or of SP as 31."""
     return e.SP if register == SP else e.X[register]
@@ -269,17 +247,9 @@ class Blocks:
         if block is None:
             code = tuple(decode(word) for word in words)
             plans = tuple(plan_block(code, self._cracker))
-            marks = MARK_RETURN if code[-1].mark is Mark.ERET else 0
-            if words[-1] == ERET:
-                marks |= MARK_ERET
-            if any(uses_fp(word) for word in words):
-                marks |= MARK_FP
-            if any(i.mark is Mark.PSB_CSYNC for i in code):
-                marks |= MARK_SYNC
-            if not EVENT_HINTS.isdisjoint(words):
-                marks |= MARK_EVENT
-            if any(i.mark in ORDERING for i in code):
-                marks |= MARK_ORDER
+            marks = 0
+            for word in words:
+                marks |= marks_of(word)
             flat = np.array(
                 [*(w for p in plans for w in (*p.words, self._numbered(p.instruction))), *words],
                 np.int64,

@@ -19,7 +19,6 @@ from spe_unicorn.arch.access import (
 )
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap, wait_trap
-from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
@@ -54,12 +53,12 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.host import sysregs
 from spe_unicorn.host.alignment import Alignment
-from spe_unicorn.host.blocks import ERET, uses_fp
 from spe_unicorn.host.cpu import PEAt, UnicornCPU
 from spe_unicorn.host.events import EVENT_HINTS
+from spe_unicorn.host.levels import Levels
 from spe_unicorn.host.native import NativeHooks
+from spe_unicorn.host.native_marks import ERET, marks_of
 from spe_unicorn.host.native_state import (
-    MARK_ERET,
     MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
@@ -147,12 +146,12 @@ class Controls:
         self.offsets = 0, 0
         """What the virtual and the physical count of EL1 are behind, in ticks."""
         self._returns_for: tuple[int, ...] | None = None
-        self._has_pm = Feature.FEAT_EBEP in cpu.features
         self.watches_order = False
         """Whether somebody watches for what orders SPE's work, and for new translations."""
         self._waits = False
         self._events = False
         self.alignment = Alignment(cpu)
+        self.levels = Levels(cpu, self.marks_at, self.alignment.at)
         self.changed()
 
     def watch_order(self) -> None:
@@ -212,6 +211,7 @@ class Controls:
         self._redirect(host)
         self.alignment.changed()
         self._look_at_returns()
+        self.levels.changed()
 
     def _answer_count(self, counter: Encoding, asked: bool) -> None:
         """Have reads of a counter asked about, or counted by the compiled hook."""
@@ -250,31 +250,16 @@ class Controls:
         if instruction.mark is Mark.PSB_CSYNC:
             verdict = psb_csync(cpu)
             return None if verdict is None else Routed(verdict.target_el, PSB_CSYNC_TRAP)
-        return fp_access_trap(cpu) if uses_fp(instruction.word) else None
+        return fp_access_trap(cpu) if marks_of(instruction.word) & MARK_FP else None
 
-    def watch(self, armed: bool) -> int:
-        """The marks of blocks to look out for at the PE's Exception level.
-
-        ``armed``: a change of the Exception level matters to sampling.
-        """
-        el = self._cpu.el
-        watch = MARK_FP if self._fp_traps[el] else 0
+    def marks_at(self, el: int) -> int:
+        """The marks of blocks that are not for the engine alone at an Exception level."""
+        marks = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
-            watch |= MARK_SYNC
+            marks |= MARK_SYNC
         if self._trapped[el]:
-            watch |= MARK_TRAP
-        if self._events:
-            watch |= MARK_EVENT
-        followed = self._has_pm or self._cpu.hooks.follows_flow or self.alignment.differs_below(el)
-        followed = (
-            followed or self._traps_any or (el == EL3 and self._cpu.secure_memory is not None)
-        )
-        if armed or followed or True in self._fp_traps or True in self._psb_traps:
-            watch |= MARK_RETURN
-        suspect = self._state.suspect & (2 << el) - 1
-        if suspect:
-            watch |= MARK_RETURN | (MARK_ERET if suspect >> el else 0)
-        return watch
+            marks |= MARK_TRAP
+        return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, host: bool) -> None:
         """Have EL1 names asked about while they mean EL2 registers to an OS at EL2."""

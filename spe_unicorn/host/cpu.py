@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from unicorn import UC_HOOK_INTR, UC_PROT_READ, UC_PROT_WRITE, Uc
+from unicorn import UC_HOOK_INTR, UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE, Uc
 
 from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.address_translation import AT_OPERATIONS
@@ -226,6 +226,7 @@ class UnicornCPU:
         self._word = ctypes.c_uint64()
         self._word_at = ctypes.byref(self._word)
         self._syndrome_at = (self.state.context or 0) + _exception_offset()
+        self.state.exception = self._syndrome_at
 
     # The PE as the rules see it
 
@@ -239,6 +240,10 @@ class UnicornCPU:
     def forget_el(self) -> None:
         """The Exception level may have changed behind our back, by ERET."""
         self._el = None
+
+    def left_from(self, el: int) -> None:
+        """The PE is taken to be at the level of an ERET while operations up to it are counted."""
+        self._el = el
 
     @property
     def pstate(self) -> int:
@@ -518,12 +523,12 @@ class UnicornCPU:
     def read_virtual(self, address: int, size: int) -> bytes | None:
         """``size`` bytes at a virtual address, None where they cannot be read."""
         buffer = ctypes.create_string_buffer(size)
-        return None if self._read_to(address, buffer, size) else buffer.raw
+        return None if self._read_to(address, UC_PROT_READ, buffer, size) else buffer.raw
 
-    def _read_to(self, address: int, buffer: Any, size: int) -> int:
-        """Read virtual memory; the engine's error number, 0 for none."""
+    def _read_to(self, address: int, access: int, buffer: Any, size: int) -> int:
+        """Read virtual memory as ``access`` may; the engine's error number, 0 for none."""
         handle, at = self.engine.handle, ctypes.c_uint64(address)
-        return int(lib.uc_vmem_read(handle, at, UC_PROT_READ, buffer, ctypes.c_size_t(size)))
+        return int(lib.uc_vmem_read(handle, at, access, buffer, ctypes.c_size_t(size)))
 
     def write_virtual(self, address: int, data: bytes) -> bool:
         """Store ``data`` at a virtual address; False where it cannot be written."""
@@ -540,9 +545,10 @@ class UnicornCPU:
         """Instruction words from a virtual address on, None where they cannot be fetched."""
         if operations == 1:
             self._word.value = 0
-            return None if self._read_to(address, self._word_at, 4) else (self._word.value,)
-        code = self.read_virtual(address, 4 * operations)
-        return None if code is None else struct.unpack(f"<{operations}I", code)
+            status = self._read_to(address, UC_PROT_EXEC, self._word_at, 4)
+            return None if status else (self._word.value,)
+        code = (ctypes.c_uint32 * operations)()
+        return None if self._read_to(address, UC_PROT_EXEC, code, 4 * operations) else tuple(code)
 
     def access_as_el2(self, address: int, value: int | None) -> tuple[int, int] | FaultRecord:
         """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from spe_unicorn.arch.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
+from spe_unicorn.arch.effective import tge
 from spe_unicorn.arch.exceptions import ExceptionRecord
-from spe_unicorn.arch.pe import EL0
+from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.regimes import context_for, translation_regime
 from spe_unicorn.arch.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
 from spe_unicorn.arch.sysreg import Encoding
@@ -35,7 +36,7 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
     if syndrome == UNDEFINED:
         syndrome = _masks_at_el0(cpu) or syndrome
     elif syndrome.ec in _DATA_ABORTS:
-        if syndrome.iss & _TRANSFER and _writes_back(cpu):
+        if syndrome.iss & _TRANSFER and (not _has_stage2(cpu) or _writes_back(cpu)):
             syndrome = syndrome._replace(iss=syndrome.iss & ~_TRANSFER)
         syndrome = _fault_of_walk(cpu, syndrome, exception.record)
     elif syndrome.ec in _INSTRUCTION_ABORTS:
@@ -49,6 +50,11 @@ def _masks_at_el0(cpu: UnicornCPU) -> Syndrome | None:
     if not words or words[0] & _MSR_DAIF_MASK != _MSR_DAIF:
         return None
     return system_register_trap(Encoding.from_key(words[0] >> 5 & 0x3FFF), 31, read=False)
+
+
+def _has_stage2(cpu: UnicornCPU) -> bool:
+    """Whether an abort here can be one of stage 2, the only ones whose ISS has a transfer."""
+    return cpu.el <= EL1 and not tge(cpu)
 
 
 def _writes_back(cpu: UnicornCPU) -> bool:

@@ -49,7 +49,6 @@ from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import CNTPOFF_EL2, SPSR, VNCR_EL2
 from spe_unicorn.host import pe_registers
 from spe_unicorn.host.address_translation import translate_address
-from spe_unicorn.host.blocks import ERET
 from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.decode import Transfer, decode, transfer
@@ -58,6 +57,7 @@ from spe_unicorn.host.engine_exceptions import corrected
 from spe_unicorn.host.events import EVENT_HINTS, SEV, SEVL
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, NestedAccess, register
+from spe_unicorn.host.native_marks import ERET
 from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action, Answer, Stop
 from spe_unicorn.host.sysregs import normal_action
 
@@ -246,6 +246,9 @@ class StopHandler:
     def _event(self, word: int) -> bool:
         """WFE, SEV or SEVL at the PC. True if it raised: a WFE that would wait may be trapped."""
         cpu = self.cpu
+        if self._state.entered:
+            self._state.entered = 0
+            cpu.events.set()
         if word == SEV:
             self.platform.send_event()
         elif word == SEVL:

@@ -133,7 +133,7 @@ class Interrupts:
                 deliver |= _VIRTUAL_SERROR
         state = self._cpu.state
         state.deliver = deliver
-        state.special = bool(deliver or state.watch or state.weigh)
+        state.look_special()
         if self.pending and self.on_pending is not None:
             self.on_pending()
 

@@ -5,12 +5,18 @@ numba can cache what it compiles only if no address is compiled in: addresses co
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.extending import intrinsic
-from unicorn import UC_PROT_READ
+from unicorn import UC_PROT_EXEC, UC_PROT_READ
+
+from spe_unicorn.host.native_state import LAYOUT
+
+USER: Final = types.CPointer(from_dtype(LAYOUT))
+"""What hooks are given. Compiled code is cached by its signature: with the layout in it, what was
+compiled for another layout is not taken."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -134,15 +140,15 @@ def call_misprediction(
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_read(_: Any, function: Any, engine: Any, va: Any, to: Any, size: Any) -> Any:
-    """Call ``uc_vmem_read`` for a read: ``int f(void *, uint64_t, uint32_t, void *, size_t)``."""
+def call_fetch(_: Any, function: Any, engine: Any, va: Any, to: Any, size: Any) -> Any:
+    """Call ``uc_vmem_read`` for code: ``int f(void *, uint64_t, uint32_t, void *, size_t)``."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         wide, half = ir.IntType(64), ir.IntType(32)
         kind = ir.FunctionType(half, [wide, wide, half, wide, wide])
-        read = ir.Constant(half, UC_PROT_READ)
+        execute = ir.Constant(half, UC_PROT_EXEC)
         return builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()), [*args[1:3], read, *args[3:]]
+            builder.inttoptr(args[0], kind.as_pointer()), [*args[1:3], execute, *args[3:]]
         )
 
     return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen

@@ -50,15 +50,16 @@ _SIZE: Final = CP_REG.itemsize
 
 def named_registers() -> Any:
     """The two System registers that :func:`forget_line` asks the engine about."""
-    rows = np.zeros(2, CP_REG)
-    for row, encoding in zip(rows, (HCR_EL2.encoding, SCTLR_EL3.encoding), strict=True):
-        _name(row, encoding)
+    return rows_of(HCR_EL2.encoding, SCTLR_EL3.encoding)
+
+
+def rows_of(*encodings: Encoding) -> Any:
+    """A table of System registers as the engine's interface names them."""
+    rows = np.zeros(len(encodings), CP_REG)
+    for row, encoding in zip(rows, encodings, strict=True):
+        for field in ("crn", "crm", "op0", "op1", "op2"):
+            row[field] = getattr(encoding, field)
     return rows
-
-
-def _name(row: Any, encoding: Encoding) -> None:
-    for field in ("crn", "crm", "op0", "op1", "op2"):
-        row[field] = getattr(encoding, field)
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from enum import IntEnum
+from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -81,12 +83,22 @@ class Answer(IntEnum):
     """It is done, and the engine stops behind the access, which ends its block."""
 
 
+def _revision() -> str:
+    """A name for the compiled hooks' source, all files of it."""
+    digest = blake2b(digest_size=8)
+    for file in sorted(Path(__file__).parent.glob("native*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 _FIELDS: Final = (
     # addresses of engine functions and of tables
     ("emu_stop", ctypes.c_int64),
     ("reg_read", ctypes.c_int64),
     ("reg_write", ctypes.c_int64),
     ("context_save", ctypes.c_int64),
+    ("context_restore", ctypes.c_int64),
+    ("context_write", ctypes.c_int64),
     ("ask", ctypes.c_int64),
     ("context", ctypes.c_int64),
     ("actions", ctypes.c_int64),
@@ -107,6 +119,9 @@ _FIELDS: Final = (
     ("quick", ctypes.c_int64),
     ("control", ctypes.c_int64),
     ("named", ctypes.c_int64),
+    ("saved_states", ctypes.c_int64),
+    ("entry_pstate", ctypes.c_int64),
+    ("exception", ctypes.c_int64),
     # counting
     ("granted", ctypes.c_int64),
     ("budget", ctypes.c_int64),
@@ -123,6 +138,12 @@ _FIELDS: Final = (
     ("special", ctypes.c_int64),
     ("watch", ctypes.c_int64),
     ("relevant", ctypes.c_int64),
+    ("watch_at", ctypes.c_int64),
+    ("alike", ctypes.c_int64),
+    ("entries", ctypes.c_int64),
+    ("vectors", ctypes.c_int64),
+    ("level", ctypes.c_int64),
+    ("entered", ctypes.c_int64),
     ("deliver", ctypes.c_int64),
     ("counters", ctypes.c_int64),
     ("suspect", ctypes.c_int64),
@@ -178,6 +199,9 @@ _FIELDS: Final = (
     # instruction cache lines of whose maintenance other PEs have to hear
     ("lines", ctypes.c_int64),
     ("line_count", ctypes.c_int64),
+    # Compiled code is cached by the layout, and by the file of the hook, but not by those of what
+    # the hook calls: this name makes all of them part of the layout.
+    (f"revision_{_revision()}", ctypes.c_int64),
 )
 
 
@@ -236,6 +260,13 @@ class State(ctypes.Structure):
 
     ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
 
+    An exception from Exception level ``a`` to ``b`` is entered in compiled code where bit ``4 * a
+    + b`` of ``entries`` is set, and a return from ``a`` to ``b`` needs no stop where that of
+    ``alike`` is. ``watch_at`` holds ``watch`` for each level. ``vectors`` is the page of vectors
+    that was last found to be there, ``exception`` where in ``context`` the engine describes an
+    exception. ``level`` is where the ERET was that is noticed. ``entered`` is set when an exception
+    was entered in compiled code.
+
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
     registers that are looked after, ``flushes`` the operations that empty a PE's whole TLB, or that
     of an address space.
@@ -243,7 +274,17 @@ class State(ctypes.Structure):
 
     _fields_ = list(_FIELDS)
 
+    def look_special(self) -> None:
+        """Look anew whether blocks have to be looked at."""
+        self.special = bool(self.watch or self.deliver or self.weigh or self.room)
 
+
+LEVEL_BITS: Final = 8
+"""Bits that each Exception level has in ``State.watch_at``."""
+LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
+ENTRY_PSTATE: Final = 8
+"""Words of the table ``entry_pstate``: for each Exception level what an exception taken there
+leaves of PSTATE, and what it sets."""
 KEYS: Final = 1 << 16
 """Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
 TLB_MAINTENANCE, CODE_MAINTENANCE, FLUSH_MAINTENANCE = 1, 2, 4

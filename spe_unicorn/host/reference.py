@@ -94,7 +94,9 @@ class ReferenceRunner(Runner):
         state = self._state
         state.granted += _PLENTY - state.budget
         state.budget = _PLENTY
-        state.gap_floor = state.watch = state.weigh = state.special = state.stop = 0
+        state.gap_floor = state.watch = state.weigh = state.stop = 0
+        state.entries = state.room = 0
+        state.special = False
         state.speculates = self._wrong_paths is not None and self.unit.enabled
         state.checking = self._checking()
         if state.checking:

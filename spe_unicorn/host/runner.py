@@ -26,7 +26,6 @@ from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Endi
 from spe_unicorn.host.latch import Latch
 from spe_unicorn.host.native_state import (
     MARK_ORDER,
-    MARK_RETURN,
     MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
@@ -100,8 +99,6 @@ class Runner:
         self._epoch = int(self._state.epoch)
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
-        self._level = 0
-        """The Exception level at which the engine began to run: that of an ERET that is noticed."""
         self._counted = self._position
         """Members gone by of which the unit has been told."""
 
@@ -301,10 +298,14 @@ class Runner:
         state.granted += budget - state.budget
         state.budget = budget
         state.gap_floor = gap_floor
-        state.watch = self.handler.controls.watch(self.unit.armed) if watch else 0
+        self.cpu.forget_el()
+        state.watch = state.entries = 0
+        if watch:
+            watched = self._watched
+            state.watch = self.handler.controls.levels.watch(self.unit.enabled_at, watched)
+            if watched:
+                state.watch |= MARK_ORDER
         state.checking = self._checking()
-        if watch and self._watched:
-            state.watch |= MARK_ORDER
         self._row = None
         position = self._position
         weigh = self._cracker is not None and watch and self.unit.enabled
@@ -315,16 +316,18 @@ class Runner:
             state.members_granted, state.members = position + members, members
             if not watch:
                 self._row = self._weights(self.cpu.pc, budget)
-        state.special = bool(state.watch or state.deliver or weigh)
-        if not state.watch & MARK_RETURN:
-            self.cpu.forget_el()
-        else:
-            self._level = self.cpu.el
+        if not gap_floor:
+            state.room = 0
+        state.look_special()
         self._flow()
         state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self._target = until
         self.handler.status = self.cpu.execute(until)
+        if state.notice == NOTICE_RETURN:
+            self.cpu.left_from(int(state.level))
+        else:
+            self.cpu.forget_el()
         if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
             state.stop = 0
             self.cpu.pc = until
@@ -451,7 +454,7 @@ class Runner:
             self._complete_pending(stop, done)
         self._count_all()
         if state.notice == NOTICE_RETURN and done == begun:
-            self.cpu.returned(self._level)
+            self.cpu.returned(int(state.level))
         self._notices()
         if stop is Stop.UNSEEN:
             if self._begun() is None:
@@ -516,6 +519,7 @@ class Runner:
         rows = hooks.samples[: state.noted]
         state.noted = 0
         executed, skipped = cpu.executed, int(state.skipped)
+        self._refresh()  # they may be of several Exception levels
         members = int(rows[-1, 8]) - self._counted
         if self.unit.complete_all(self._noted.described(rows, skipped), instructions, members):
             self._counted += members

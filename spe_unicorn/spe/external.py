@@ -59,6 +59,7 @@ class ExternalSampler(Sampler):
         self._filter = filter_ or Filter()
         self._el = -1
         self.enabled = True
+        self.enabled_at = (True,) * 4
         pe.registers.observe(self._on_write)
         self.refresh()
 

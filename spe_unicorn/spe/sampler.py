@@ -45,6 +45,8 @@ StreamObserver = Callable[[bytes], None]
 ManagementObserver = Callable[[ManagementEvent, int], None]
 """Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
 
+NOWHERE = (False,) * 4
+"""Profiling is disabled at every Exception level."""
 _POP = int(SampleEvent.POP)
 
 
@@ -100,6 +102,8 @@ class Sampler(ABC):
 
     enabled: bool
     """Whether operations at the current Exception level belong to the population."""
+    enabled_at: tuple[bool, ...]
+    """The same for each Exception level."""
     armed: bool
     """Whether a change of the Exception level alone can enable or disable profiling."""
 
@@ -115,6 +119,7 @@ class Sampler(ABC):
     ) -> None:
         features = pe.features if features is None else features
         self.enabled = False
+        self.enabled_at = NOWHERE
         self.armed = False
         self.statistics = Statistics()
         self.record_observers: list[RecordObserver] = []

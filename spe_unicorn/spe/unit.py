@@ -91,14 +91,12 @@ from spe_unicorn.spe.management import (
     reporting_el,
 )
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import ManagementObserver, Sampler
+from spe_unicorn.spe.sampler import NOWHERE, ManagementObserver, Sampler
 
 _COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
 """Registers whose cells the unit works on itself: a write to them needs no second look."""
 
 _NO_EL = -1
-_NOWHERE = (False,) * 4
-"""Profiling is disabled at every Exception level."""
 
 COLLECTED: frozenset[type[SysReg]] = frozenset(
     {CNTHCTL_EL2, CNTPOFF_EL2, CNTVOFF_EL2, CONTEXTIDR_EL1, CONTEXTIDR_EL2}
@@ -203,7 +201,6 @@ class StatisticalProfilingUnit(Sampler):
         self._buffer_enabled = False
         self._discards = False
         self._el = _NO_EL
-        self._enabled_at: tuple[bool, ...] = _NOWHERE
         self._context: tuple[TranslationContext, int] | None = None
         registers = pe.registers
         for register, cell in (
@@ -235,10 +232,9 @@ class StatisticalProfilingUnit(Sampler):
         self._el = el
         if not self._current:
             self._read_controls()
-        enabled = self._enabled_at[el]
+        enabled = self.enabled_at[el]
         if enabled:
-            if el not in self._recorders:
-                self._recorders[el] = self._recorder_at(el)
+            self._recorder(self._recorders, el)
             if not self.enabled:
                 self._interval.enable()
         self.enabled = enabled
@@ -256,8 +252,12 @@ class StatisticalProfilingUnit(Sampler):
         """How many records can surely be made without a management event, whatever they hold."""
         if self._discards:
             return _PLENTY
-        recorder = self._recorders.get(self._el)
-        return 0 if recorder is None else self.buffer.quiet_records(recorder.largest)
+        if not self.enabled:
+            return 0
+        # the PE may go on to any Exception level at which profiling is enabled
+        levels = (el for el in range(4) if self.enabled_at[el])
+        largest = max(self._recorder(self._recorders, el).largest for el in levels)
+        return self.buffer.quiet_records(largest)
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
         if register in TRANSLATION_CONTROLS:
@@ -282,13 +282,13 @@ class StatisticalProfilingUnit(Sampler):
         pe = self._pe
         self._current = True
         self._recorders = {}
-        self._enabled_at = _NOWHERE
+        self.enabled_at = NOWHERE
         self.armed = False
         self._buffer_enabled = profiling_buffer_enabled(pe)
         if not self._buffer_enabled:
             return  # nothing else matters until another write
-        self._enabled_at = tuple(statistical_profiling_enabled(pe, el) for el in range(4))
-        self.armed = True in self._enabled_at
+        self.enabled_at = tuple(statistical_profiling_enabled(pe, el) for el in range(4))
+        self.armed = True in self.enabled_at
         self._discards = discards(pe)
         self.buffer.limit = pe.registers.read(PMBLIMITR_EL1).LIMIT << 12
         self._filter = self._programmed_filter()

@@ -1,0 +1,114 @@
+"""Changes of the Exception level that compiled code may let pass.
+
+Exceptions and returns from them are what an operating system lives on. Each may change what
+sampling, the hooks and the checks have to do, and mostly changes nothing. Here is worked out, for
+every two levels, whether a run of the engine can go on from one to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from spe_unicorn.arch.effective import effective_hcr_nvx, el_is_in_host
+from spe_unicorn.arch.exceptions import kept_and_set
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.fine_grained_traps import traps_supervisor_call
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.system_registers import SCTLR_EL2
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.native_state import (
+    LEVEL_BITS,
+    MARK_ERET,
+    MARK_RETURN,
+    signed,
+)
+
+_LEVELS: Final = (EL0, EL1, EL2, EL3)
+_KNOWN: Final = 64
+"""How many combinations of what is asked for are remembered."""
+
+
+class Levels:
+    """Keeps one PE's hooks in step with what its Exception levels have in common.
+
+    ``marks_at`` and ``checks_at`` say of an Exception level which blocks trap there, and which
+    alignment checks apply.
+    """
+
+    def __init__(
+        self, cpu: UnicornCPU, marks_at: Callable[[int], int], checks_at: Callable[[int], int]
+    ) -> None:
+        self._cpu = cpu
+        self._marks_at = marks_at
+        self._checks_at = checks_at
+        self._state = cpu.hooks.state
+        self._has_pm = Feature.FEAT_EBEP in cpu.features
+        self._entered: tuple[tuple[int, int], ...] = ()
+        self._known: dict[tuple[object, ...], tuple[int, int, int]] = {}
+
+    def changed(self) -> None:
+        """Look anew: a register that any of this depends on may have been written."""
+        cpu = self._cpu
+        self._known.clear()
+        self._entered = ()
+        if not cpu.whole:
+            return
+        entered = [(EL0, EL1)]
+        if not effective_hcr_nvx(cpu):
+            entered.append((EL1, EL1))
+        targets = [EL1]
+        if SCTLR_EL2 in cpu.registers:
+            targets.append(EL2)
+            entered.append((EL2, EL2))
+            if el_is_in_host(cpu, EL0):
+                entered.append((EL0, EL2))
+        for target in targets:
+            kept, set_ = kept_and_set(cpu, target)
+            cpu.hooks.entry_pstate[2 * target : 2 * target + 2] = signed(kept), set_
+        self._entered = tuple((el, to) for el, to in entered if not traps_supervisor_call(cpu, el))
+
+    def watch(self, enabled_at: Sequence[bool], watched: bool) -> int:
+        """Prepare a run: which changes of the Exception level it may go through by itself.
+
+        ``enabled_at`` is where profiling is enabled; ``watched``: somebody wants to know of each
+        return. Gives the marks of blocks to look out for at the PE's Exception level.
+        """
+        state = self._state
+        cpu = self._cpu
+        observed = bool(cpu.exception_observers) or cpu.model is not None
+        followed = watched or self._has_pm or cpu.hooks.follows_flow
+        key = (enabled_at, int(state.suspect), followed, observed)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._work_out(enabled_at, followed, observed)
+        state.watch_at, state.alike, state.entries = found
+        return found[0] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
+
+    def _work_out(
+        self, enabled_at: Sequence[bool], followed: bool, observed: bool
+    ) -> tuple[int, int, int]:
+        """``State.watch_at``, ``State.alike`` and ``State.entries``."""
+        suspect = self._state.suspect
+        secure = self._cpu.secure_memory is not None
+        classes = [(enabled_at[el], self._checks_at(el), secure and el == EL3) for el in _LEVELS]
+        traps = [
+            self._marks_at(el) | (MARK_ERET | MARK_RETURN if suspect >> el & 1 else 0)
+            for el in _LEVELS
+        ]
+        watch_at = 0
+        for el in _LEVELS:
+            differs = any((classes[to], traps[to]) != (classes[el], traps[el]) for to in range(el))
+            marks = traps[el] | (MARK_RETURN if differs or followed else 0)
+            watch_at |= marks << LEVEL_BITS * el
+        if followed:
+            return watch_at, 0, 0
+        alike = sum(
+            1 << 4 * el + to for el in _LEVELS for to in range(el + 1) if classes[el] == classes[to]
+        )
+        if observed:
+            return watch_at, alike, 0
+        entries = sum(1 << 4 * el + to for el, to in self._entered if classes[el] == classes[to])
+        return watch_at, alike, entries

@@ -1,0 +1,197 @@
+"""Exceptions in compiled code: the plain ones are entered without leaving the engine.
+
+System calls and page faults are most of what an operating system stops for. The engine has found
+out what happened and where it goes, and entering its vector is a matter of a few registers. The
+rules are those of ``arch.exceptions.take_exception``, which everything else is entered by; what of
+them depends on controls is worked out in advance (``host.levels``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, njit
+from unicorn import arm64_const as regs
+
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.syndromes import EC
+from spe_unicorn.arch.system_registers import SPSR, SPSR_EL1, SPSR_EL2
+from spe_unicorn.host.engine import PC, PSTATE, SP, SP_EL
+from spe_unicorn.host.native_calls import address_of, call2, call_fetch, call_register, pointer_to
+from spe_unicorn.host.native_code import CP_REG, rows_of
+from spe_unicorn.host.native_state import (
+    ENTRY_PSTATE,
+    LEVEL_BITS,
+    LEVEL_MARKS,
+    SPREAD,
+    State,
+)
+
+TRAP, SVC, PREFETCH_ABORT, DATA_ABORT = 1, 2, 3, 4
+"""The engine's numbers of the exceptions that are entered here."""
+
+_PC, _PSTATE, _SP, _SP_EL0 = int(PC), int(PSTATE), int(SP), int(SP_EL[0])
+_CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
+_ELR: Final = int(regs.UC_ARM64_REG_ELR_EL0)
+_ESR: Final = int(regs.UC_ARM64_REG_ESR_EL0)
+_FAR: Final = int(regs.UC_ARM64_REG_FAR_EL0)
+_VBAR: Final = int(regs.UC_ARM64_REG_VBAR_EL0)
+_SCRATCH: Final = State.scratch.offset
+_STOP_PC: Final = State.pc.offset
+_ROW: Final = CP_REG.itemsize
+
+_IL: Final = int(SPSR.IL.mask)
+_WORD: Final = 0xFFFF_FFFF
+_VECTORS: Final = ~0x7FF
+_PAGE: Final = ~0xFFF
+_FROM_LOWER_EL: Final = 0x400
+_FROM_SP_ELX: Final = 0x200
+_CLASS: Final = 26
+_LENGTH: Final = 1 << 25
+_S1PTW: Final = 1 << 7
+_TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
+"""Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
+_SUPERVISOR_CALL: Final = int(EC.SupervisorCall)
+_SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
+_INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
+_DATA_ABORT: Final = int(EC.DataAbort)
+
+
+def saved_states() -> Any:
+    """The System registers that :func:`enter` and :func:`return_level` name to the engine."""
+    return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding)
+
+
+SAVED_STATES: Final = (EL1, EL2)
+"""The Exception levels whose SPSR_ELx these are."""
+
+
+@njit  # type: ignore[untyped-decorator]
+def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
+    """Whether an exception is one of those that need no second look."""
+    kind = syndrome >> _CLASS
+    if number == SVC:
+        return kind == _SUPERVISOR_CALL
+    if number == TRAP:
+        return kind == _SVE_ACCESS_TRAP
+    if number == DATA_ABORT:
+        return kind & -2 == _DATA_ABORT and syndrome & _S1PTW == 0
+    if number == PREFETCH_ABORT:
+        return kind & -2 == _INSTRUCTION_ABORT and syndrome & _S1PTW == 0 and pc & 3 == 0
+    return False
+
+
+@njit  # type: ignore[untyped-decorator]
+def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
+    """Write the PC, and everything else as it was when ``State.context`` was saved.
+
+    A plain write of the PC has the engine take the start of its block for the PC at a later stop of
+    the same run.
+    """
+    s.scratch = pc
+    call_register(s.context_write, s.context, _PC, scratch)
+    call2(s.context_restore, uc, s.context)
+
+
+@njit  # type: ignore[untyped-decorator]
+def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
+    """Write PSTATE and change stack pointers; the engine notices at the next System register."""
+    call_register(s.reg_read, uc, _SP, scratch)
+    call_register(s.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
+    s.scratch = new
+    call_register(s.reg_write, uc, _PSTATE, scratch)
+    call_register(s.reg_read, uc, _SP_EL0 + (new >> 2 & 3 if new & 1 else 0), scratch)
+    call_register(s.reg_write, uc, _SP, scratch)
+
+
+@njit  # type: ignore[untyped-decorator]
+def _save_pstate(s: Any, uc: Any, target: Any, pstate: Any) -> None:
+    """Write SPSR_ELx, which makes the engine look at PSTATE, too."""
+    carray(pointer_to(s.saved_states), (2,), CP_REG)[target - 1].value = pstate
+    call_register(s.reg_write, uc, _CP_REG, s.saved_states + (target - 1) * _ROW)
+
+
+@njit  # type: ignore[untyped-decorator]
+def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
+    """Take the exception at ``State.pc`` that ``State.context`` tells of.
+
+    False, and nothing has changed, if that is for Python.
+    """
+    if s.entries == 0 or s.stop != 0 or s.notice != 0 or s.pending != 0 or s.weigh != 0:
+        return False
+    found = carray(pointer_to(s.exception), (5,), np.uint32)
+    syndrome = np.int64(found[0])
+    target = np.int64(found[4])
+    pc = s.pc
+    if not _plain(number, syndrome, pc):
+        return False
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    s.scratch = 0
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    pstate = s.scratch
+    el = pstate >> 2 & 3
+    if s.entries >> 4 * el + target & 1 == 0 or pstate & _IL != 0 or s.suspect >> target & 1 != 0:
+        return False
+    call_register(s.reg_read, uc, _VBAR + target, scratch)
+    vector = s.scratch & _VECTORS
+    if target > el:
+        vector |= _FROM_LOWER_EL
+    elif pstate & 1:
+        vector |= _FROM_SP_ELX
+    if vector == pc:
+        return False
+    _set_pc(s, uc, scratch, vector)
+    entry = carray(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
+    _save_pstate(s, uc, target, pstate)
+    known = vector & _PAGE | target ^ s.epoch * SPREAD
+    if s.vectors != known:
+        if call_fetch(s.vmem_read, uc, vector, s.code, 4) != 0:
+            # nothing that could handle it: Python ends the run
+            _set_pc(s, uc, scratch, pc)
+            _save_pstate(s, uc, target, pstate)
+            return False
+        s.vectors = known
+    call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
+    if number == DATA_ABORT:
+        syndrome &= ~_TRANSFER  # the engine has these at EL2, but stage 2 is not entered here
+    s.scratch = syndrome | _LENGTH
+    call_register(s.reg_write, uc, _ESR + target, scratch)
+    if number != SVC and number != TRAP:
+        s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
+        call_register(s.reg_write, uc, _FAR + target, scratch)
+    if number != SVC and number != PREFETCH_ABORT:
+        # it was attempted, and what is behind it in its block was not
+        s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
+    at_level(s, target)
+    s.entered = 1
+    return True
+
+
+@njit  # type: ignore[untyped-decorator]
+def at_level(s: Any, el: Any) -> None:
+    """The Exception level changes within a run: look out for what matters there."""
+    s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
+    s.special = (s.watch | s.deliver | s.weigh | s.room) != 0
+
+
+@njit  # type: ignore[untyped-decorator]
+def returns_alike(s: Any, engine: Any, user: Any) -> Any:
+    """Whether the ERET at the end of the block that begins leads where the run can go on.
+
+    If so what is watched is what matters there; the block itself has been looked at.
+    """
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    el = s.scratch >> 2 & 3
+    s.level = el
+    if s.alike == 0 or el > EL2 or s.suspect >> el & 1 != 0:
+        return False
+    call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
+    saved = carray(pointer_to(s.saved_states), (2,), CP_REG)[el - 1].value
+    to = saved >> 2 & 3
+    if s.alike >> 4 * el + to & 1 == 0:
+        return False
+    at_level(s, to)
+    return True

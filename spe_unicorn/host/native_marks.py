@@ -1,0 +1,45 @@
+"""What of an instruction word a block has to be looked out for, for Python and compiled code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.host.events import SEV, SEVL, WFE
+from spe_unicorn.host.native_state import (
+    MARK_ERET,
+    MARK_EVENT,
+    MARK_FP,
+    MARK_ORDER,
+    MARK_RETURN,
+    MARK_SYNC,
+)
+
+ERET: Final = 0xD69F_03E0
+"""The word of the exception return that does not authenticate its address."""
+_ERETAA, _ERETAB = 0xD69F_0BFF, 0xD69F_0FFF
+_PSB_CSYNC: Final = 0xD503_223F
+_ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
+
+
+def marks_of(word: int) -> int:
+    """The marks of an instruction word. This is compiled, too, so it calls nothing.
+
+    MARK_FP is for what is subject to the traps of FP and SIMD: CheckFPAdvSIMDEnabled64(). SVE has
+    traps of its own, which the engine knows.
+    """
+    if word == ERET:
+        return MARK_RETURN | MARK_ERET | MARK_ORDER
+    if word in (_ERETAA, _ERETAB):
+        return MARK_RETURN | MARK_ORDER
+    if word == _PSB_CSYNC:
+        return MARK_SYNC | MARK_ORDER
+    if word in (WFE, SEV, SEVL):
+        return MARK_EVENT
+    if word & ~_ISB_OPTION == _ISB:
+        return MARK_ORDER
+    group = word >> 25 & 15
+    if group & 0b0111 == 0b0111:
+        return MARK_FP  # data processing
+    if group & 0b0101 == 0b0100:
+        return MARK_FP if word >> 26 & 1 else 0  # loads and stores
+    return MARK_FP if word & 0xFFDF_FFC0 == 0xD51B_4400 else 0  # MRS and MSR of FPCR and FPSR

@@ -1,0 +1,408 @@
+"""The blocks that the block hook does not count by itself: those to look at, and to sample from.
+
+The one exception to "stop and think" is the sampled operation whose record needs no more than a
+few registers at the start of its block (see ``blocks``): the hook notes them and lets the block
+run, so that a sample costs one exit of the engine instead of three.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+from unicorn import arm64_const as regs
+
+from spe_unicorn.arch.operation import Extend
+from spe_unicorn.host.engine import PSTATE
+from spe_unicorn.host.native_calls import (
+    USER,
+    address_of,
+    call1,
+    call_fetch,
+    call_register,
+    call_translate,
+    pointer_to,
+)
+from spe_unicorn.host.native_exception import returns_alike
+from spe_unicorn.host.native_marks import marks_of
+from spe_unicorn.host.native_state import (
+    BLOCKS,
+    CODE_WORDS,
+    FOLD,
+    LAYOUT,
+    LENGTH,
+    MARK_RETURN,
+    MARK_SYNC,
+    MARK_TRAP,
+    MARKS_OF_OURS,
+    NOTICE_RETURN,
+    PLAN_ACCESS,
+    PLAN_ALIGN,
+    PLAN_BASE,
+    PLAN_BASE_AT_END,
+    PLAN_EXTEND,
+    PLAN_FLAGS,
+    PLAN_FLAGS_AT_END,
+    PLAN_INDEX,
+    PLAN_INDEX_AT_END,
+    PLAN_PLACE,
+    PLAN_PLACES,
+    PLAN_PROBE,
+    PLAN_RUN,
+    PLAN_SHIFT,
+    PLAN_WORDS,
+    PLAN_WRITE,
+    PLANS,
+    SAMPLE_PA,
+    SAMPLE_WORDS,
+    SAMPLES,
+    SPREAD,
+    UNBOUNDED,
+    State,
+    Stop,
+)
+
+_SCRATCH: Final = State.scratch.offset
+_BASE: Final = State.base.offset
+_INDEX: Final = State.index.offset
+_FLAGS: Final = State.flags.offset
+_PHYSICAL: Final = State.physical.offset
+_NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
+_PSTATE: Final = int(PSTATE)
+
+_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
+_MASK: Final = BLOCKS - 1
+_OURS: Final = int(MARKS_OF_OURS)
+_STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
+_STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
+_STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
+_STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
+
+
+_marks_of: Final = njit(marks_of)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _place(address: Any, operations: Any) -> Any:
+    """Where a block stands in the tables of blocks."""
+    return (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & _MASK
+
+
+@njit  # type: ignore[untyped-decorator]
+def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
+    """Where the block at ``address`` stands in the block table, -1 if it is not there."""
+    slot = _place(address, operations)
+    keys = carray(pointer_to(s.block_keys), (BLOCKS,), np.int64)
+    if keys[slot] != address ^ operations:
+        return -1
+    epochs = carray(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
+    if epochs[slot] != s.epoch:
+        # the address may have another meaning by now, but hardly ever has
+        if not _holds(s, engine, address, operations, slot):
+            return -1
+        epochs[slot] = s.epoch
+    return slot
+
+
+@njit  # type: ignore[untyped-decorator]
+def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
+    """Whether the code at ``address`` is that of the block in ``slot``."""
+    if call_fetch(s.vmem_read, address_of(engine), address, s.code, 4 * operations) != 0:
+        return False
+    code = carray(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    plans = carray(pointer_to(s.plans), (PLANS,), np.int64)
+    weight = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    place = carray(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
+    same = True
+    for n in range(operations):
+        same &= plans[place + n] == np.int64(code[n])
+    return same
+
+
+@njit  # type: ignore[untyped-decorator]
+def _marks(s: Any, engine: Any, address: Any, operations: Any) -> Any:
+    """The marks of a block; of one that is not in the table, -1 if that has to be entered."""
+    slot = _slot(s, engine, address, operations)
+    if slot >= 0:
+        return carray(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
+    if s.relevant & MARK_TRAP:
+        return -1  # which words those are about is for Python to say
+    if call_fetch(s.vmem_read, address_of(engine), address, s.code, 4 * operations) != 0:
+        return -1
+    code = carray(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    marks = 0
+    for n in range(operations):
+        marks |= _marks_of(np.int64(code[n]))
+    return -1 if marks & s.watch & _OURS else marks
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _deliverable(s: Any, engine: Any, user: Any) -> Any:
+    """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    pstate = s.scratch
+    bits = s.deliver >> (pstate >> 2 & 3) * 4
+    return (
+        bits & 0b0101 != 0
+        or (bits & 0b0010 != 0 and pstate & 0x80 == 0)
+        or (bits & 0b1000 != 0 and pstate & 0x40 == 0)
+        or (s.deliver >> 16 + (pstate >> 2 & 3) & 1 != 0 and pstate & 0x100 == 0)
+    )
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
+    """Stop in front of a block that has not been counted."""
+    s.stop = why
+    s.block = address
+    s.block_operations = operations
+    call1(s.emu_stop, address_of(engine))
+
+
+@njit  # type: ignore[untyped-decorator]
+def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+    """Whether a block may run that is not known to be harmless; if not, the engine is stopped."""
+    if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return False
+    if s.watch | s.weigh | s.room == 0:
+        return True
+    marks = _marks(s, engine, address, operations)
+    if marks < 0 or (marks & MARK_SYNC and s.noted != 0):
+        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        return False
+    if marks & s.watch & _OURS:
+        _stop(s, engine, _STOP_TRAP, address, operations)
+        return False
+    if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
+        # run it, and have the hook stop in front of what the ERET leads to
+        s.notice = NOTICE_RETURN
+        s.granted -= s.budget - operations
+        s.budget = operations
+    if marks & s.relevant == 0:
+        quick = carray(pointer_to(s.quick), (BLOCKS,), np.int64)
+        quick[_place(address, operations)] = address ^ operations ^ s.epoch * SPREAD
+    return True
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
+    """Note the registers of a plan that have the value that counts here and now."""
+    here = address_of(user)
+    number = plan >> PLAN_BASE & 0xFFFF
+    if number != 0 and plan & PLAN_BASE_AT_END == 0:
+        call_register(s.reg_read, address_of(engine), number - 1, here + _BASE)
+    number = plan >> PLAN_INDEX & 0xFFFF
+    if number != 0 and plan & PLAN_INDEX_AT_END == 0:
+        call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
+    if plan & PLAN_FLAGS:
+        call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
+
+
+@njit  # type: ignore[untyped-decorator]
+def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
+    """The block of the sampled operation has run: note the sample, and go on to the next one."""
+    here = address_of(user)
+    plan = s.plan
+    member = s.pending - 1
+    k = plan >> PLAN_PLACE & PLAN_PLACES
+    s.pending = 0
+    executed = s.granted - s.budget
+    behind = s.block_operations - k - 1
+    row = carray(pointer_to(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
+    row[0] = s.instruction
+    row[1] = s.block + 4 * k
+    row[2] = executed - behind - 1 + s.skipped
+    row[3] = following
+    call_register(s.reg_read, address_of(engine), _PSTATE, here + _SCRATCH)
+    bits = s.scratch >> 2 & 3
+    if plan & PLAN_ACCESS:
+        number = plan >> PLAN_BASE & 0xFFFF
+        writeback = s.access >> 32
+        if number == 0:
+            address = s.block + 4 * k
+        else:
+            if plan & PLAN_BASE_AT_END:
+                call_register(s.reg_read, address_of(engine), number - 1, here + _BASE)
+                s.base -= writeback
+            address = s.base
+        address += (s.access << 32) >> 32
+        number = plan >> PLAN_INDEX & 0xFFFF
+        if number != 0:
+            if plan & PLAN_INDEX_AT_END:
+                call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
+            index = s.index
+            extend = plan >> PLAN_EXTEND & 7
+            if extend == _UXTW:
+                index &= 0xFFFFFFFF
+            elif extend == _SXTW:
+                index = (index << 32) >> 32
+            address += index << (plan >> PLAN_SHIFT & 7)
+        address &= -(np.int64(1) << (plan >> PLAN_ALIGN & 15))
+        row[4] = address
+        kind = 2 if plan & PLAN_WRITE else 1
+        if (
+            call_translate(s.vmem_translate, address_of(engine), address, kind, here + _PHYSICAL)
+            == 0
+        ):
+            row[5] = s.physical
+            bits |= SAMPLE_PA
+    if plan & PLAN_FLAGS_AT_END:
+        call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
+    row[6] = s.flags
+    row[7] = bits
+    row[9] = s.flow_target
+    row[10] = s.flow
+    gap = carray(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.noted]
+    s.noted += 1
+    if s.weigh != 0:
+        behind = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
+        row[8] = s.members_granted - s.members - behind
+        s.members = gap - 1 - behind
+        s.members_granted = row[8] + gap - 1
+        return
+    row[8] = executed - behind
+    budget = gap - 1 - behind
+    if budget > s.horizon - executed:
+        # the end of the slice or of the run comes before the next one
+        budget = max(s.horizon - executed, 0)
+        s.gap_floor = 0
+    s.budget = budget
+    s.granted = executed + budget
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
+    """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
+    marks = carray(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
+    if marks & s.watch & _OURS:
+        return False
+    place = carray(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
+    plans = carray(pointer_to(s.plans), (PLANS,), np.int64)
+    plan = plans[place]
+    if plan & PLAN_RUN == 0:
+        return False
+    if plan & PLAN_PROBE:
+        s.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
+    else:
+        _note_registers(s, engine, user, plan)
+    s.slot = slot
+    s.plan = plan
+    s.access = plans[place + 1]
+    s.instruction = plans[place + 2]
+    s.pending = member + 1
+    return True
+
+
+@njit  # type: ignore[untyped-decorator]
+def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> None:
+    """A block that is not known to be harmless, where the population is counted by weights."""
+    if s.pending != 0:
+        _note_sample(s, engine, user, address)
+        if s.noted >= s.room:
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+    if s.wrong != 0:
+        _stop(s, engine, _STOP_WRONG_PATH, address, operations)
+        return
+    if s.notice != 0:
+        _stop(s, engine, _STOP_NOTICED, address, operations)
+        return
+    if s.deliver != 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return
+    if address & s.pc_mask != 0:
+        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+        return
+    slot = _slot(s, engine, address, operations)
+    if slot < 0:
+        _stop(s, engine, _STOP_UNSEEN, address, operations)
+        return
+    weight = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    ends = operations > s.budget
+    if weight > s.members:
+        near = weight - s.members > s.gap_floor or s.epoch != s.gap_epoch
+        if near or (ends and s.exact != 0):
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+        if not _samples(s, engine, user, address, slot, s.members):
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+    elif ends:
+        _stop(s, engine, _STOP_BUDGET, address, operations)
+        return
+    elif not _goes_on(s, engine, user, address, operations):
+        return
+    s.budget -= operations
+    s.members -= weight
+    s.block = address
+    s.block_operations = operations
+
+
+@cfunc(types.void(types.voidptr, USER, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
+    """A block that exceeds the budget, or has to be looked at before it runs."""
+    s = carray(user, (1,), LAYOUT)[0]
+    aligned = address & s.pc_mask == 0
+    if s.weigh != 0:
+        _weigh_block(s, engine, user, address, operations)
+        return
+    if operations <= s.budget and aligned:
+        if _goes_on(s, engine, user, address, operations):
+            s.budget -= operations
+            s.block = address
+            s.block_operations = operations
+        return
+    if s.pending != 0:
+        _note_sample(s, engine, user, address)
+        if s.noted >= s.room:
+            _stop(s, engine, _STOP_BUDGET, address, operations)
+            return
+        if operations <= s.budget and aligned:
+            if s.special == 0 or _goes_on(s, engine, user, address, operations):
+                s.budget -= operations
+                s.block = address
+                s.block_operations = operations
+            return
+    if s.unattended != 0:
+        # an access had the block be the last one: in a run of the user's, nobody is to look
+        s.notice = 0
+        s.granted += UNBOUNDED - s.budget
+        s.budget = UNBOUNDED - operations
+        s.block = address
+        s.block_operations = operations
+        return
+    if s.notice != 0:
+        _stop(s, engine, _STOP_NOTICED, address, operations)
+        return
+    if s.deliver != 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return
+    if not aligned:
+        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+        return
+    # the operation after the next `budget` ones lies in this block
+    fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
+    if fits and operations - s.budget <= s.gap_floor and s.epoch == s.gap_epoch:
+        slot = _slot(s, engine, address, operations)
+        if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
+            s.budget -= operations
+            s.block = address
+            s.block_operations = operations
+            return
+    _stop(s, engine, _STOP_BUDGET, address, operations)
+
+
+@cfunc(types.void(types.voidptr, types.uint64, types.uint32, USER), cache=True)  # type: ignore[untyped-decorator]
+def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """In front of an operation that is hard to describe: note its registers if it is sampled."""
+    s = carray(user, (1,), LAYOUT)[0]
+    if s.probe == np.int64(address):
+        s.probe = 0
+        _note_registers(s, engine, user, s.plan)
+
+
+SPECIAL_HOOK: Final = int(_on_special_block.address)
+PROBE_HOOK: Final = int(_on_probe.address)
+"""The addresses of the hooks."""

@@ -1,0 +1,185 @@
+"""The hooks for MRS, MSR and SYS: what the table of actions says of the encoding."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+
+from spe_unicorn.host.engine import PC, PSTATE
+from spe_unicorn.host.native_calls import (
+    USER,
+    address_of,
+    call0,
+    call1,
+    call_register,
+    pointer_to,
+)
+from spe_unicorn.host.native_code import CP_REG, forget_line
+from spe_unicorn.host.native_state import (
+    ALL_COUNTERS,
+    CODE_MAINTENANCE,
+    FLUSH_MAINTENANCE,
+    KEYS,
+    LAYOUT,
+    READ,
+    SYSTEM,
+    TLB_MAINTENANCE,
+    WRITE,
+    Action,
+    Answer,
+    State,
+    Stop,
+)
+
+_SCRATCH: Final = State.scratch.offset
+_PC: Final = int(PC)
+_PSTATE: Final = int(PSTATE)
+_STOP_SYSTEM: Final = int(Stop.SYSTEM)
+_ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
+_RETURN: Final = int(Action.RETURN)
+_CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
+    int(Action.CODE),
+    int(Action.LINE),
+    int(Action.REGIME),
+    int(Action.ASK),
+    int(Action.COUNT),
+    int(Action.TRANSLATION),
+    int(Action.NOTICE),
+    int(Action.STOP),
+)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
+    """Whether the PE may read CNTPCT or CNTVCT where it is; the engine traps it if not."""
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
+    """Whether the engine is to answer for a constant here: at EL0, which it traps, and at EL1."""
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    el = s.scratch >> 2 & 3
+    return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
+    """Whether the PE is at an Exception level that has registers with this op1 at all."""
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    el = s.scratch >> 2 & 3
+    return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
+
+
+def _system_hook(kind: int) -> Any:
+    """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
+    table_offset = kind * KEYS
+
+    def hook(engine: Any, register: Any, cp: Any, user: Any) -> int:
+        s = carray(user, (1,), LAYOUT)[0]
+        r = carray(cp, (1,), CP_REG)[0]
+        key = (
+            np.int64(r.op0) << 14
+            | np.int64(r.op1) << 11
+            | np.int64(r.crn) << 7
+            | np.int64(r.crm) << 3
+            | np.int64(r.op2)
+        )
+        action = carray(pointer_to(s.actions + table_offset), (KEYS,), np.uint8)[key]
+        if action == 0:
+            return 0
+        if action in (_TRANSLATION, _CODE, _LINE):
+            s.epoch += 1
+            s.writes += 1
+            if kind == SYSTEM and action != _LINE:
+                s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
+            all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
+            if all_entries and _at_its_level(s, engine, user, r.op1):
+                s.flushes += 1  # TLBI of all entries or of an ASID, not by address
+                if r.crm != 7:
+                    s.maintenance |= FLUSH_MAINTENANCE
+            if action == _CODE or (
+                action == _LINE and not forget_line(s, engine, user, np.int64(register))
+            ):
+                s.notice = 1
+                s.stale_code = 1
+                s.granted -= s.budget
+                s.budget = 0
+            return 0
+        if action in (_NOTICE, _REGIME):
+            known = carray(pointer_to(s.cells), (KEYS,), np.int64)
+            if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
+                return 0
+            matters = (known[key] ^ r.value) & carray(pointer_to(s.matters), (KEYS,), np.int64)[key]
+            known[key] = r.value
+            s.writes += 1
+            if matters == 0:
+                return 0
+            if action == _REGIME:
+                s.epoch += 1
+            # the access is the last operation of its block
+            s.notice = 1
+            s.steered = 1
+            s.granted -= s.budget
+            s.budget = 0
+            return 0
+        if action == _RETURN:
+            el = max(np.int64(r.op1) >> 1, 1)
+            legal = s.legal_returns >> (el - 1) * 16 + (r.value & 0xF) & 1
+            suspect = legal == 0 or r.value & (1 << 4 | 1 << 20) != 0
+            if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
+                s.writes += 1
+                s.notice = 1
+                s.steered = 1
+                s.granted -= s.budget
+                s.budget = 0
+            return 0
+        here = address_of(user)
+        call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
+        if action in (_ASK, _STOP):
+            s.kind = kind
+            s.key = key
+            s.rt = np.int64(register)
+            if action == _ASK:
+                answer: int = call0(s.ask)
+                if answer == _ANSWER_NOTICE:
+                    s.notice = 1
+                    s.granted -= s.budget
+                    s.budget = 0
+                    return 1
+                if answer != _ANSWER_STOP:
+                    return answer
+            s.stop = _STOP_SYSTEM
+            # writing the PC makes the engine leave the block without executing the access
+            call_register(s.reg_write, address_of(engine), _PC, here + _SCRATCH)
+            call1(s.emu_stop, address_of(engine))
+            return 1
+        value = carray(pointer_to(s.cells), (KEYS,), np.int64)[key]
+        if action == _COUNT:
+            if s.counters != ALL_COUNTERS and not _counter_allowed(s, engine, user, key):
+                return 0
+            call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
+            rest = s.block_operations - ((s.scratch - s.block) >> 2)
+            value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
+        elif _engine_identifies(s, engine, user, r):
+            return 0
+        # the engine has these registers, so the block goes on; a write of the PC here would spoil
+        # the PC at a later stop
+        s.scratch = value
+        call_register(s.reg_write, address_of(engine), np.int64(register), here + _SCRATCH)
+        return 1
+
+    return hook
+
+
+_SYSTEM_SIGNATURE: Final = types.uint32(types.voidptr, types.uint32, types.voidptr, USER)
+_ON_READ, _ON_WRITE, _ON_SYSTEM = (
+    cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(kind)) for kind in (READ, WRITE, SYSTEM)
+)
+READ_HOOK: Final = int(_ON_READ.address)
+WRITE_HOOK: Final = int(_ON_WRITE.address)
+SYSTEM_HOOK: Final = int(_ON_SYSTEM.address)
+"""The addresses of the hooks."""

@@ -1,0 +1,163 @@
+"""Exceptions that compiled code enters: the same as those that Python enters by the rules."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.exceptions import pstate_mask
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.host.engine import SP_EL, X
+from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
+from tests.host import a64 as a
+from tests.host.machine_runs import Machine, Result, image_of
+
+CODE = 0x4000_0000
+VECTORS = CODE + 0x1000
+TABLE = CODE + 0x2000
+ELSEWHERE = 0x8000_0000
+"""Where nothing is mapped."""
+READ_ONLY_FOR_ALL = 0b11 << 6 | 1 << 10 | 0b01
+"""A block descriptor: access flag, executable at every Exception level."""
+RAM = 1 << 20
+OPERATIONS = 40
+SVE_TRAPS = 0x33FF
+"""CPTR_EL2.TZ, and with HCR_EL2.E2H a ZEN of 0."""
+E2H, TGE, RW = 1 << 34, 1 << 27, 1 << 31
+VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2}
+SCTLR = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2}
+TCR = {1: s.TCR_EL1, 2: s.TCR_EL2}
+TTBR0 = {1: s.TTBR0_EL1, 2: s.TTBR0_EL2}
+MAIR = {1: s.MAIR_EL1, 2: s.MAIR_EL2}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exception is taken from, and to."""
+
+    mode: int
+    target: int
+    hcr: int = RW
+
+
+PLACES = {
+    "EL0 to EL1": Place(0b0000, EL1),
+    "EL1 with SP_EL0": Place(0b0100, EL1),
+    "EL1": Place(0b0101, EL1),
+    "EL0 to a host at EL2": Place(0b0000, EL2, RW | E2H | TGE),
+    "a host at EL2": Place(0b1001, EL2, RW | E2H | TGE),
+    "EL2 with SP_EL0": Place(0b1000, EL2),
+    "EL2": Place(0b1001, EL2),
+}
+CAUSES = {
+    "system call": [a.svc(0x1234)],
+    "load": [a.add_imm(2, 2, 1), a.ldr(3, 1), a.add_imm(2, 2, 1)],
+    "store": [a.add_imm(2, 2, 1), a.str_(3, 4), a.add_imm(2, 2, 1)],
+    "fetch": [a.add_imm(2, 2, 1), a.br(1)],
+    "SVE": [a.add_imm(2, 2, 1), 0x0420_E3E6, a.add_imm(2, 2, 1)],  # CNTB X6
+}
+
+
+def machine(cause: str, runner: type[Runner], el: int) -> Machine:
+    loop = a.code([a.b(0)])
+    table = struct.pack("<QQ", 0, CODE | READ_ONLY_FOR_ALL)
+    vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
+    program = a.code([*CAUSES[cause], a.b(0)])
+    image = image_of({CODE: program, TABLE: table, **vectors}, CODE)
+    return Machine(image, runner=runner, el=el, ram=RAM)
+
+
+def put_in_place(machine: Machine, place: Place, random: Random) -> None:
+    """A random state of the PE, with translation, in front of what raises the exception."""
+    board = machine.board
+    cpu, engine = board.cpu, board.cpu.engine
+    target = place.target
+    if target == EL2:
+        cpu.registers.set_raw(s.HCR_EL2, place.hcr)
+        cpu.registers.set_raw(s.CPTR_EL2, SVE_TRAPS)
+    sctlr = cpu.registers.read(SCTLR[target]).value | 1
+    if random.getrandbits(1):
+        sctlr |= 1 << 44 | 1 << 23  # DSSBS, SPAN
+    host = place.hcr & E2H
+    tcr = 25 | (1 << 31 | 1 << 23 if target == EL2 and not host else 1 << 23)
+    cpu.registers.set_raw(TTBR0[target], TABLE)
+    cpu.registers.set_raw(TCR[target], tcr)
+    cpu.registers.set_raw(MAIR[target], 0xFF)
+    cpu.registers.set_raw(VBAR[target], VECTORS)
+    cpu.registers.set_raw(SCTLR[target], sctlr)
+    engine.flush_tlb()
+    for number in range(31):
+        engine.put(X[number], random.getrandbits(64))
+    engine.set_x(1, ELSEWHERE + 8 * random.getrandbits(10))
+    engine.set_x(4, CODE + 0x3000)
+    flags = random.getrandbits(32) & pstate_mask(cpu) & ~(0x1F | s.SPSR.IL.mask | s.SPSR.nRW.mask)
+    cpu.set_pstate(flags | place.mode)
+    for number in SP_EL:
+        engine.put(number, random.getrandbits(60) << 4)
+    cpu.set_pstate(flags | place.mode)
+    cpu.pc = CODE
+    board.handler.steered()
+    board.pes[0].unit.reload()
+
+
+def entered(
+    place: Place,
+    cause: str,
+    seed: int,
+    runner: type[Runner] = Runner,
+    plain: bool = False,
+    vectors: int = VECTORS,
+) -> tuple[Result, list[int], int]:
+    """A run over an exception, the stack pointers after it, and how often Python entered one."""
+    subject = machine(cause, runner, place.target)
+    put_in_place(subject, place, Random(seed))
+    cpu = subject.board.cpu
+    cpu.registers.set_raw(VBAR[place.target], vectors)
+    taken = 0
+    take = cpu.take
+
+    def counting(*arguments):
+        nonlocal taken
+        taken += 1
+        return take(*arguments)
+
+    cpu.take = counting
+    if plain:
+        cpu.exception_observers.append(lambda record, entry: None)
+    result = subject.run(OPERATIONS)
+    return result, [cpu.engine.get(number) for number in SP_EL], taken
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> None:
+    for seed in range(4):
+        compiled, stacks, by_python = entered(place, cause, seed)
+        plain, plain_stacks, entries = entered(place, cause, seed, plain=True)
+        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner)
+        assert not compiled.differences(plain)
+        assert not compiled.differences(stepped)
+        assert stacks == plain_stacks == stepped_stacks
+        assert entries == 1
+        assert by_python == 0
+        assert compiled.ending is Ending.LIMIT
+        assert compiled.registers[33] & ~0x7FF == VECTORS
+
+
+@pytest.mark.parametrize("vectors", [ELSEWHERE, CODE - 0x400 & ~0x7FF])
+@pytest.mark.parametrize("cause", ["system call", "load"])
+def test_without_code_at_the_vector_the_run_ends_where_the_exception_was(
+    cause: str, vectors: int
+) -> None:
+    place = PLACES["EL0 to EL1"]
+    compiled, stacks, _ = entered(place, cause, 1, vectors=vectors)
+    plain, plain_stacks, _ = entered(place, cause, 1, plain=True, vectors=vectors)
+    assert compiled.ending is Ending.FAILED
+    assert not compiled.differences(plain)
+    assert stacks == plain_stacks

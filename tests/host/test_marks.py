@@ -1,0 +1,71 @@
+"""What blocks are looked out for: the word test that compiled code makes, against the decoder."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from numba import njit
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.host.decode import decode
+from spe_unicorn.host.native_marks import marks_of
+from spe_unicorn.host.native_state import (
+    MARK_ERET,
+    MARK_EVENT,
+    MARK_FP,
+    MARK_ORDER,
+    MARK_RETURN,
+    MARK_SYNC,
+)
+from spe_unicorn.host.watching import ORDERING
+from tests.host import a64 as a
+
+ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF
+SYSTEM = 0xD500_0000
+BRANCHES = 0xD600_0000
+
+
+@pytest.mark.parametrize(
+    ("word", "marks"),
+    [
+        (a.ERET, MARK_RETURN | MARK_ERET | MARK_ORDER),
+        (ERETAA, MARK_RETURN | MARK_ORDER),
+        (ERETAB, MARK_RETURN | MARK_ORDER),
+        (a.PSB_CSYNC, MARK_SYNC | MARK_ORDER),
+        (a.ISB, MARK_ORDER),
+        (ISB_NSH, MARK_ORDER),
+        (a.ldr_d(0, 1), MARK_FP),
+        (0x1E60_2800, MARK_FP),  # FADD D0, D0, D0
+        (0xD53B_4400, MARK_FP),  # MRS X0, FPCR
+        (0xD51B_4421, MARK_FP),  # MSR FPSR, X1
+        (a.WFE, MARK_EVENT),
+        (a.SEV, MARK_EVENT),
+        (a.WFI, 0),
+        (a.YIELD, 0),
+        (a.DSB_SY, 0),
+        (a.RET, 0),
+        (a.NOP, 0),
+        (a.svc(0), 0),
+        (a.ldr(0, 1), 0),
+    ],
+)
+def test_marks_of_a_word(word: int, marks: int) -> None:
+    assert marks_of(word) == marks
+
+
+def test_marks_agree_with_the_decoder_and_compiled_with_interpreted() -> None:
+    compiled = njit(marks_of)
+    random = Random(1)
+    words = [random.getrandbits(32) for _ in range(20000)]
+    words += [base | random.getrandbits(24) for base in (SYSTEM, BRANCHES) for _ in range(9000)]
+    special = (a.ERET, ERETAA, ERETAB, a.PSB_CSYNC, a.ISB, ISB_NSH)
+    words += [word ^ 1 << bit for word in special for bit in range(32)]
+    words += special
+    for word in words:
+        mark = decode(word).mark
+        marks = marks_of(word)
+        assert bool(marks & MARK_RETURN) == (mark is Mark.ERET), hex(word)
+        assert bool(marks & MARK_SYNC) == (mark is Mark.PSB_CSYNC), hex(word)
+        assert bool(marks & MARK_ORDER) == (mark in ORDERING), hex(word)
+        assert compiled(word) == marks, hex(word)
