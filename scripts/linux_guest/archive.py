@@ -30,21 +30,43 @@ class Packages:
 
     root: Path
 
+    def file(self, *paths: str) -> Path:
+        """The first file that is there, of several places where releases have it."""
+        for path in paths:
+            if (self.root / path).exists():
+                return self.root / path
+        raise ArchiveError(f"{self.root}: no {paths[0]} in the packages")
+
+    def release(self, flavour: str) -> str:
+        """The release of the kernel of a flavour, the newest one."""
+        names = [f.name.removeprefix("vmlinuz-") for f in self.root.glob("boot/vmlinuz-*")]
+        names += [f.parent.name for f in self.root.glob("usr/lib/modules/*/vmlinuz")]
+        found = sorted(name for name in names if _RELEASES[flavour].fullmatch(name))
+        if not found:
+            raise ArchiveError(f"{self.root}: there is no {flavour} kernel in the packages")
+        return found[-1]
+
     def kernel(self, flavour: str) -> Path:
         """The kernel image of a flavour."""
-        return next(iter(sorted(self.root.glob(f"boot/vmlinuz-*-{_SUFFIX[flavour]}"))))
+        release = self.release(flavour)
+        return self.file(f"boot/vmlinuz-{release}", f"usr/lib/modules/{release}/vmlinuz")
 
     def module(self, flavour: str, name: str) -> Path:
         """A module of that kernel, by the name of its file without suffix."""
-        modules = self.root / "lib/modules"
-        release = self.kernel(flavour).name.removeprefix("vmlinuz-")
-        found = sorted((modules / release).rglob(f"{name}.ko*"))
-        if not found:
-            raise ArchiveError(f"{modules / release}: there is no module {name}")
-        return found[0]
+        release = self.release(flavour)
+        for folder in ("lib/modules", "usr/lib/modules"):
+            for module in sorted((self.root / folder / release).rglob(f"{name}.ko*")):
+                return module
+        raise ArchiveError(f"{self.root}: kernel {release} has no module {name}")
 
 
-_SUFFIX = {"cloud": "[0-9]*-cloud-arm64", "standard": "[0-9]*[0-9]-arm64"}
+_RELEASES = {
+    "cloud": re.compile(r"\d[^-]*(-\d+)?-cloud-arm64"),
+    "standard": re.compile(r"\d[^-]*(-\d+)?-arm64"),
+}
+"""6.1.0-56-cloud-arm64, or 6.12.57+deb13-cloud-arm64."""
+_ROLLING = ("sid", "unstable")
+"""Releases that have no updates apart from themselves."""
 
 
 def fetch(cache: Path, suite: str) -> Packages:
@@ -115,6 +137,9 @@ class _Apt:
             if found is None:
                 raise ArchiveError(f"{package} depends on no kernel; try another --suite")
             names.append(found.group(1))
+            # since Debian 14 the kernel and its modules are in packages of their own
+            depends = self.run("apt-cache", "depends", found.group(1))
+            names += re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", depends)
         return names
 
     def programs(self) -> list[str]:
@@ -144,10 +169,10 @@ Acquire::Languages "none";
 
 
 def _sources(suite: str) -> str:
-    archives = (
-        (f"{_MIRROR}/debian", f"{suite} {suite}-updates"),
-        (f"{_MIRROR}/debian-security", f"{suite}-security"),
-    )
+    archives = [(f"{_MIRROR}/debian", suite)]
+    if suite not in _ROLLING:
+        archives.append((f"{_MIRROR}/debian", f"{suite}-updates"))
+        archives.append((f"{_MIRROR}/debian-security", f"{suite}-security"))
     return "\n".join(
         f"Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {_KEYRING}\n"
         for uri, suites in archives

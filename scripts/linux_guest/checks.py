@@ -211,6 +211,21 @@ class Checks:
         spurious = result.section("spurious")
         tap.ok("unhandled 0" in spurious, "no interrupt was spurious", *spurious.splitlines())
 
+    def discard(self, tap: Tap) -> None:
+        """What drivers newer than that of Linux 6.1 know: discard mode, more events, no event."""
+        result = self.boot(tap, self.guest(), "discard")
+        if "discard" not in result.section("formats"):
+            tap.ok(True, f"# SKIP the driver of {self.packages.release('cloud')} does not know it")
+            return
+        discarded = result.facts.get("discarded")
+        records, _ = evidence.read_records(result.file("discard.data"))
+        tap.ok(bool(discarded) and not records, f"discard: {discarded} records, none is written")
+        for name, failed in (("not_taken", True), ("taken", False)):
+            records, bad = evidence.read_records(result.file(f"{name}.data"))
+            others = [r for r in records if bool(r.events & Event.NOT_TAKEN) is not failed]
+            tap.ok(bool(records) and not bad, f"{name}: {len(records)} records, no bad packet")
+            tap.ok(not others, f"{name}: nothing else", *map(str, others[:3]))
+
     def repeat(self, tap: Tap) -> None:
         """Two runs with the same seed are the same, another seed's is not."""
         runs = [self.boot(tap, self.guest(), "shares", "--seed", seed) for seed in ("1", "1", "2")]
@@ -230,7 +245,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name)
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "smp2", "smp4"),
-        *("shell", "long", "collisions", "cores", "repeat"),
+        *("shell", "long", "collisions", "discard", "cores", "repeat"),
     )
 }
 
@@ -238,7 +253,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
 def check(packages: Packages, names: Sequence[str], options: Sequence[str]) -> int:
     """Run the checks of those names; the exit status."""
     tap = Tap()
-    tap.note(f"{packages.kernel('cloud').name}, {SETTINGS}")
+    tap.note(f"{packages.release('cloud')}, {SETTINGS}")
     checks = Checks(packages, options)
     for name in names:
         tap.check = name
@@ -254,8 +269,8 @@ def _expect(tap: Tap, result: Run, *texts: str) -> None:
 
 
 def _probed(tap: Tap, result: Run, cpus: str) -> None:
-    line = next((line for line in result.console.splitlines() if "probed for CPUs" in line), "")
-    tap.ok(f"probed for CPUs {cpus} " in line, line[line.find("arm_spe") :] or "probed for CPUs")
+    found = re.search(r"arm_spe_pmu.* probed (SPEv[\d.]+ )?for CPUs (\S+).*", result.console)
+    tap.ok(bool(found) and found[2] == cpus, found[0] if found else "the driver probes")
 
 
 def _recorded(result: Run) -> tuple[list[evidence.Record], int, evidence.Workload]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import lzma
 import os
 import pty
 import re
@@ -52,24 +53,27 @@ class Guest:
 
         A ``kernel`` of the user's comes with no module but those of ``modules``.
         """
-        perf = packages.root / "usr/bin/perf"
+        perf = packages.file("usr/bin/perf")
         contents = {
             "init": HERE / "guest/init",
-            "bin/busybox": packages.root / "bin/busybox",
+            "bin/busybox": packages.file("usr/bin/busybox", "bin/busybox"),
             "bin/perf": perf,
             "bin/hot": HOT,
         }
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
         if not modules and kernel is None:
             modules = [packages.module(flavour, "arm_spe_pmu")]
-        contents |= {f"modules/{n:02}-{m.name}": m for n, m in enumerate(modules)}
+        contents |= {
+            f"modules/{n:02}-{m.name.removesuffix('.xz')}": m for n, m in enumerate(modules)
+        }
         return cls(kernel or packages.kernel(flavour), contents | (files or {}), append)
 
     def initrd(self, scenario: bytes) -> bytes:
         """The initial RAM disk that runs a scenario."""
         disk = Initramfs()
         for path, file in self.files.items():
-            disk.add(path, file.read_bytes())
+            packed = file.suffix == ".xz" and not path.endswith(".xz")
+            disk.add(path, lzma.decompress(file.read_bytes()) if packed else file.read_bytes())
         disk.link("lib64", "lib")
         disk.link("usr/lib", "../lib")
         disk.add("scenario", scenario)
