@@ -13,6 +13,8 @@ from spe_unicorn.arch.system_registers import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR
 _SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
 _MASK = (1 << 64) - 1
 _TOP_BYTE = 0xFF << 56
+_SIZES = (25, 48)
+"""The least and the most bits of an address that TxSZ can leave, as the engine has it."""
 
 
 def authenticated_address(pe: PE, pointer: int, *, key_b: bool) -> int:
@@ -28,7 +30,12 @@ def authenticated_address(pe: PE, pointer: int, *, key_b: bool) -> int:
     context = context_for(pe, translation_regime(pe, pe.el))
     upper = bool(pointer >> 55 & 1)
     parameters = context.upper if upper and context.upper is not None else context.lower
-    code = _MASK - ((1 << parameters.iasize) - 1)
+    code = _MASK - ((1 << _bottom_bit(parameters.iasize)) - 1)
     if parameters.tbi:
         code &= ~_TOP_BYTE
     return pointer | code if upper else pointer & ~code
+
+
+def _bottom_bit(iasize: int) -> int:
+    """CalculateBottomPACBit(). The lowest bit of the code; a size out of range is a bound."""
+    return min(max(iasize, _SIZES[0]), _SIZES[1])

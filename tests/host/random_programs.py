@@ -53,13 +53,15 @@ class Settings:
     """What kind of program: where it runs, and whether it programs SPE itself.
 
     ``mmu`` turns translation on, ``el0`` runs the loop at EL0 (which needs ``mmu``), ``spe``
-    programs the Profiling Unit, ``at`` is the offset of the loop in its page, in bytes.
+    programs the Profiling Unit, ``at`` is the offset of the loop in its page, in bytes. ``sve``
+    adds gathers and scatters, and loads that authenticate their pointer.
     """
 
     mmu: bool = False
     el0: bool = False
     spe: bool = False
     at: int = 0
+    sve: bool = False
 
 
 Snippet = Callable[["_Loop"], list[int]]
@@ -238,6 +240,34 @@ def _atomic(loop: _Loop) -> list[int]:
             )
         ),
     ]
+
+
+def _scattered(loop: _Loop) -> list[int]:
+    """Offsets of a few elements to either side, a predicate, and a gather or a scatter.
+
+    A scatter never goes where nothing is: the engine reports that for a later operation.
+    """
+    r = loop.random
+    narrow, step, start = r.randrange(2), r.randrange(32), r.randrange(32)
+    index = (0x04A0_4002 if narrow else 0x04E0_4002) | step << 16 | start << 5  # INDEX Z2
+    predicates = (
+        (0x25A0_1FE1 if narrow else 0x25E0_1FE1) | loop.reg() << 16,  # WHILELO P1, XZR, Xm
+        0x2598_E3E1 if narrow else 0x25D8_E3E1,  # PTRUE P1
+        0x2518_E401,  # PFALSE P1
+    )
+    # LD1W, ST1W {Z0.S}, P1, [Xn, Z2.S, SXTW #2]; LD1D, ST1D {Z0.D}, P1, [Xn, Z2.D, LSL #3]
+    words = (0x8562_4400, 0xE562_C400) if narrow else (0xC5E2_C400, 0xE5A2_A400)
+    word = r.choice(words)
+    n = loop.base() if word == words[0] else loop.pointer()
+    return [index, r.choice(predicates), word | n << 5]
+
+
+def _authenticated(loop: _Loop) -> list[int]:
+    """LDRAA or LDRAB of a pointer that was signed, or of one that was not."""
+    x, key_b = loop.reg(), loop.random.randrange(2)
+    sign = (0xDAC1_3FE0 if key_b else 0xDAC1_3BE0) | x  # PACDZB, PACDZA
+    load = 0xF820_0400 | key_b << 23 | loop.random.randrange(16) << 12 | x << 5 | loop.reg()
+    return [a.add_imm(x, loop.pointer(), 8), *([sign] if loop.random.randrange(4) else []), load]
 
 
 def _zero_block(loop: _Loop) -> list[int]:
@@ -476,6 +506,8 @@ def random_program(seed: int, settings: Settings) -> Image:
     random = Random(seed)
     loop = _Loop(random, settings)
     table = [*_COMMON, (_spe, 10)] if settings.spe else list(_COMMON)
+    if settings.sve:
+        table += [(_scattered, 8), (_authenticated, 4)]
     # each program has its own taste, so that not all are alike
     kinds = random.sample(table, random.randrange(4, len(table)))
     weights = [weight for _, weight in kinds]
@@ -530,7 +562,7 @@ def _boot(entry: int, settings: Settings) -> list[int]:
     words = [
         *a.mov64(0, VECTORS),
         a.msr(VBAR_EL1, 0),
-        a.movz(0, 0x30, 16),
+        a.movz(0, 0x33 if settings.sve else 0x30, 16),
         a.msr(CPACR_EL1, 0),
         *a.mov64(BASE, DATA),
         *a.mov64(UART, UART_BASE),
@@ -539,6 +571,14 @@ def _boot(entry: int, settings: Settings) -> list[int]:
         *a.mov64(RESUME, entry),
         a.msr(SP_EL0, STACK_TOP),
     ]
+    if settings.sve:
+        words += [
+            a.mrs(0, SCTLR_EL1),
+            *a.mov64(1, 1 << 27 | 1 << 13),  # EnDA, EnDB
+            a.orr(0, 0, 1),
+            a.msr(SCTLR_EL1, 0),
+            a.ISB,
+        ]
     if settings.mmu:
         words += [
             *a.mov64(0, TABLES),

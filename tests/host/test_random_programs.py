@@ -76,10 +76,10 @@ def members(trace: Trace, core: Core) -> list[tuple[int, int, int]]:
     return found
 
 
-def settings_of(seed: int) -> Settings:
+def settings_of(seed: int, *, spe: bool = False, sve: bool = False) -> Settings:
     """The settings of a seed: every combination turns up."""
     mmu, el0 = ((False, False), (True, False), (True, True))[seed % 3]
-    return Settings(mmu=mmu, el0=el0, at=PLACES[seed // 3 % len(PLACES)])
+    return Settings(mmu=mmu, el0=el0, at=PLACES[seed // 3 % len(PLACES)], spe=spe, sve=sve)
 
 
 def run_in_pieces(machine: Machine, operations: int, random: Random) -> Result:
@@ -116,11 +116,16 @@ def assert_model_saw(trace: Trace, machine: Machine) -> None:
 
 
 def assert_same_from_outside(
-    seed: int, period: int, operations: int, core: Core = GENERIC, model: ModelName = "none"
+    seed: int,
+    period: int,
+    operations: int,
+    core: Core = GENERIC,
+    model: ModelName = "none",
+    *,
+    sve: bool = False,
 ) -> None:
     """Both runners and the trace, over the program of ``seed``."""
-    settings = settings_of(seed)
-    image = random_program(seed, settings)
+    image = random_program(seed, settings_of(seed, sve=sve))
     fast, reference = (
         Machine(image, runner=runner, period=period, ram=RAM, seed=seed, core=core, model=model)
         for runner in (Runner, ReferenceRunner)
@@ -140,7 +145,7 @@ def assert_same_from_outside(
         # the engine's hooks see DC ZVA as writes of bytes, and not the first one first
         zva = operation.instruction.mark is Mark.SYS
         if touched is not None and operation.va is not None and not operation.exception and not zva:
-            if operation.instruction.part:
+            if operation.instruction.part or operation.instruction.elements:
                 assert operation.pa in touched, operation
             else:
                 assert operation.pa == touched[0], operation
@@ -154,11 +159,15 @@ def assert_same_from_outside(
 
 
 def assert_same_by_unit(
-    seed: int, operations: int, core: Core = GENERIC, model: ModelName = "none"
+    seed: int,
+    operations: int,
+    core: Core = GENERIC,
+    model: ModelName = "none",
+    *,
+    sve: bool = False,
 ) -> None:
     """Both runners over the program of ``seed``, which programs SPE itself."""
-    settings = settings_of(seed)
-    image = random_program(seed, Settings(settings.mmu, settings.el0, True, settings.at))
+    image = random_program(seed, settings_of(seed, spe=True, sve=sve))
     fast, reference = (
         Machine(image, runner=runner, ram=RAM, seed=seed, core=core, model=model)
         for runner in (Runner, ReferenceRunner)
@@ -212,6 +221,26 @@ def test_with_caches_it_runs_as_it_is_stepped(seed: int, period: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_with_caches_and_the_unit_it_runs_as_it_is_stepped(seed: int) -> None:
     assert_same_by_unit(500 + seed, 2000, MAX, "cache")
+
+
+@pytest.mark.parametrize("core", [MAX, NEOVERSE], ids=["instructions", "micro-operations"])
+@pytest.mark.parametrize("seed", range(6))
+def test_gathers_and_authenticated_loads_run_as_they_are_stepped(seed: int, core: Core) -> None:
+    period = PERIODS[seed % len(PERIODS)]
+    assert_same_from_outside(700 + seed, period, min(2000, 400 * period), core, sve=True)
+    assert_same_by_unit(700 + seed, 2000, core, sve=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_many_programs_with_gathers_run_as_they_are_stepped(first: int) -> None:
+    for seed in range(first, first + 100):
+        period = PERIODS[seed % len(PERIODS)]
+        core = (MAX, NEOVERSE)[seed % 2]
+        model: ModelName = ("none", "cache")[seed // 2 % 2]
+        operations = min(4000, 600 * period)
+        assert_same_from_outside(40_000 + seed, period, operations, core, model, sve=True)
+        assert_same_by_unit(40_000 + seed, 4000, core, model, sve=True)
 
 
 @pytest.mark.slow

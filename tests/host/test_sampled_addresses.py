@@ -160,6 +160,15 @@ def test_authentication_leaves_copies_of_bit_55(pointer: int, tbi: int, expected
     assert authenticated_address(pe, pointer, key_b=True) == expected
 
 
+@pytest.mark.parametrize(("t0sz", "bits"), [(0, 48), (15, 48), (16, 48), (39, 25), (48, 25)])
+def test_sizes_out_of_range_are_taken_as_the_bound(t0sz: int, bits: int) -> None:
+    pe = FakePE(WITH_EL2)
+    pe.registers.set_raw(TCR_EL1, TCR_EL1.of(T0SZ=t0sz).value)
+    pe.registers.set_raw(SCTLR_EL1, SCTLR_EL1.of(EnDA=1).value)
+    everything = (1 << 64) - 1 & ~(1 << 55)
+    assert authenticated_address(pe, everything, key_b=False) == (1 << bits) - 1
+
+
 def loads_with_pointers(runner: type[Runner], program: list[int], period: int = 1) -> Machine:
     image = image_of({CODE: a.code(program), DATA: bytes(4096)}, CODE)
     machine = Machine(image, runner=runner, core="max", period=period)
