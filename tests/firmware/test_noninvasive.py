@@ -12,7 +12,7 @@ from tests.host.machine_runs import Machine, Result
 from tests.host.random_programs import RAM, Settings, random_program
 
 UNAWARE = ["hello", "hello_pie", "exceptions", "timer_count", "bench_interp", "bench_sort"]
-WATCHING = ("records", "statistics", "events")
+WATCHING = ("records", "stream", "statistics", "events")
 
 
 def without_spe() -> Core:
