@@ -402,6 +402,7 @@ class Attachment:
             return _STOP
         self.handler.error = None
         self.handler.handle(Stop.SYSTEM)
+        self.handler.redirected = None  # nothing was sampled
         if self.handler.error is not None:
             self._raise(self.handler.error)
         return _DONE

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
+from unicorn.arm64_const import UC_ARM64_REG_X0
 
+from spe_unicorn.arch.fgt_registers import HFGITR_EL2
 from spe_unicorn.arch.operation import Family, Operation, RegisterKind
 from spe_unicorn.arch.pointer_authentication import authenticated_address
 from spe_unicorn.arch.spe_registers import (
@@ -27,12 +29,16 @@ from spe_unicorn.arch.system_registers import (
     VBAR_EL2,
     VNCR_EL2,
 )
+from spe_unicorn.host.attach import attach
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
+from tests.host.test_attach import CODE as USER_CODE
+from tests.host.test_attach import DATA as USER_DATA
+from tests.host.test_attach import MAX, engine
 from tests.spe.fakes import WITH_EL2, FakePE
 
 CODE, DATA, BUFFER, VECTORS = 0x4000_0000, 0x4010_0000, 0x4020_0000, 0x4030_0000
@@ -232,3 +238,24 @@ def test_authenticated_loads_now_and_then_are_as_stepped(period: int) -> None:
     assert fast.run(600).differences(reference.run(600)) == {}
     assert fast.operations == reference.operations
     assert {operation.va for operation in loads(fast)} == {DATA}
+
+
+def test_nested_access_of_a_run_of_the_users_own_marks_no_sample() -> None:
+    read_trap, read_id = a.mrs(0, astuple(HFGITR_EL2.encoding)), a.mrs(1, (3, 0, 9, 9, 7))
+    words = [read_trap, read_id, a.NOP]
+    uc = engine(words, MAX)
+    spe = attach(uc, core="max")
+    registers = spe.cpu.registers
+    registers.set_raw(HCR_EL2, HCR_EL2.of(NV2=1, NV1=1, NV=1).value)
+    registers.set_raw(VNCR_EL2, USER_DATA)
+    uc.emu_start(USER_CODE, USER_CODE + 4)
+    assert uc.reg_read(UC_ARM64_REG_X0) == int.from_bytes(
+        uc.mem_read(USER_DATA + 0x1C8, 8), "little"
+    )
+    records: list[Record] = []
+    spe.on_record(lambda record, raw: records.append(record))
+    spe.program(interval=1)
+    spe.emu_start(USER_CODE + 4, USER_CODE + 8)
+    assert [(r.op_class, r.va) for r in records] == [(OperationClass.OTHER, None)]
+    spe.emu_start(USER_CODE, USER_CODE + 4)
+    assert [(r.op_class, r.op_payload) for r in records[1:]] == [(OperationClass.LOAD_STORE, 0x30)]
