@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.access import SYSREG_TRAP, fine_grained_traps_enabled
+from spe_unicorn.arch.access import SYSREG_TRAP
+from spe_unicorn.arch.access_checks import fine_grained_traps_enabled
 from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.fgt_registers import (
     HDFGRTR_EL2,

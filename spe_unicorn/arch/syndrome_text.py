@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
+from spe_unicorn.arch.access import SysRegTable
 from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.syndromes import EC, Syndrome
 from spe_unicorn.arch.sysreg import Encoding
 

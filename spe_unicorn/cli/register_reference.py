@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, Accessor
+from spe_unicorn.arch.access import Accessor
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.cli import register_text
 

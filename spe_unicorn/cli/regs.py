@@ -9,13 +9,8 @@ from typing import Final
 
 import click
 
-from spe_unicorn.arch.access import (
-    SPE_ACCESSORS,
-    STEERING_ACCESSORS,
-    Accessor,
-    SysRegTable,
-    access,
-)
+from spe_unicorn.arch.access import Accessor, SysRegTable, access
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.start_state import firmware_state
 from spe_unicorn.arch.still import StillPE
 from spe_unicorn.arch.sysreg import Encoding, SysReg

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.access import (
-    NESTED,
     SYSREG_TRAP,
     Accessor,
     Allowed,
@@ -15,6 +14,7 @@ from spe_unicorn.arch.access import (
     Test,
     Undefined,
 )
+from spe_unicorn.arch.access_checks import NESTED
 from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
 from spe_unicorn.arch.sysreg import SysReg

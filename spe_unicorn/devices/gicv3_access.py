@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.access import (
-    Accessor,
-    Levels,
-    Step,
-    Steps,
-    Test,
-    hypervisor_register,
-    monitor_register,
-)
+from spe_unicorn.arch.access import Accessor, Levels, Step, Steps, Test
+from spe_unicorn.arch.access_shapes import hypervisor_register, monitor_register
 from spe_unicorn.arch.effective import el2_enabled
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PE

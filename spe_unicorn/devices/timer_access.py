@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.access import Accessor, Levels, Step, Steps, Test, hypervisor_register
+from spe_unicorn.arch.access import Accessor, Levels, Step, Steps, Test
+from spe_unicorn.arch.access_shapes import hypervisor_register
 from spe_unicorn.arch.effective import (
     el2_enabled,
     el_is_in_host,

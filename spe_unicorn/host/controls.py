@@ -10,13 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.access import (
-    STEERING_ACCESSORS,
-    Allowed,
-    SystemAccessTrap,
-    access,
-    psb_csync,
-)
+from spe_unicorn.arch.access import Allowed, SystemAccessTrap, access
 from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
 from spe_unicorn.arch.exception_routing import Routed, fp_access_trap, wait_trap
 from spe_unicorn.arch.fgt_registers import (
@@ -35,6 +29,7 @@ from spe_unicorn.arch.fine_grained_traps import (
 from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.spe_access import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP, WFx
 from spe_unicorn.arch.sysreg import Encoding, SysReg
 from spe_unicorn.arch.system_registers import (

@@ -14,8 +14,6 @@ from typing import Final, Protocol
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.access import (
-    SPE_ACCESSORS,
-    STEERING_ACCESSORS,
     Accessor,
     Allowed,
     NVMem,
@@ -33,6 +31,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.arch.syndromes import (
     EC,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from spe_unicorn.arch.access import SPE_ACCESSORS, STEERING_ACCESSORS, SysRegTable
+from spe_unicorn.arch.access import SysRegTable
 from spe_unicorn.arch.effective import physical_count_offset
 from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.arch.system_registers import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.devices import gicv3

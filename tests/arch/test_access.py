@@ -7,8 +7,6 @@ import pytest
 from spe_unicorn.arch.access import (
     PSB_CSYNC_ISS,
     PSB_CSYNC_TRAP,
-    SPE_ACCESSORS,
-    STEERING_ACCESSORS,
     Accessor,
     Allowed,
     NVMem,
@@ -16,9 +14,9 @@ from spe_unicorn.arch.access import (
     SystemAccessTrap,
     Undefined,
     access,
-    psb_csync,
 )
 from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.still import StillPE
 from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.arch.system_registers import MDCR_EL3, SCR_EL3

@@ -3,15 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.access import (
-    SPE_ACCESSORS,
-    STEERING_ACCESSORS,
-    Accessor,
-    Allowed,
-    Undefined,
-    access,
-)
+from spe_unicorn.arch.access import Accessor, Allowed, Undefined, access
 from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.still import StillPE
 from spe_unicorn.arch.system_registers import RNDR, RNDRRS
 
