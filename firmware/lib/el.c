@@ -129,6 +129,17 @@ void prepare_el2(void) {
     write_sysreg(vtcr_el2, BIT(31));
     write_sysreg(vpidr_el2, read_sysreg(midr_el1));
     write_sysreg(vmpidr_el2, read_sysreg(mpidr_el1));
+    unsigned fgt = FIELD(read_sysreg(id_aa64mmfr0_el1), 59, 56);
+    if (fgt) { /* fine-grained traps, but those of debug */
+        write_sysreg(S3_4_C1_C1_4, 0);
+        write_sysreg(S3_4_C1_C1_5, 0);
+        write_sysreg(S3_4_C1_C1_6, 0);
+    }
+    if (fgt > 1) {
+        write_sysreg(S3_4_C3_C1_2, 0);
+        write_sysreg(S3_4_C3_C1_3, 0);
+        write_sysreg(S3_4_C3_C1_7, 0);
+    }
     bool pmu = FIELD(read_sysreg(id_aa64dfr0_el1), 11, 8) != 0;
     write_sysreg(mdcr_el2, pmu ? FIELD(read_sysreg(pmcr_el0), 15, 11) : 0); /* HPMN: every counter is EL1's */
     isb();
