@@ -258,7 +258,7 @@ def _scattered(loop: _Loop) -> list[int]:
     # LD1W, ST1W {Z0.S}, P1, [Xn, Z2.S, SXTW #2]; LD1D, ST1D {Z0.D}, P1, [Xn, Z2.D, LSL #3]
     words = (0x8562_4400, 0xE562_C400) if narrow else (0xC5E2_C400, 0xE5A2_A400)
     word = r.choice(words)
-    n = loop.base() if word == words[0] else loop.pointer()
+    n = loop.base() if word == words[0] else BASE
     return [index, r.choice(predicates), word | n << 5]
 
 
