@@ -29,7 +29,7 @@ from spe_unicorn.arch.exception_routing import default_target, wait_trap
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.syndrome_text import entry_text
@@ -57,7 +57,16 @@ from spe_unicorn.host.events import EVENT_HINTS, SEV, SEVL
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.latch import Latch, NestedAccess, register
 from spe_unicorn.host.native_marks import ERET
-from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action, Answer, Stop
+from spe_unicorn.host.native_state import (
+    READ,
+    RECORDS_STEERED,
+    STEERED,
+    SYSTEM,
+    WRITE,
+    Action,
+    Answer,
+    Stop,
+)
 from spe_unicorn.host.sysregs import normal_action
 
 NEVER_HAPPENS: Final = 1 << 62
@@ -504,10 +513,13 @@ class StopHandler:
         self._state.writes += 1
         if action is Action.RETURN:
             return self.cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
+        if action is Action.RECORDS:
+            self._state.steered |= RECORDS_STEERED
+            return bool(self._state.collects)
         self._state.epoch += 1
         watched = action is Action.TRANSLATION and self.controls.watches_order
         if watched or action in (Action.NOTICE, Action.REGIME):
-            self._state.steered = 1
+            self._state.steered |= STEERED
         return True
 
     def _stop_behind(self) -> None:
@@ -640,11 +652,7 @@ class StopHandler:
                     "use loads and stores of general-purpose registers on device memory",
                 )
                 return True
-            self._transfer(moved, address)
-            access = instruction.access
-            if access is not None and access.base is not None and access.writeback:
-                base = register(access.base)
-                self._engine.put(base, self._engine.get(base) + access.writeback & _MASK)
+            self._move(instruction, moved, address)
             cpu.pc = cpu.pc + 4 & _MASK
             return False
         (operation,) = self._latch.begin(cpu.pc)
@@ -654,8 +662,27 @@ class StopHandler:
         self._abort(data_abort(fault, fnv=far is None), far)
         return True
 
-    def _transfer(self, moved: Transfer, address: int) -> None:
-        """Carry out a load or store of one or two registers on a device."""
+    def plain_access(self, pc: int) -> bool:
+        """Carry out the access of the operation at ``pc``, at which the engine has stopped.
+
+        The PC then moves on. False, with nothing done, if there is more to it than a device that
+        answers.
+        """
+        state = self._state
+        address = state.access_address & _MASK
+        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED or not self.platform.claims(address):
+            return False
+        words = self.cpu.read_code(pc, 1)
+        moved = transfer(words[0]) if words else None
+        if words is None or moved is None or address % moved.size:
+            return False
+        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        self._move(decode(words[0]), moved, address)
+        self.cpu.pc = pc + 4 & _MASK
+        return True
+
+    def _move(self, instruction: Instruction, moved: Transfer, address: int) -> None:
+        """Carry out a load or store of one or two registers on a device, and its write-back."""
         registers = (moved.rt,) if moved.rt2 is None else (moved.rt, moved.rt2)
         mask = (1 << 8 * moved.size) - 1
         for n, number in enumerate(registers):
@@ -665,6 +692,10 @@ class StopHandler:
                 self._engine.set_x(number, _extended(value, moved))
             else:
                 self.platform.write(place, moved.size, self._engine.x(number) & mask)
+        access = instruction.access
+        if access is not None and access.base is not None and access.writeback:
+            base = register(access.base)
+            self._engine.put(base, self._engine.get(base) + access.writeback & _MASK)
 
     def _abort(self, syndrome: Syndrome, far: int | None) -> None:
         """A synchronous External abort: SCR_EL3.EA takes it to EL3."""

@@ -68,6 +68,8 @@ class Action(IntEnum):
     RETURN = 10
     """The engine executes the access to an SPSR_ELx, and stops behind it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
+    RECORDS = 11
+    """NOTICE for a register that only records tell of: while there are none, nothing stops."""
 
 
 class Answer(IntEnum):
@@ -175,6 +177,7 @@ _FIELDS: Final = (
     ("notice", ctypes.c_int64),
     ("unattended", ctypes.c_int64),
     ("steered", ctypes.c_int64),
+    ("collects", ctypes.c_int64),
     ("stale_code", ctypes.c_int64),
     ("maintenance", ctypes.c_int64),
     # the last branch, where records tell of it
@@ -207,6 +210,8 @@ _FIELDS: Final = (
 
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
+STEERED, RECORDS_STEERED = 1, 2
+"""Bits of ``State.steered``."""
 
 
 class State(ctypes.Structure):
@@ -235,7 +240,8 @@ class State(ctypes.Structure):
     PSTATE.A. All are 0 while no interrupt is pending. ``notice``
     is set when the engine is to stop behind the block (:data:`NOTICE_RETURN`: since that ends with
     an ERET), ``steered`` when that is for a write to a
-    register that steers SPE or the hooks, ``stale_code`` when it is for instruction cache
+    register that steers SPE or the hooks, or (its other bit) is only told of in records, which is
+    looked out for while ``collects`` is set, ``stale_code`` when it is for instruction cache
     maintenance. ``counters`` has two bits for each Exception level:
     CNTPCT and CNTVCT may be read there.
 

@@ -24,6 +24,8 @@ from spe_unicorn.host.native_state import (
     KEYS,
     LAYOUT,
     READ,
+    RECORDS_STEERED,
+    STEERED,
     SYSTEM,
     TLB_MAINTENANCE,
     WRITE,
@@ -38,7 +40,7 @@ _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_RETURN: Final = int(Action.RETURN)
+_RETURN, _RECORDS = int(Action.RETURN), int(Action.RECORDS)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
     int(Action.LINE),
@@ -109,7 +111,10 @@ def _system_hook(kind: int) -> Any:
                 s.granted -= s.budget
                 s.budget = 0
             return 0
-        if action in (_NOTICE, _REGIME):
+        if action == _RECORDS and s.collects == 0:
+            s.writes += 1
+            return 0
+        if action in (_NOTICE, _REGIME, _RECORDS):
             known = carray(pointer_to(s.cells), (KEYS,), np.int64)
             if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
                 return 0
@@ -122,7 +127,7 @@ def _system_hook(kind: int) -> Any:
                 s.epoch += 1
             # the access is the last operation of its block
             s.notice = 1
-            s.steered = 1
+            s.steered |= RECORDS_STEERED if action == _RECORDS else STEERED
             s.granted -= s.budget
             s.budget = 0
             return 0
@@ -133,7 +138,7 @@ def _system_hook(kind: int) -> Any:
             if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
                 s.writes += 1
                 s.notice = 1
-                s.steered = 1
+                s.steered |= STEERED
                 s.granted -= s.budget
                 s.budget = 0
             return 0

@@ -96,7 +96,7 @@ class ReferenceRunner(Runner):
         state.budget = _PLENTY
         state.gap_floor = state.watch = state.weigh = state.stop = 0
         state.entries = state.room = 0
-        state.special = False
+        state.special, state.collects = False, True
         state.speculates = self._wrong_paths is not None and self.unit.enabled
         state.checking = self._checking()
         if state.checking:

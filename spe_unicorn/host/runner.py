@@ -29,6 +29,7 @@ from spe_unicorn.host.native_state import (
     MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
+    STEERED,
     UNBOUNDED,
     Stop,
     signed,
@@ -46,6 +47,8 @@ _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
+_ACCESSES: Final = 1 << 8
+"""Accesses of devices after which it is looked whether somebody wants something."""
 _MOST_PROBES: Final = 256
 _PROBE_INTERVAL: Final = 1 << 14
 """Operations between samples from which on probes cost more than they save."""
@@ -99,6 +102,13 @@ class Runner:
         self._epoch = int(self._state.epoch)
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
+        self._plain = (
+            self._model is None
+            and self._cracker is None
+            and cpu.secure_memory is None
+            and not cpu.hooks.follows_flow
+        )
+        """Whether nothing but the counts has to be told of an operation."""
         self._counted = self._position
         """Members gone by of which the unit has been told."""
 
@@ -300,6 +310,10 @@ class Runner:
         state.gap_floor = gap_floor
         self.cpu.forget_el()
         state.watch = state.entries = 0
+        collects = self.watcher is not None or True in self.unit.enabled_at
+        if collects and not state.collects:
+            self.cpu.steering.look_again()
+        state.collects = collects
         if watch:
             watched = self._watched
             state.watch = self.handler.controls.levels.watch(self.unit.enabled_at, watched)
@@ -324,6 +338,8 @@ class Runner:
         state.gap_epoch = state.epoch
         self._target = until
         self.handler.status = self.cpu.execute(until)
+        if state.stop == Stop.UNMAPPED and watch and self._plain:
+            self._answer_devices(until)
         if state.notice == NOTICE_RETURN:
             self.cpu.left_from(int(state.level))
         else:
@@ -342,6 +358,26 @@ class Runner:
             pc = state.pc & _MASK if stop is Stop.EXCEPTION else self.cpu.pc
             self._model.stopped(whole, pc)
         return stop
+
+    def _answer_devices(self, until: int) -> None:
+        """Go on with the run behind accesses that are nobody's matter but a device's."""
+        state = self._state
+        platform = self.handler.platform
+        deadline = platform.deadline
+        for _ in range(_ACCESSES):
+            self.cpu.forget_el()
+            if state.pending or state.notice or state.weigh:
+                return
+            if not self.handler.plain_access(self.cpu.pc):
+                return
+            if platform.deadline != deadline:
+                # what comes next is to be worked out anew
+                state.granted -= state.budget
+                state.budget = state.gap_floor = 0
+            state.stop = 0
+            self.handler.status = self.cpu.execute(until)
+            if state.stop != Stop.UNMAPPED:
+                return
 
     def _flow(self) -> None:
         """Say what holds for the run that begins, for those who follow the program flow."""
@@ -606,10 +642,14 @@ class Runner:
             state.stale_code = 0
             self._engine.uc.ctl_flush_tb()
         if state.steered:
+            if state.steered & STEERED:
+                self.handler.steered()
+                self._epoch = int(state.epoch)
+                self.unit.reload()
+            else:
+                self.cpu.steering.look_again()
+                self.unit.recollect()
             state.steered = 0
-            self.handler.steered()
-            self._epoch = int(state.epoch)
-            self.unit.reload()
             if self.watcher is not None:
                 self.watcher.steered(self.cpu.pc - 4 & _MASK)
         self.handler.returned()

@@ -53,8 +53,10 @@ _TAKEN: Final = {s.HCR_EL2: s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask, s.SCR_EL3: 0}
 whatever they mean at the PE's Exception level."""
 _ALWAYS_KEPT: Final = 0x0F
 """Bits of both that the engine keeps as written: VM, NS and the like."""
-_STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3, s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
-"""What decides whether SPE is enabled, or is written into records."""
+_STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3})
+"""What decides whether SPE is enabled."""
+_STEER_RECORDS: Final = frozenset({s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
+"""What is written into records, and decides nothing."""
 _STEER_HOOKS: Final = frozenset(
     {
         *(s.CPACR_EL1, s.CPTR_EL2, s.CPTR_EL3),
@@ -212,6 +214,9 @@ def install(
             hooks.act(Action.NOTICE, encoding, WRITE)
             if register is s.CPACR_EL1:
                 hooks.matters[encoding.key] = s.CPACR_EL1.FPEN.mask
+        elif register in _STEER_RECORDS:
+            registers.add(register, steering.add(encoding, SteeringCell(engine, encoding, hooks)))
+            hooks.act(Action.RECORDS, encoding, WRITE)
         elif register in _STEER_CHECKS:
             registers.add(register, steering.add(encoding, SteeringCell(engine, encoding, hooks)))
             hooks.act(Action.REGIME, encoding, WRITE)
@@ -237,6 +242,7 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
         for registers, action in (
             (_STEER_ALL, Action.REGIME),
             (_STEER_SPE, Action.NOTICE),
+            (_STEER_RECORDS, Action.RECORDS),
             (_STEER_HOOKS, Action.NOTICE),
             (_STEER_CHECKS, Action.REGIME),
             (_STEER_TRANSLATION, Action.TRANSLATION),

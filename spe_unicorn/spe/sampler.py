@@ -159,6 +159,10 @@ class Sampler(ABC):
     def reload(self) -> None:
         """Registers changed behind the register file's back, as by a reset: look at them anew."""
 
+    def recollect(self) -> None:
+        """As :meth:`reload`, where registers changed that only stand in records."""
+        self.reload()
+
     @abstractmethod
     def forget_translations(self) -> None:
         """Addresses may translate differently now: TLB maintenance, or a change of tables."""

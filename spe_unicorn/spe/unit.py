@@ -219,6 +219,15 @@ class StatisticalProfilingUnit(Sampler):
         self._changed()
         self.refresh()
 
+    def recollect(self) -> None:
+        """Registers changed behind the register file's back that only stand in records."""
+        self._forget_recorders()
+        self.refresh()
+
+    def _forget_recorders(self) -> None:
+        self._recorders = {}
+        self._el = _NO_EL
+
     def forget_translations(self) -> None:
         """Translate the buffer's addresses anew, after TLB maintenance or a change of tables."""
         self._context = None
@@ -263,8 +272,7 @@ class StatisticalProfilingUnit(Sampler):
         if register in TRANSLATION_CONTROLS:
             self.forget_translations()
         if register in COLLECTED:
-            self._recorders = {}
-            self._el = _NO_EL
+            self._forget_recorders()
         elif register in CONTROLS:
             self._changed()
 
