@@ -19,6 +19,8 @@ ERET: Final = 0xD69F_03E0
 _ERETAA, _ERETAB = 0xD69F_0BFF, 0xD69F_0FFF
 _PSB_CSYNC: Final = 0xD503_223F
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
+_DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
+"""Those for loads and stores; without the bits that say for whom."""
 
 
 def marks_of(word: int) -> int:
@@ -35,7 +37,7 @@ def marks_of(word: int) -> int:
         return MARK_SYNC | MARK_ORDER
     if word in (WFE, SEV, SEVL):
         return MARK_EVENT
-    if word & ~_ISB_OPTION == _ISB:
+    if word & ~_ISB_OPTION == _ISB or word & ~_DSB_DOMAIN in (_DSB, _DSB_NXS):
         return MARK_ORDER
     group = word >> 25 & 15
     if group & 0b0111 == 0b0111:

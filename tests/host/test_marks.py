@@ -22,6 +22,7 @@ from spe_unicorn.host.watching import ORDERING
 from tests.host import a64 as a
 
 ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF
+DSB_ISHLD, DSB_ISH_NXS = 0xD503_399F, 0xD503_3A3F
 SYSTEM = 0xD500_0000
 BRANCHES = 0xD600_0000
 
@@ -43,7 +44,10 @@ BRANCHES = 0xD600_0000
         (a.SEV, MARK_EVENT),
         (a.WFI, 0),
         (a.YIELD, 0),
-        (a.DSB_SY, 0),
+        (a.DSB_SY, MARK_ORDER),
+        (DSB_ISH_NXS, MARK_ORDER),
+        (DSB_ISHLD, 0),
+        (a.DMB_ISH, 0),
         (a.RET, 0),
         (a.NOP, 0),
         (a.svc(0), 0),
@@ -59,7 +63,7 @@ def test_marks_agree_with_the_decoder_and_compiled_with_interpreted() -> None:
     random = Random(1)
     words = [random.getrandbits(32) for _ in range(20000)]
     words += [base | random.getrandbits(24) for base in (SYSTEM, BRANCHES) for _ in range(9000)]
-    special = (a.ERET, ERETAA, ERETAB, a.PSB_CSYNC, a.ISB, ISB_NSH)
+    special = (a.ERET, ERETAA, ERETAB, a.PSB_CSYNC, a.ISB, ISB_NSH, a.DSB_SY, DSB_ISH_NXS)
     words += [word ^ 1 << bit for word in special for bit in range(32)]
     words += special
     for word in words:
