@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
+
+_WIDTH = 100
+"""Columns after which a line goes on in the next."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,25 @@ def _counts(counts: Statistics, pmu_events: Mapping[int, int], indent: str) -> s
     samples += [f"{counts.lost} lost"] if counts.lost else []
     events = counts.management_events
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(events.items()))
-    pmu = ", ".join(f"{name} {count}" for name, count in _named(pmu_events).items())
     return (
         f"{indent}samples: {', '.join(samples)}\n"
         f"{indent}management events: {sum(events.values())}{f' ({kinds})' if kinds else ''}\n"
-        + (f"{indent}PMU events: {pmu}\n" if pmu else "")
+        f"{_pmu_events(pmu_events, indent)}"
     )
+
+
+def _pmu_events(counts: Mapping[int, int], indent: str) -> str:
+    """A line of PMU events, or a few; nothing if there were none."""
+    if not counts:
+        return ""
+    together = "\N{NO-BREAK SPACE}"  # a name and its count are not parted
+    text = textwrap.fill(
+        ", ".join(f"{name}{together}{count}" for name, count in _named(counts).items()),
+        _WIDTH,
+        initial_indent=f"{indent}PMU events: ",
+        subsequent_indent=f"{indent}  ",
+    )
+    return text.replace(together, " ") + "\n"
 
 
 def _named(pmu_events: Mapping[int, int]) -> dict[str, int]:
