@@ -9,6 +9,7 @@ to k selects the k-th member, and switching profiling off and on loses no member
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Protocol
 
 from spe_unicorn.arch.random_source import RandomStream
@@ -16,7 +17,7 @@ from spe_unicorn.arch.random_source import RandomStream
 _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
 _LOOK_AHEAD = 8
-"""Random distances worked out beforehand: more cost more than they save."""
+"""Distances worked out beforehand by going through the members: more cost more than they save."""
 
 
 class Interval(Protocol):
@@ -139,16 +140,51 @@ class IntervalCounters:
 
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
-        members = 0
-        if hits > 1 and not self._rnd and self.COUNT and not self.ECOUNT:
-            # behind the next one, each reload selects
-            members = (hits - 1) * (self._reload + 1)
-            hits = 1
-        for _ in range(hits):
-            step = self.until_hit()
-            self.advance(step)
-            members += step
-        return members
+        times = self._hits(hits)
+        draws = hits - bool(self.ECOUNT) if self._rnd else 0
+        if times is None or (self._rnd and not draws):
+            members = 0
+            for _ in range(hits):
+                step = self.until_hit()
+                self.advance(step)
+                members += step
+            return members
+        byte = 0
+        for _ in range(draws):
+            byte = self._random.byte()
+        self.COUNT, self.ECOUNT, self.skip = self._reload, 0, True
+        if self._ernd and byte:  # the last one was selected so long after the reload
+            self.COUNT -= byte - 1
+            self.skip = False
+        elif not self._ernd:
+            self.COUNT |= byte
+        return times[-1]
+
+    def _hits(self, count: int) -> list[int] | None:
+        """Which of the members to come are the next ``count`` ones selected, counted from 1.
+
+        None where that takes going through them, as after software has written odd values. No
+        random number is taken.
+        """
+        if not self.COUNT or (self.ECOUNT and not self._rnd):
+            return None
+        reload_at = self.COUNT + self.skip
+        between = self._reload + 1
+        if not self._rnd:
+            return [reload_at + n * between for n in range(count)]
+        ahead = RandomStream(self._random.state)
+        if self._ernd:
+            if reload_at <= self.ECOUNT:
+                return None
+            hits = [self.ECOUNT] if self.ECOUNT else []
+            while len(hits) < count:
+                hits.append(reload_at + ahead.byte())
+                reload_at += between
+            return hits
+        hits = [reload_at]
+        for _ in range(count - 1):
+            hits.append(hits[-1] + (self._reload | ahead.byte()) + 1)
+        return hits
 
     def _until_reload(self) -> int:
         """How many members go by up to and including the one that brings COUNT to zero."""
@@ -163,8 +199,9 @@ class IntervalCounters:
 
         They hold as long as software leaves the registers alone. No random number is taken.
         """
-        if not self._rnd and self.COUNT and not self.ECOUNT:
-            return [self._reload + 1] * count
+        hits = self._hits(count + 1)
+        if hits is not None:
+            return [later - earlier for earlier, later in pairwise(hits)]
         ahead = IntervalCounters(RandomStream(self._random.state), ernd=self._ernd)
         ahead.PMSIRR.set(self._pmsirr)
         ahead.COUNT, ahead.ECOUNT, ahead.skip = self.COUNT, self.ECOUNT, self.skip

@@ -244,6 +244,37 @@ def test_looking_ahead_selects_what_the_reference_selects(
         assert fast._random.state == slow_random.state
 
 
+@given(
+    pmsicr=st.one_of(
+        st.integers(0, 700), st.builds(lambda e, c: e << 56 | c, *[st.integers(0, 255)] * 2)
+    ),
+    interval=st.integers(0, 3),
+    rnd=st.integers(0, 1),
+    ernd=st.booleans(),
+    seed=st.integers(0, 1 << 32),
+    hits_=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+)
+def test_passing_many_selections_is_passing_them_one_by_one(
+    pmsicr: int, interval: int, rnd: int, ernd: bool, seed: int, hits_: list[int]
+) -> None:
+    leaping, stepping = (
+        counters(pmsicr, interval, rnd, ernd=ernd, random=RandomStream(seed)) for _ in range(2)
+    )
+    for subject in (leaping, stepping):
+        subject.enable()
+    for count in hits_:
+        distances = leaping.following(count)
+        members = []
+        while len(members) < count:
+            members.append(stepping.until_hit())
+            assert stepping.advance(members[-1])
+        assert distances[: count - 1] == members[1:][: len(distances)]
+        assert leaping.pass_hits(count) == sum(members)
+        for name in ("COUNT", "ECOUNT", "skip"):
+            assert getattr(leaping, name) == getattr(stepping, name), name
+        assert leaping.until_hit() == stepping.until_hit()
+
+
 def test_fixed_interval_selects_every_period() -> None:
     subject = FixedInterval(3)
     assert [subject.advance(1) for _ in range(7)] == [False, False, True] * 2 + [False]
