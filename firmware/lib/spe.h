@@ -122,7 +122,7 @@ struct spe_record {
     enum spe_class class;
     u8 op; /* payload of the Operation Type packet */
     u8 source;
-};
+} __attribute__((aligned(16))); /* cleared by 16-byte stores, which RAM wants aligned while the MMU is off */
 
 /* Reads the record at `at`, which ends at or before `end`, and the padding up to `align` behind it.
    Returns the address after it, or 0 if there is no whole record or a packet is not as Arm says. */

@@ -125,3 +125,8 @@ def test_alignment_is_checked_if_asked_for(command, tmp_path):
     command("run", firmware, status=1)
     result = command("run", "--check-alignment", firmware, status=126)
     assert "DataAbort (read, alignment fault)" in result.stderr
+
+
+def test_our_driver_works_where_ram_refuses_misaligned_accesses(command):
+    """With the MMU off and on."""
+    command("run", "--check-alignment", str(shipped_firmware("spe_copy")))
