@@ -167,6 +167,7 @@ class NativeHooks:
         exactly: a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
+        self.state.weighed = weighed
         self.add(uc_const.UC_HOOK_BLOCK, compile_block_hook(SPECIAL_HOOK, weighed))
         if self.follows_flow:
             self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)

@@ -180,7 +180,8 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         s.notice = NOTICE_RETURN
         s.granted -= s.budget - operations
         s.budget = operations
-    if marks & s.relevant == 0:
+    weight_known = s.weighed == 0 or _slot(s, engine, address, operations) >= 0
+    if marks & s.relevant == 0 and weight_known:
         quick = carray(pointer_to(s.quick), (BLOCKS,), np.int64)
         quick[_place(address, operations)] = address ^ operations ^ s.epoch * SPREAD
     return True

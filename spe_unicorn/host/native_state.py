@@ -112,6 +112,7 @@ _FIELDS: Final = (
     ("block_plans", ctypes.c_int64),
     ("weights", ctypes.c_int64),
     ("wrong_paths", ctypes.c_int64),
+    ("weighed", ctypes.c_int64),
     ("plans", ctypes.c_int64),
     ("vmem_translate", ctypes.c_int64),
     ("vmem_read", ctypes.c_int64),
@@ -224,6 +225,9 @@ class State(ctypes.Structure):
     members as the table ``weights`` says, and ``members_granted - members`` of them have gone by.
     Then ``members`` are left before the chosen one and ``budget`` ends at ``horizon``; else
     ``budget`` ends at whichever comes first.
+
+    ``weighed`` is set where the population can be micro-operations: then a block is only in the
+    table ``quick`` while its weight is known, too.
 
     While ``speculates`` is set, operations on wrong paths are members, too. ``wrong`` is set where
     Python is to look at the one that begins at ``wrong_path``.

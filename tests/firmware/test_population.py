@@ -12,6 +12,8 @@ from spe_unicorn.arch import spe_registers as spe
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
@@ -184,3 +186,25 @@ def test_type_filter_looks_at_each_micro_operation(
     modes = core("micro-operations", "random"), "random"
     found = sampled(loop, 1_000_000, *modes, interval=1, pmsfcr=control | 0b10)
     assert set(found) == kept
+
+
+def test_blocks_that_ran_before_profiling_have_their_weight_afterwards() -> None:
+    """Profiling of EL0 is enabled while a loop runs at EL1; then that is profiled, too."""
+    outer = [a.movz(5, 50), a.pair(True, 6, 7, 1), a.subs_imm(5, 5, 1), a.b_cond(a.NE, -8)]
+    outer += [a.msr((3, 0, 9, 9, 0), 9), a.ISB, a.b(-24)]
+    image = image_of({CODE: a.code([*START, a.movz(9, 0b11), *outer])}, CODE)
+    machines = [Machine(image, core="neoverse-n2", runner=r) for r in (Runner, ReferenceRunner)]
+    for machine in machines:
+        for register, value in (
+            (spe.PMBPTR_EL1, BUFFER),
+            (spe.PMBLIMITR_EL1, BUFFER + BUFFER_SIZE | 1),
+            (spe.PMBSR_EL1, 0),
+            (spe.PMSFCR_EL1, 0),
+            (spe.PMSIRR_EL1, 1 << 8),
+            (spe.PMSICR_EL1, 0),
+            (spe.PMSCR_EL1, 0b01),
+        ):
+            machine.board.cpu.registers.write(register, value)
+    fast, stepped = (machine.run(3000) for machine in machines)
+    assert fast.differences(stepped) == {}
+    assert len(fast.records) > 10
