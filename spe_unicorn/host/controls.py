@@ -257,21 +257,32 @@ class Controls:
         return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, host: bool) -> None:
-        """Have EL1 names asked about while they mean EL2 registers to an OS at EL2."""
+        """Have EL1 names asked about while they mean EL2 registers to an OS at EL2.
+
+        Compiled code answers those whose values decide nothing.
+        """
         if host == self._redirects:
             return
         self._redirects = host
         hooks = self._cpu.hooks
-        for encoding in REDIRECTED:
+        for encoding, at_el2 in REDIRECTED.items():
             for kind in (READ, WRITE):
                 normal = sysregs.normal_action(encoding, kind)
                 if self.watches_order and normal is Action.TRANSLATION:
                     normal = Action.REGIME
-                hooks.actions[kind, encoding.key] = Action.ASK if host else normal
+                plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
+                redirected = Action.ALIAS if plain else Action.ASK
+                hooks.actions[kind, encoding.key] = redirected if host else normal
 
 
 def _same_place(crn: int, crm: int, op2: int) -> tuple[Encoding, Encoding]:
-    return Encoding(3, 0, crn, crm, op2), Encoding(3, 4, crn, crm, op2)
+    encoding = Encoding(3, 0, crn, crm, op2)
+    return encoding, _at_el2(encoding)
+
+
+def _at_el2(encoding: Encoding) -> Encoding:
+    """The encoding of EL2 at the same place as one of EL1."""
+    return Encoding(3, 4, encoding.crn, encoding.crm, encoding.op2)
 
 
 REDIRECTED: Final[dict[Encoding, Encoding]] = dict(

@@ -24,11 +24,12 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.system_registers import ESR_EL2
 from spe_unicorn.host.engine import PC, Engine, address_of, lib
 from spe_unicorn.host.native_block import compile_block_hook
 from spe_unicorn.host.native_calls import USER, call1, call2, call_register
 from spe_unicorn.host.native_calls import address_of as pointer_value
-from spe_unicorn.host.native_code import named_registers
+from spe_unicorn.host.native_code import named_registers, rows_of
 from spe_unicorn.host.native_exception import enter, saved_states
 from spe_unicorn.host.native_flow import FLOW_HOOK
 from spe_unicorn.host.native_special import PROBE_HOOK, SPECIAL_HOOK
@@ -122,6 +123,7 @@ class NativeHooks:
         self.named = named_registers()
         self.lines = np.zeros(LINES, np.int64)
         self.saved_states = saved_states()
+        self.alias = rows_of(ESR_EL2.encoding)
         self.entry_pstate = np.zeros(ENTRY_PSTATE, np.int64)
         state.context = self.context.context.value
         for table in (
@@ -142,6 +144,7 @@ class NativeHooks:
             "lines",
             "saved_states",
             "entry_pstate",
+            "alias",
         ):
             setattr(state, table, getattr(self, table).ctypes.data)
         self._hooks: list[ctypes.c_size_t] = []

@@ -68,6 +68,9 @@ class Action(IntEnum):
     RETURN = 10
     """The engine executes the access to an SPSR_ELx, and stops behind it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
+    ALIAS = 12
+    """At EL2 the register of EL2 at the same place is accessed, elsewhere the engine's own; Python
+    answers a write to SPSR_EL1 that makes or ends a return which the engine does not know of."""
     RECORDS = 11
     """NOTICE for a register that only records tell of: while there are none, nothing stops."""
 
@@ -124,6 +127,7 @@ _FIELDS: Final = (
     ("named", ctypes.c_int64),
     ("saved_states", ctypes.c_int64),
     ("entry_pstate", ctypes.c_int64),
+    ("alias", ctypes.c_int64),
     ("exception", ctypes.c_int64),
     # counting
     ("granted", ctypes.c_int64),

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 from numba import carray, cfunc, njit, types
+from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.pe import EL2
 from spe_unicorn.host.engine import PC, PSTATE
 from spe_unicorn.host.native_calls import (
     USER,
@@ -40,7 +42,8 @@ _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
-_RETURN, _RECORDS = int(Action.RETURN), int(Action.RECORDS)
+_RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.ALIAS)
+_CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
     int(Action.LINE),
@@ -74,6 +77,37 @@ def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     el = s.scratch >> 2 & 3
     return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
+
+
+@njit  # type: ignore[untyped-decorator]
+def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
+    """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 for the engine, -1 to ask."""
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    returns = r.crn == 4 and r.crm == 0 and r.op2 == 0
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if s.scratch >> 2 & 3 != EL2:
+        return -1 if returns and not read else 0
+    row = carray(pointer_to(s.alias), (1,), CP_REG)[0]
+    row.crn, row.crm, row.op2 = r.crn, r.crm, r.op2
+    if read:
+        call_register(s.reg_read, uc, _CP_REG, s.alias)
+        s.scratch = row.value
+        call_register(s.reg_write, uc, np.int64(register), scratch)
+        return 1
+    if returns:
+        if (s.suspect >> EL2 & 1 != 0) != _suspect(s, EL2, r.value):
+            return -1
+        s.writes += 1
+    row.value = r.value
+    call_register(s.reg_write, uc, _CP_REG, s.alias)
+    return 1
+
+
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _suspect(s: Any, el: Any, spsr: Any) -> Any:
+    """Whether a return from an Exception level with such an SPSR_ELx is not for the engine."""
+    legal = s.legal_returns >> (el - 1) * 16 + (spsr & 0xF) & 1
+    return legal == 0 or spsr & (1 << 4 | 1 << 20) != 0
 
 
 def _system_hook(kind: int) -> Any:
@@ -133,8 +167,7 @@ def _system_hook(kind: int) -> Any:
             return 0
         if action == _RETURN:
             el = max(np.int64(r.op1) >> 1, 1)
-            legal = s.legal_returns >> (el - 1) * 16 + (r.value & 0xF) & 1
-            suspect = legal == 0 or r.value & (1 << 4 | 1 << 20) != 0
+            suspect = _suspect(s, el, r.value)
             if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
                 s.writes += 1
                 s.notice = 1
@@ -142,13 +175,17 @@ def _system_hook(kind: int) -> Any:
                 s.granted -= s.budget
                 s.budget = 0
             return 0
+        if action == _ALIAS:
+            done = _alias(s, engine, user, r, register, kind == READ)
+            if done >= 0:
+                return 1 if done else 0
         here = address_of(user)
         call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
-        if action in (_ASK, _STOP):
+        if action in (_ASK, _STOP, _ALIAS):
             s.kind = kind
             s.key = key
             s.rt = np.int64(register)
-            if action == _ASK:
+            if action != _STOP:
                 answer: int = call0(s.ask)
                 if answer == _ANSWER_NOTICE:
                     s.notice = 1
