@@ -42,6 +42,10 @@ class ProfilingBuffer:
     size of the largest record in bytes. ``reports_aborts`` is the choice, open before
     FEAT_SPEv1p3, to report External aborts on record data as management events. Else ``aborted``
     is called for them, where somebody wants to know; to the buffer they make no difference.
+
+    ``peek`` translates without changing anything, a fault where that cannot be. With it the
+    translation of the page behind the current one is fetched when the current one is entered, as
+    hardware may: records can then be made many at a time across the end of a page.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class ProfilingBuffer:
         max_record: int,
         reports_aborts: bool = False,
         aborted: Callable[[], None] | None = None,
+        peek: Translate | None = None,
     ) -> None:
         self.pointer = OwnCell()
         self._memory = memory
@@ -65,6 +70,9 @@ class ProfilingBuffer:
         self._page = _NO_PAGE
         self._frame = 0
         self._space = PASpace.NonSecure
+        self._peek = None if self._aborts_matter else peek
+        self._following: AddressDescriptor | None = None
+        """The translation of the page behind the current one, if that is at hand."""
         self._answers = False
         """Whether memory has taken a write to the current page: then it takes all of them."""
 
@@ -79,8 +87,9 @@ class ProfilingBuffer:
         self._last = address - self._max_record  # the last place where a record may begin
 
     def invalidate(self) -> None:
-        """Forget the translation of the current page: the regime may translate differently now."""
+        """Forget what pages translate to: the regime may translate differently now."""
         self._page = _NO_PAGE
+        self._following = None
 
     def quiet_records(self, size: int) -> int:
         """How many records of up to ``size`` bytes can surely be written with nothing to tell."""
@@ -89,8 +98,10 @@ class ProfilingBuffer:
             return 0
         if self._aborts_matter and not self._answers:
             return 0
-        in_page = _PAGE - (pointer & _OFFSET)
-        return max(0, min(in_page, self._last - pointer) // size)
+        room = _PAGE - (pointer & _OFFSET)
+        if self._following is not None:
+            room += _PAGE
+        return max(0, min(room, self._last - pointer) // size)
 
     def write(self, record: bytes) -> Outcome:
         """Write a whole record, padding included. Profiling must not be stopped."""
@@ -113,11 +124,9 @@ class ProfilingBuffer:
         Raises RuntimeError if they would all the same.
         """
         start = self.pointer.value
-        end = start + len(records)
-        if start >> 12 != self._page or end - 1 >> 12 != self._page or end > self._last:
+        fits = start + len(records) <= self._last
+        if not fits or self._write_in_pieces(start, records) is not None:
             raise RuntimeError(f"records of {len(records)} bytes do not fit at {start:#x}")
-        self._store(self._frame | start & _OFFSET, records)
-        self.pointer.value = end
 
     def _write_in_pieces(self, start: int, record: bytes) -> ManagementEvent | None:
         """Translate and write page by page, up to the first fault."""
@@ -137,16 +146,28 @@ class ProfilingBuffer:
 
     def _find_page(self, address: int) -> FaultRecord | None:
         """Have the translation of the page of ``address`` at hand, or say why there is none."""
-        if address >> 12 == self._page:
+        page = address >> 12
+        if page == self._page:
             return None
-        result = self._translate(address)
+        result: AddressDescriptor | FaultRecord | None = self._following
+        if result is None or page != self._page + 1:
+            result = self._translate(address)
         if isinstance(result, FaultRecord):
             return result
-        self._page = address >> 12
+        self._page = page
         self._frame = result.paddress & ~_OFFSET
         self._space = result.paspace
         self._answers = False
+        self._look_ahead(page + 1 << 12)
         return None
+
+    def _look_ahead(self, address: int) -> None:
+        """Have the translation of the page at ``address`` at hand, if the buffer goes on there."""
+        self._following = None
+        if self._peek is not None and address < self._limit:
+            found = self._peek(address)
+            if not isinstance(found, FaultRecord):
+                self._following = found
 
     def _store(self, physical: int, piece: bytes) -> int:
         """Store as much of ``piece`` as the core cares for; how many bytes that was."""

@@ -147,6 +147,16 @@ _SERROR = 2
 _PLENTY = 1 << 30
 
 
+class _ReadOnly:
+    """Physical memory that takes no writes."""
+
+    def __init__(self, memory: PhysicalMemory) -> None:
+        self.read = memory.read
+
+    def write(self, address: int, data: bytes, space: PASpace) -> bool:
+        return False
+
+
 class StatisticalProfilingUnit(Sampler):
     """SPE of one PE. See :class:`~spe_unicorn.spe.sampler.Sampler` for how a host drives it.
 
@@ -185,6 +195,7 @@ class StatisticalProfilingUnit(Sampler):
             max_record=1 << pe.impdef.max_size,
             reports_aborts=not v1p3 and pe.impdef.external_abort == 0,
             aborted=serror if pe.impdef.external_abort == _SERROR else None,
+            peek=self._peek,
         )
         self.management_observers: list[ManagementObserver] = []
         self._cycles = cycles
@@ -411,6 +422,13 @@ class StatisticalProfilingUnit(Sampler):
             self._context = self._owning_context()
         context, el = self._context
         return full_translate(context, address, acc_desc_spe(el), self._memory)
+
+    def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
+        """The same, if no translation table has to be updated for it."""
+        if self._context is None:
+            self._context = self._owning_context()
+        context, el = self._context
+        return full_translate(context, address, acc_desc_spe(el), _ReadOnly(self._memory))
 
     def _owning_context(self) -> tuple[TranslationContext, int]:
         pe = self._pe

@@ -28,7 +28,7 @@ from spe_unicorn.spe.sample import (
     HAS_TARGET,
     HAS_VA,
 )
-from tests.spe.bench import BUFFER, Bench
+from tests.spe.bench import LIMIT, Bench
 from tests.spe.fakes import ALU, BRANCH, EL1_ONLY, WITH_EL2, alu
 
 LOAD = Instruction(0xF940_0000, family=Family.LOAD, cost=CostClass.LOAD, access=Access(0, 0, 8, 8))
@@ -219,7 +219,8 @@ def test_whoever_is_told_of_each_operation_is_told_of_each() -> None:
 
 def test_records_that_may_not_fit_are_left_to_be_written_one_by_one() -> None:
     bench = prepared()
-    bench.registers.write(PMBPTR_EL1, BUFFER + 0x1000 - 64)
+    bench.registers.write(PMBPTR_EL1, LIMIT - 2 * 64)
+    bench.sample()
     samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(2)]
     assert not bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))
 

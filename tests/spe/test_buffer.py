@@ -223,6 +223,59 @@ def test_records_that_can_be_written_without_an_event() -> None:
     assert subject.write(RECORD).event == full(VA + 0x10000)
 
 
+def ahead(memory: FakeMemory, tables: FakeTables, peek: FakeTables) -> ProfilingBuffer:
+    """A buffer that looks ahead, 0x100 bytes from the end of its first page, which is known."""
+    subject = ProfilingBuffer(memory, tables, max_record=64, peek=peek)
+    subject.pointer.set(VA + 0x1000 - 0x140)
+    subject.limit = VA + 0x10000
+    assert subject.write(RECORD) == (True, None)
+    return subject
+
+
+def test_with_the_next_page_at_hand_records_go_on_there() -> None:
+    memory, tables, peek = FakeMemory(), FakeTables(), FakeTables()
+    subject = ahead(memory, tables, peek)
+    assert subject.quiet_records(64) == 4 + 64, "four in this page, and the next one"
+    subject.write_quietly(RECORD * 6)
+    assert subject.pointer.get() == VA + 0x1080
+    assert memory.read(PA + 0xF00, 6 * 64) == RECORD * 6
+    assert (tables.walks, peek.walks) == (1, 2), "its translation is taken, and one more fetched"
+
+
+def test_a_next_page_that_cannot_be_looked_at_is_not_relied_on() -> None:
+    subject = ahead(FakeMemory(), FakeTables(), FakeTables({}))
+    assert subject.quiet_records(64) == 4
+
+
+def test_a_next_page_at_hand_is_forgotten_with_the_current_one() -> None:
+    tables = FakeTables()
+    subject = ahead(FakeMemory(), tables, tables)
+    subject.invalidate()
+    tables.pages = {VA: PA}
+    assert subject.write(RECORD * 4) == (True, None)
+    assert subject.write(RECORD).event is not None
+
+
+def test_nothing_is_looked_at_beyond_the_limit() -> None:
+    peek = FakeTables()
+    subject = ProfilingBuffer(FakeMemory(), FakeTables(), max_record=64, peek=peek)
+    subject.pointer.set(VA)
+    subject.limit = VA + 0x1000
+    assert subject.write(RECORD) == (True, None)
+    assert peek.walks == 0
+    assert subject.quiet_records(64) == 62
+
+
+def test_where_aborts_matter_the_next_page_has_to_answer_first() -> None:
+    subject = ProfilingBuffer(
+        FakeMemory(), FakeTables(), max_record=64, reports_aborts=True, peek=FakeTables()
+    )
+    subject.pointer.set(VA)
+    subject.limit = VA + 0x10000
+    assert subject.write(RECORD) == (True, None)
+    assert subject.quiet_records(64) == 63
+
+
 def test_where_aborts_are_reported_a_page_must_have_answered_once() -> None:
     subject = buffer(FakeMemory(), FakeTables(), reports_aborts=True)
     assert subject.quiet_records(64) == 0
