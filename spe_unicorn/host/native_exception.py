@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray, njit
 from unicorn import arm64_const as regs
 
-from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.syndromes import EC
 from spe_unicorn.arch.system_registers import SPSR, SPSR_EL1, SPSR_EL2
 from spe_unicorn.host.engine import PC, PSTATE, SP, SP_EL
@@ -42,7 +42,6 @@ _STOP_PC: Final = State.pc.offset
 _ROW: Final = CP_REG.itemsize
 
 _IL: Final = int(SPSR.IL.mask)
-_WORD: Final = 0xFFFF_FFFF
 _VECTORS: Final = ~0x7FF
 _PAGE: Final = ~0xFFF
 _FROM_LOWER_EL: Final = 0x400
@@ -61,10 +60,6 @@ _DATA_ABORT: Final = int(EC.DataAbort)
 def saved_states() -> Any:
     """The System registers that :func:`enter` and :func:`return_level` name to the engine."""
     return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding)
-
-
-SAVED_STATES: Final = (EL1, EL2)
-"""The Exception levels whose SPSR_ELx these are."""
 
 
 @njit  # type: ignore[untyped-decorator]
