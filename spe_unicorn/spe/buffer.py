@@ -94,13 +94,12 @@ class ProfilingBuffer:
     def quiet_records(self, size: int) -> int:
         """How many records of up to ``size`` bytes can surely be written with nothing to tell."""
         pointer = self.pointer.value
-        if pointer >> 12 != self._page or (pointer ^ self._limit) >> 56:
+        last_known = self._page + (self._following is not None)
+        if not self._page <= pointer >> 12 <= last_known or (pointer ^ self._limit) >> 56:
             return 0
         if self._aborts_matter and not self._answers:
             return 0
-        room = _PAGE - (pointer & _OFFSET)
-        if self._following is not None:
-            room += _PAGE
+        room = (last_known + 1 << 12) - pointer
         return max(0, min(room, self._last - pointer) // size)
 
     def write(self, record: bytes) -> Outcome:

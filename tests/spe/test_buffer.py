@@ -242,6 +242,19 @@ def test_with_the_next_page_at_hand_records_go_on_there() -> None:
     assert (tables.walks, peek.walks) == (1, 2), "its translation is taken, and one more fetched"
 
 
+def test_at_the_very_end_of_a_page_the_next_one_is_at_hand() -> None:
+    subject = ahead(FakeMemory(), FakeTables(), FakeTables())
+    subject.write_quietly(RECORD * 4)
+    assert subject.pointer.get() == VA + 0x1000
+    assert subject.quiet_records(64) == 64
+
+
+def test_a_pointer_in_front_of_the_current_page_is_not_quiet() -> None:
+    subject = ahead(FakeMemory(), FakeTables(), FakeTables())
+    subject.pointer.set(VA - 0x100)
+    assert subject.quiet_records(64) == 0
+
+
 def test_a_next_page_that_cannot_be_looked_at_is_not_relied_on() -> None:
     subject = ahead(FakeMemory(), FakeTables(), FakeTables({}))
     assert subject.quiet_records(64) == 4
