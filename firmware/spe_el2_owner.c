@@ -127,14 +127,16 @@ static struct found profile(u64 pmscr_el2, u64 pmscr_el1) {
 }
 
 #define EACH (PLACES * LOOPS / (INTERVAL + 1))
+/* Where micro-operations are sampled, an operation may be two. */
+#define AT_MOST (id.arch_inst ? EACH + 2 : 2 * EACH)
 
 static void expect(u64 pmscr_el2, u64 pmscr_el1, unsigned levels, const char *name) {
     struct found f = profile(pmscr_el2, pmscr_el1);
     bool good = f.sane == f.count;
     for (unsigned el = 0; el < 3; el++)
-        good = good && (levels >> el & 1 ? f.by_el[el] + 2 >= EACH && f.by_el[el] <= EACH + 2 : f.by_el[el] == 0);
+        good = good && (levels >> el & 1 ? f.by_el[el] + 2 >= EACH && f.by_el[el] <= AT_MOST : f.by_el[el] == 0);
     if (!ok(good, name))
-        print("# %u records, %u sane, EL0 %u, EL1 %u, EL2 %u, expected %u each\n", f.count, f.sane, f.by_el[0],
+        print("# %u records, %u sane, EL0 %u, EL1 %u, EL2 %u, expected %u each or more\n", f.count, f.sane, f.by_el[0],
               f.by_el[1], f.by_el[2], EACH);
 }
 
@@ -271,6 +273,13 @@ static unsigned guest_records(u64 size) {
     return count;
 }
 
+static unsigned same_as_expected(unsigned count) {
+    unsigned same = 0;
+    for (unsigned i = 0; i < count; i++)
+        same += records[i].pc == expected[i].pc && records[i].va == expected[i].va;
+    return same;
+}
+
 static void interrupt(void) {
     print("# the interrupt\n");
     write_sysreg(PMBSR_EL1, 0);
@@ -280,14 +289,13 @@ static void interrupt(void) {
     unsigned count = guest_records(sizeof buffer);
     is(interrupts, 0, "a large buffer needs none");
     memcpy(expected, records, sizeof records);
+    /* what a core begins behind mispredicted branches depends on what ran before */
+    bool steady = guest_records(sizeof buffer) == count && same_as_expected(count) == count;
     unsigned served = guest_records(PAGE);
     ok(interrupts >= 2, "a small one does");
     is(wrong, 0, "taken from the guest to EL2, though it masks interrupts");
     is(served, count, "as many records");
-    unsigned same = 0;
-    for (unsigned i = 0; i < served && i < count; i++)
-        same += records[i].pc == expected[i].pc && records[i].va == expected[i].va;
-    is(same, count, "the same ones");
+    ok(!steady || same_as_expected(count) == count, "the same ones, if they are the same each time");
     set_hcr(0);
 }
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from spe_unicorn.host.reference import ReferenceRunner
-from tests.firmware.conftest import WholeRun
+from spe_unicorn.machine.shipped import shipped_names
+from tests.firmware.conftest import LIMIT, WholeRun
+from tests.firmware.programs import firmware_machine
 from tests.firmware.test_differential import WINDOW, differences, places
 from tests.firmware.test_programs import assert_passed
 from tests.host.machine_runs import Machine
@@ -33,6 +35,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "faults of EL2, everything": ("spe_events", {"el": 2, "core": "max"}),
     "faults of EL2, no choices": ("spe_events", {"el": 2, "core": "minimal"}),
 }
+ABOUT_SPE = {name for name in shipped_names() if name.startswith("spe_")}
 SHORT = ("exceptions",)
 """Those short enough to be stepped from beginning to end."""
 
@@ -41,6 +44,14 @@ SHORT = ("exceptions",)
 def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]
     assert_passed(whole_run(name, **options))
+
+
+@pytest.mark.parametrize("name", sorted(ABOUT_SPE - {"spe_counters", "spe_exc", "spe_model"}))
+def test_program_passes_where_micro_operations_and_wrong_paths_are_sampled(name: str) -> None:
+    options: dict[str, Any] = {"core": "neoverse-v2", "model": "cache"}
+    if name == "spe_smp":
+        options["smp"] = 4
+    assert_passed(firmware_machine(name, **options).run(LIMIT))
 
 
 @pytest.mark.parametrize("run", SHORT)
