@@ -49,41 +49,55 @@ _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _describe(rows: Any, traits: Any, skipped: Any, out: Any) -> None:
-    for n in range(rows.shape[0]):
-        row = rows[n]
-        sample = out[n]
-        trait = traits[row[0]]
-        way = 0
-        has = HAS_DATA_SOURCE
-        if trait[_ELEMENT] != 0:
-            has |= HAS_VA
-            if row[7] & SAMPLE_PA:
-                has |= HAS_PA
-            if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
-                way |= MISALIGNED
-        elif trait[_BRANCH] != 0:
-            if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
+def _compile(numbers: tuple[int, ...]) -> Any:
+    """The compiled function; its cache goes by ``numbers``, as it would not by a global."""
+
+    def describe(rows: Any, traits: Any, skipped: Any, out: Any) -> None:
+        assert len(numbers)  # else it would be no part of the function
+        for n in range(rows.shape[0]):
+            row = rows[n]
+            sample = out[n]
+            trait = traits[row[0]]
+            way = 0
+            has = HAS_DATA_SOURCE
+            if trait[_ELEMENT] != 0:
+                has |= HAS_VA
+                if row[7] & SAMPLE_PA:
+                    has |= HAS_PA
+                if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
+                    way |= MISALIGNED
+            elif trait[_BRANCH] != 0:
+                if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
+                    way |= CONDITION_FAILED
+                else:
+                    has |= HAS_TARGET
+            elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
                 way |= CONDITION_FAILED
-            else:
-                has |= HAS_TARGET
-        elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
-            way |= CONDITION_FAILED
-        if row[10] & FLOW_VALID:
-            has |= HAS_PREVIOUS_TARGET
-        sample[INSTRUCTION] = row[0]
-        sample[WAY] = way
-        sample[PC] = row[1]
-        sample[EL] = row[7] & 3
-        sample[TIME] = row[2] >> _TICK
-        sample[VA] = row[4]
-        sample[PA] = row[5]
-        sample[TARGET] = row[3]
-        sample[PREVIOUS_TARGET] = row[9]
-        sample[PREVIOUS_EL] = row[10] & 3
-        sample[HAS] = has
-        sample[SELECTED_AT] = row[2] - skipped + 1
+            if row[10] & FLOW_VALID:
+                has |= HAS_PREVIOUS_TARGET
+            sample[INSTRUCTION] = row[0]
+            sample[WAY] = way
+            sample[PC] = row[1]
+            sample[EL] = row[7] & 3
+            sample[TIME] = row[2] >> _TICK
+            sample[VA] = row[4]
+            sample[PA] = row[5]
+            sample[TARGET] = row[3]
+            sample[PREVIOUS_TARGET] = row[9]
+            sample[PREVIOUS_EL] = row[10] & 3
+            sample[HAS] = has
+            sample[SELECTED_AT] = row[2] - skipped + 1
+
+    return njit(cache=True)(describe)
+
+
+_describe: Final = _compile(
+    (
+        *(COLUMNS, CONDITION_FAILED, EL, HAS, INSTRUCTION, MISALIGNED, PA, PC, PREVIOUS_EL),
+        *(PREVIOUS_TARGET, SELECTED_AT, TARGET, TIME, VA, WAY, FLOW_VALID, SAMPLE_PA),
+        *(HAS_DATA_SOURCE, HAS_PA, HAS_PREVIOUS_TARGET, HAS_TARGET, HAS_VA),
+    )
+)
 
 
 class Noted:

@@ -95,53 +95,60 @@ _PLACE: Final = 3
 """A payload: its source, its offset in the record, its size."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _write(
-    samples: Any,
-    outcomes: Any,
-    levels: Any,
-    sizes: Any,
-    templates: Any,
-    places: Any,
-    out: Any,
-) -> Any:
-    """Write the records of ``samples`` into ``out``; how many records, and bytes, those are."""
-    values = np.zeros(_VALUES, np.int64)
-    at = 0
-    records = 0
-    for n in range(samples.shape[0]):
-        sample = samples[n]
-        outcome = outcomes[sample[INSTRUCTION] * WAYS + sample[WAY]]
-        if outcome[_KEPT] == 0:
-            continue
-        level = levels[sample[EL]]
-        for v in range(_OUTCOME_VALUES):
-            values[v] = outcome[_FIRST_VALUE + v]
-        state = level[_STATE]
-        shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
-        values[_PC] = sample[PC] & VA_MASK | sample[EL] << EL_SHIFT | state
-        values[_VA] = sample[VA]
-        values[_PA] = sample[PA] & VA_MASK | state
-        values[_TARGET] = sample[TARGET] & VA_MASK | sample[EL] << EL_SHIFT | state
-        previous = sample[PREVIOUS_TARGET] & VA_MASK
-        values[_PREVIOUS] = previous | sample[PREVIOUS_EL] << EL_SHIFT | state
-        values[_TIME] = sample[TIME] - level[_OFFSET]
-        values[_CONTEXT1] = level[_FIRST_CONTEXT]
-        values[_CONTEXT2] = level[_SECOND_CONTEXT]
-        layout = level[_LAYOUT] + shape
-        size = sizes[layout]
-        out[at : at + size] = 0
-        out[at : at + _MOST_BYTES] = templates[layout]
-        for p in range(_MOST_PACKETS):
-            place = places[layout, p]
-            if place[2] == 0:
-                break
-            value = values[place[0]]
-            for byte in range(place[2]):
-                out[at + place[1] + byte] = value >> 8 * byte & 0xFF
-        at += size
-        records += 1
-    return records, at
+def _compile(va_mask: int, el_shift: int) -> Any:
+    """The compiled function; what it closes over is part of what its cache goes by."""
+
+    def write(
+        samples: Any,
+        outcomes: Any,
+        levels: Any,
+        sizes: Any,
+        templates: Any,
+        places: Any,
+        out: Any,
+    ) -> Any:
+        """Write the records of ``samples`` into ``out``; how many records, and bytes, those are."""
+        values = np.zeros(_VALUES, np.int64)
+        at = 0
+        records = 0
+        for n in range(samples.shape[0]):
+            sample = samples[n]
+            outcome = outcomes[sample[INSTRUCTION] * WAYS + sample[WAY]]
+            if outcome[_KEPT] == 0:
+                continue
+            level = levels[sample[EL]]
+            for v in range(_OUTCOME_VALUES):
+                values[v] = outcome[_FIRST_VALUE + v]
+            state = level[_STATE]
+            shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
+            values[_PC] = sample[PC] & va_mask | sample[EL] << el_shift | state
+            values[_VA] = sample[VA]
+            values[_PA] = sample[PA] & va_mask | state
+            values[_TARGET] = sample[TARGET] & va_mask | sample[EL] << el_shift | state
+            previous = sample[PREVIOUS_TARGET] & va_mask
+            values[_PREVIOUS] = previous | sample[PREVIOUS_EL] << el_shift | state
+            values[_TIME] = sample[TIME] - level[_OFFSET]
+            values[_CONTEXT1] = level[_FIRST_CONTEXT]
+            values[_CONTEXT2] = level[_SECOND_CONTEXT]
+            layout = level[_LAYOUT] + shape
+            size = sizes[layout]
+            out[at : at + size] = 0
+            out[at : at + _MOST_BYTES] = templates[layout]
+            for p in range(_MOST_PACKETS):
+                place = places[layout, p]
+                if place[2] == 0:
+                    break
+                value = values[place[0]]
+                for byte in range(place[2]):
+                    out[at + place[1] + byte] = value >> 8 * byte & 0xFF
+            at += size
+            records += 1
+        return records, at
+
+    return njit(cache=True)(write)
+
+
+_write: Final = _compile(VA_MASK, EL_SHIFT)
 
 
 class Outcome(NamedTuple):
