@@ -37,8 +37,8 @@ class Lean:
         self._pe = pe
         self._state = self.cpu.hooks.state
         self._levels = pe.handler.controls.levels
-        self._devices = pe.handler._devices
-        self._table = pe.handler._table
+        self._devices = pe.handler.system._devices
+        self._table = pe.handler.system._table
         self._over = False
         self.cpu.hooks.ask_by(self._answer)
         self._do: dict[Stop, Callable[[], None]] = {

@@ -34,9 +34,10 @@ from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
 from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.handling import StopHandler, SystemAccess
+from spe_unicorn.host.handling import StopHandler
 from spe_unicorn.host.native_reads import NoticedLoads
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.enabling import (
     discards,
@@ -161,7 +162,7 @@ class _Watch:
         self._since = _Since()
         self._translation = checks.translation(cpu)
         self._loads = NoticedLoads(cpu.hooks)
-        pe.handler.access_observers.append(self._on_access)
+        pe.handler.system.observers.append(self._on_access)
         cpu.exception_observers.append(self._on_exception)
         unit.management_observers.append(self._on_management)
         unit.record_observers.append(self._on_record)

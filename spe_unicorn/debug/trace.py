@@ -15,7 +15,7 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.syndrome_text import entry_text
 from spe_unicorn.debug.report import place
 from spe_unicorn.debug.verdicts import changes, fields, outcome
-from spe_unicorn.host.handling import SystemAccess
+from spe_unicorn.host.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.line import record_line
@@ -61,7 +61,7 @@ def trace_sysreg(board: Board, pe: ProcessingElement, write: Write) -> None:
         where = f"{place(board, access.pc)} EL{access.el}"
         write(f"{_moment(board, pe)} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
-    pe.handler.access_observers.append(on_access)
+    pe.handler.system.observers.append(on_access)
 
 
 def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:

@@ -18,7 +18,7 @@ from unicorn.unicorn_py3.arch.arm64 import HOOK_INSN_SYS_CFUNC
 from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 
 from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.access import Accessor, SystemAccessTrap, Undefined, Verdict, access
+from spe_unicorn.arch.access import Accessor, SystemAccessTrap, Undefined, access
 from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, EL3
@@ -29,13 +29,14 @@ from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.engine import Engine
-from spe_unicorn.host.handling import NEVER_HAPPENS, TABLE, Ending, StopHandler
+from spe_unicorn.host.handling import NEVER_HAPPENS, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.memory import EngineMemory
 from spe_unicorn.host.models import core_models
 from spe_unicorn.host.native_state import READ, UNBOUNDED, Action, Stop
 from spe_unicorn.host.register_names import Registers
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.system_access import TABLE
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter
@@ -121,6 +122,7 @@ class _Handler(StopHandler):
 
     def __init__(self, cpu: UnicornCPU, attachment: Attachment, interrupts: Interrupts) -> None:
         super().__init__(cpu, _NoPlatform(), interrupts=interrupts)
+        self.system.prevents_trap = self._shows_trap
         self._attachment = attachment
 
     def handle(self, stop: Stop) -> bool:
@@ -137,7 +139,7 @@ class _Handler(StopHandler):
         """Whether the PE stands at an MSR PM, #<imm>; it is then done."""
         cpu = self.cpu
         words = cpu.read_code(cpu.pc, 1)
-        if not words or not self._masks_profiling(words[0]):
+        if not words or not self.system.masks_profiling(words[0]):
             return False
         cpu.pc = cpu.pc + 4
         return True
@@ -148,20 +150,17 @@ class _Handler(StopHandler):
             self.end(UcError(self.status))
         self.ending = Ending.INTERRUPTED
 
-    def _redirected(
-        self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
-    ) -> bool:
+    def _shows_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
         """A trap enters the guest's vectors if it has any, else it is the caller's to see."""
-        raw = self.cpu.registers.raw
-        if isinstance(verdict, SystemAccessTrap) and not raw(_VBAR[verdict.target_el]):
-            self.end(TrappedAccessError(accessor.name, self.cpu.pc, verdict))
-            return True
-        return super()._redirected(verdict, accessor, rt, read, value)
+        if self.cpu.registers.raw(_VBAR[trap.target_el]):
+            return False
+        self.end(TrappedAccessError(accessor.name, self.cpu.pc, trap))
+        return True
 
-    def _take(self, record: ExceptionRecord, target_el: int) -> None:
-        super()._take(record, target_el)
-        if self.failure is not None:
-            self.end(RuntimeError(self.failure.reason))
+    def fail(self, reason: str, hint: str = "") -> None:
+        """What cannot go on is the caller's to see, too."""
+        super().fail(reason, hint)
+        self.end(RuntimeError(reason))
 
     def end(self, error: Exception) -> None:
         """The run is over, and raises ``error``."""
@@ -402,7 +401,7 @@ class Attachment:
             return _STOP
         self.handler.error = None
         self.handler.handle(Stop.SYSTEM)
-        self.handler.redirected = None  # nothing was sampled
+        self.handler.system.redirected = None  # nothing was sampled
         if self.handler.error is not None:
             self._raise(self.handler.error)
         return _DONE

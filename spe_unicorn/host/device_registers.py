@@ -22,8 +22,8 @@ from spe_unicorn.devices.timer_registers import (
     COMPARATORS,
 )
 from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.handling import DeviceRegister
 from spe_unicorn.host.native_state import READ, WRITE, Action
+from spe_unicorn.host.system_access import DeviceRegister
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,9 @@ class ReferenceRunner(Runner):
         sleeps = words == (_WFI,)
         level = cpu.el
         stop = self._run_one()
-        if self.handler.lets_through(stop):
+        if self.handler.memory.lets_through(stop):
             stop = self._run_one()
-        self.handler.close()
+        self.handler.memory.close()
         state.flow_next = signed(begun + 4)  # the hook took the rest of the block for executed, too
         at_operation = stop in AT_AN_OPERATION
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS

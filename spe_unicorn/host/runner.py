@@ -174,9 +174,9 @@ class Runner:
             left = None if ends == NEVER_HAPPENS else ends - executed
             if (cpu.illegal or pc & self._state.pc_mask) and self._cannot_execute(pc):
                 continue
-            if handler.letting_through:
+            if handler.memory.letting_through:
                 self._go(1, 1, until)
-                handler.close()
+                handler.memory.close()
             else:
                 self._go(slice_ends - executed, left, until)
         return handler.ending
@@ -368,7 +368,7 @@ class Runner:
             self.cpu.forget_el()
             if state.pending or state.notice or state.weigh:
                 return
-            if not self.handler.plain_access(self.cpu.pc):
+            if not self.handler.memory.plain_access(self.cpu.pc):
                 return
             if platform.deadline != deadline:
                 # what comes next is to be worked out anew
@@ -426,11 +426,11 @@ class Runner:
             self._learn(1)
         self._engine.forget_code(first.pc, first.pc + 4)
         stop = self._run(1, first.pc + 4 & _MASK, watch=False)
-        if self.handler.lets_through(stop):
+        if self.handler.memory.lets_through(stop):
             self._state.budget += 1
             self._pass_by(-len(operations))
             stop = self._run(1, first.pc + 4 & _MASK, watch=False)
-        self.handler.close()
+        self.handler.memory.close()
         if stop in AT_AN_OPERATION and not self._finished(stop):
             self._state.budget += 1
             self._pass_by(-len(operations))
@@ -508,7 +508,7 @@ class Runner:
         elif stop is Stop.NONE:
             if self.cpu.pc != self._target or self.handler.status:
                 self.handler.idle()
-        elif self.handler.lets_through(stop):
+        elif self.handler.memory.lets_through(stop):
             pass  # the next run begins with it
         elif stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
             self._learn(max(begun - done, 1))
@@ -605,7 +605,8 @@ class Runner:
         self._state.budget -= 1
         raised = self.handler.handle(stop)
         self._state.flow_next = signed(pc + 4 & _MASK)
-        redirected, self.handler.redirected = self.handler.redirected, None
+        system = self.handler.system
+        redirected, system.redirected = system.redirected, None
         for operation in operations:
             if redirected is not None:
                 self._latch.redirected(operation, redirected, self.unit.profiles(EL2))

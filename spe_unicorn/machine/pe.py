@@ -21,9 +21,10 @@ from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
 from spe_unicorn.host import device_registers
 from spe_unicorn.host.cpu import EngineException, UnicornCPU
 from spe_unicorn.host.events import WFE
-from spe_unicorn.host.handling import NEVER_HAPPENS, DeviceRegister, Ending, StopHandler
+from spe_unicorn.host.handling import NEVER_HAPPENS, Ending, StopHandler
 from spe_unicorn.host.interrupts import Interrupts
 from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.system_access import DeviceRegister
 from spe_unicorn.machine.bus import Bus
 from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
@@ -133,7 +134,7 @@ class ProcessingElement:
         self.deadline = NEVER_HAPPENS
         table, registers = self._device_registers()
         self.handler = StopHandler(cpu, self, table, registers, interrupts)
-        cpu.hooks.ask_by(self.handler.answer)
+        cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler)
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:

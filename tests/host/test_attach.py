@@ -49,6 +49,7 @@ PMBLIMITR_EL1 = (3, 0, 9, 10, 0)
 PMBPTR_EL1 = (3, 0, 9, 10, 1)
 PMBSR_EL1 = (3, 0, 9, 10, 3)
 PMSCR_EL2 = (3, 4, 9, 9, 0)
+VBAR_EL2 = (3, 4, 12, 0, 0)
 ID_AA64DFR0_EL1 = (3, 0, 0, 5, 0)
 SCTLR_EL1 = (3, 0, 1, 0, 0)
 
@@ -435,6 +436,21 @@ def test_a_trap_without_vectors_is_an_error_that_carries_the_rule(sampled: bool)
     assert caught.value.verdict.target_el == 2
     assert caught.value.verdict.rule.text in str(caught.value)
     assert uc.reg_read(regs.UC_ARM64_REG_PC) == CODE + 4
+
+
+def test_what_cannot_go_on_is_an_error_of_that_run_alone() -> None:
+    words = [a.mrs(1, PMSCR_EL1), a.NOP]
+    uc = engine(words)
+    spe = spe_unicorn.attach(uc)
+    spe.registers.MDCR_EL2 = 1 << 14  # TPMS
+    system(uc, VBAR_EL2, DATA + SIZE)  # where nothing is mapped
+    with pytest.raises(RuntimeError, match="no code at its vector"):
+        spe.emu_start(CODE, end(words))
+    assert uc.reg_read(regs.UC_ARM64_REG_PC) == CODE
+
+    system(uc, VBAR_EL2, DATA)
+    spe.emu_start(CODE, DATA + 0x400)  # synchronous, from a lower level
+    assert uc.reg_read(regs.UC_ARM64_REG_PC) == DATA + 0x400
 
 
 # emu_start means what the engine's own means

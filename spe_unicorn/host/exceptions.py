@@ -1,0 +1,56 @@
+"""Exceptions that the host has a PE take, and the sentence for one that nothing could handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spe_unicorn.arch.exception_routing import default_target
+from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.syndrome_text import entry_text
+from spe_unicorn.arch.syndromes import ILLEGAL_STATE, PC_ALIGNMENT, UNDEFINED, Syndrome
+from spe_unicorn.host.cpu import UnicornCPU
+
+
+class Exceptions:
+    """Takes exceptions on one PE. ``fail`` ends the run: the reason in a sentence, and a hint."""
+
+    def __init__(self, cpu: UnicornCPU, fail: Callable[[str, str], None]) -> None:
+        self._cpu = cpu
+        self.fail = fail
+
+    def take(self, record: ExceptionRecord, target_el: int) -> None:
+        """Take an exception, unless there is no vector that could handle it."""
+        cpu = self._cpu
+        entry = cpu.take(record, target_el)
+        if entry.vector != entry.elr and cpu.read_code(entry.vector, 1) is not None:
+            return
+        cpu.set_pstate(entry.spsr)
+        cpu.pc = entry.elr
+        what = entry_text(record, entry)
+        if entry.vector == entry.elr:
+            reason = f"{what} at the first instruction of its own vector"
+        else:
+            reason = f"{what}, and no code at its vector {entry.vector:#x}"
+        hint = f"set VBAR_EL{target_el} to a table of exception vectors before anything can fault"
+        self.fail(reason, hint)
+
+    def synchronous(self, syndrome: Syndrome, target_el: int, far: int | None = None) -> None:
+        """Take a synchronous exception to an Exception level; ``far`` is a virtual address."""
+        self.take(ExceptionRecord(ExceptionType.SYNC, syndrome, far), target_el)
+
+    def undefined(self) -> None:
+        """The operation at the PC is UNDEFINED."""
+        self.synchronous(UNDEFINED, self._cpu.undefined_target())
+
+    def illegal_state(self) -> None:
+        """PSTATE.IL is set: no operation is executed."""
+        self.synchronous(ILLEGAL_STATE, default_target(self._cpu))
+
+    def misaligned_pc(self) -> None:
+        """The PC is no multiple of 4."""
+        cpu = self._cpu
+        self.synchronous(PC_ALIGNMENT, default_target(cpu), cpu.pc)
+
+    def external_abort(self, syndrome: Syndrome, far: int | None) -> None:
+        """A synchronous External abort: SCR_EL3.EA takes it to EL3."""
+        self.synchronous(syndrome, self._cpu.abort_target(), far)

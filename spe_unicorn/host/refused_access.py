@@ -1,0 +1,175 @@
+"""Accesses of memory that the engine does not make: devices', refused and misaligned ones."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.syndromes import data_abort, instruction_abort
+from spe_unicorn.host.alignment import Alignment
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.decode import Transfer, decode, transfer
+from spe_unicorn.host.exceptions import Exceptions
+from spe_unicorn.host.latch import Latch, register
+from spe_unicorn.host.native_state import Stop
+
+_MASK: Final = (1 << 64) - 1
+
+
+class Bus(Protocol):
+    """The devices that a PE reaches."""
+
+    def claims(self, address: int) -> bool:
+        """Whether a device answers at a physical address."""
+        ...
+
+    def read(self, address: int, size: int) -> int:
+        """A device answers a load of ``size`` bytes."""
+        ...
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A device takes a store of ``size`` bytes."""
+        ...
+
+
+class RefusedAccesses:
+    """Carries out the accesses of one PE, or lets the engine make them after all."""
+
+    def __init__(
+        self, cpu: UnicornCPU, alignment: Alignment, exceptions: Exceptions, bus: Bus
+    ) -> None:
+        self._cpu = cpu
+        self._alignment = alignment
+        self._exceptions = exceptions
+        self._bus = bus
+        self._engine = cpu.engine
+        self._state = cpu.hooks.state
+        self._latch = Latch(cpu)
+
+    def lets_through(self, stop: Stop) -> bool:
+        """Whether the operation in front of which the engine stopped may be executed after all.
+
+        Until :meth:`close`, which must come behind that operation.
+        """
+        if stop is Stop.ACCESS:
+            return self._alignment.lets_through()
+        return stop is Stop.UNMAPPED and self._admits()
+
+    @property
+    def letting_through(self) -> bool:
+        """Whether the next operation, and no other, is let through."""
+        memory = self._cpu.secure_memory
+        return self._alignment.passing or (memory is not None and memory.admitting)
+
+    def close(self) -> None:
+        """The operation that was let through, if there was one, has been executed."""
+        self._alignment.passing = False
+        if self._cpu.secure_memory is not None:
+            self._cpu.secure_memory.close()
+
+    def _admits(self) -> bool:
+        """Whether the engine may make an access to Secure memory that it refused."""
+        memory = self._cpu.secure_memory
+        state = self._state
+        address = state.access_address & _MASK
+        if memory is None or not memory.holds(address):
+            return False
+        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
+        return memory.admits(address, self._latch.begin(self._cpu.pc)[0].va, write)
+
+    def misaligned(self) -> bool:
+        """An access whose alignment the PE checks: an exception, always."""
+        found = self._alignment.fault()
+        assert found is not None
+        routed, address = found
+        self._exceptions.synchronous(routed.syndrome, routed.target_el, address)
+        return True
+
+    def unmapped(self) -> bool:
+        """A device access, or an External abort. Without an exception, the PC moves on."""
+        cpu = self._cpu
+        state = self._state
+        address = state.access_address & _MASK
+        if cpu.secure_memory is not None and cpu.secure_memory.holds(address):
+            self._engine.flush_tlb()  # there the access would find what was refused to it
+        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
+            if cpu.whole and cpu.pc & 3:
+                self._exceptions.misaligned_pc()
+                return True
+            fault = FaultRecord(Fault.SyncExternal, 0)
+            self._exceptions.external_abort(instruction_abort(fault), cpu.pc)
+            return True
+        write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
+        if cpu.secure_memory is not None:
+            cpu.secure_memory.look_at(self._latch.begin(cpu.pc)[0].va, write)
+        if self._bus.claims(address):
+            words = cpu.read_code(cpu.pc, 1)
+            instruction = decode(words[0] if words else 0)
+            if instruction.access is not None and address % instruction.access.element:
+                (operation,) = self._latch.begin(cpu.pc)
+                refused = self._alignment.device_fault(operation)
+                if refused is not None:
+                    self._exceptions.synchronous(refused.syndrome, refused.target_el, operation.va)
+                    return True
+            moved = transfer(instruction.word)
+            if moved is None:
+                self._exceptions.fail(
+                    f"device access at {address:#x} by an instruction that no device answers",
+                    "use loads and stores of general-purpose registers on device memory",
+                )
+                return True
+            self._move(instruction, moved, address)
+            cpu.pc = cpu.pc + 4 & _MASK
+            return False
+        (operation,) = self._latch.begin(cpu.pc)
+        fault = FaultRecord(Fault.SyncExternal, 0, write=write)
+        # of a gather or scatter only a random element's address is known, not that of this one
+        far = None if operation.instruction.gather_scatter else operation.va
+        self._exceptions.external_abort(data_abort(fault, fnv=far is None), far)
+        return True
+
+    def plain_access(self, pc: int) -> bool:
+        """Carry out the access of the operation at ``pc``, at which the engine has stopped.
+
+        The PC then moves on. False, with nothing done, if there is more to it than a device that
+        answers.
+        """
+        state = self._state
+        address = state.access_address & _MASK
+        if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED or not self._bus.claims(address):
+            return False
+        words = self._cpu.read_code(pc, 1)
+        moved = transfer(words[0]) if words else None
+        if words is None or moved is None or address % moved.size:
+            return False
+        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        self._move(decode(words[0]), moved, address)
+        self._cpu.pc = pc + 4 & _MASK
+        return True
+
+    def _move(self, instruction: Instruction, moved: Transfer, address: int) -> None:
+        """Carry out a load or store of one or two registers on a device, and its write-back."""
+        registers = (moved.rt,) if moved.rt2 is None else (moved.rt, moved.rt2)
+        mask = (1 << 8 * moved.size) - 1
+        for n, number in enumerate(registers):
+            place = address + n * moved.size
+            if moved.load:
+                value = self._bus.read(place, moved.size) & mask
+                self._engine.set_x(number, _extended(value, moved))
+            else:
+                self._bus.write(place, moved.size, self._engine.x(number) & mask)
+        access = instruction.access
+        if access is not None and access.base is not None and access.writeback:
+            base = register(access.base)
+            self._engine.put(base, self._engine.get(base) + access.writeback & _MASK)
+
+
+def _extended(value: int, moved: Transfer) -> int:
+    """What a loaded value leaves in its 64-bit register."""
+    bits = 8 * moved.size
+    if moved.signed and value >> bits - 1:
+        value -= 1 << bits
+    return value & (_MASK if moved.width64 else 0xFFFF_FFFF)

@@ -1,0 +1,312 @@
+"""MRS, MSR and SYS that compiled code leaves to the host, answered by the rules in ``arch``.
+
+The hooks stop the engine in front of most of them (:meth:`SystemAccesses.execute`); registers that
+the engine has, and those that time alone moves, are answered in the middle of a run
+(:meth:`SystemAccesses.answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from spe_unicorn.arch.access import (
+    Accessor,
+    Allowed,
+    NVMem,
+    SysRegTable,
+    SystemAccessTrap,
+    Undefined,
+    Verdict,
+    access,
+)
+from spe_unicorn.arch.descriptors import FaultRecord
+from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.pe import EL0, EL1, EL2
+from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.syndromes import data_abort, system_register_trap
+from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.system_registers import CNTPOFF_EL2, VNCR_EL2
+from spe_unicorn.host.address_translation import translate_address
+from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.engine import X
+from spe_unicorn.host.exceptions import Exceptions
+from spe_unicorn.host.latch import NestedAccess
+from spe_unicorn.host.native_state import (
+    READ,
+    RECORDS_STEERED,
+    STEERED,
+    SYSTEM,
+    WRITE,
+    Action,
+    Answer,
+)
+from spe_unicorn.host.sysregs import normal_action
+
+_MASK: Final = (1 << 64) - 1
+TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
+_ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
+"""The bits that all MRS and MSR of registers have in common, and what they are."""
+_MSR_PM: Final = 0xD501_421F
+"""MSR PM, #0."""
+_MSR_PM_IMMEDIATE: Final = 1 << 8
+
+
+@dataclass(frozen=True)
+class SystemAccess:
+    """One executed access to a register that the engine lacks, for those who watch."""
+
+    pc: int
+    el: int
+    name: str
+    register: type[SysReg] | None
+    read: bool
+    value: int
+    old: int
+    verdict: Verdict
+
+
+class DeviceRegister(Protocol):
+    """A System register that is a device's: reads and writes have effects of their own."""
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        ...
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        ...
+
+
+class SystemAccesses:
+    """Carries out the accesses of one PE.
+
+    ``table`` knows the accessors of registers that the hooks do not leave to the engine,
+    ``devices`` those registers among them that are devices'. ``steered`` is called behind a write
+    that steers what the engine does not know of.
+    """
+
+    def __init__(
+        self,
+        cpu: UnicornCPU,
+        controls: Controls,
+        exceptions: Exceptions,
+        table: SysRegTable,
+        devices: Mapping[type[SysReg], DeviceRegister],
+        steered: Callable[[], None],
+    ) -> None:
+        self.observers: list[Callable[[SystemAccess], None]] = []
+        """Told of each access to a register that the engine lacks, behind it."""
+        self.redirected: NestedAccess | None = None
+        """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
+        self.prevents_trap: Callable[[Accessor, SystemAccessTrap], bool] | None = None
+        """Asked in front of a trap, if somebody is to be: True if it is not to be taken."""
+        self._cpu = cpu
+        self._controls = controls
+        self._exceptions = exceptions
+        self._table = table
+        self._devices = devices
+        self._steered = steered
+        self._engine = cpu.engine
+        self._state = cpu.hooks.state
+
+    def execute(self) -> bool:
+        """An MRS or MSR that the rules answer. Without an exception, the PC moves on."""
+        cpu = self._cpu
+        read = self._state.kind == READ
+        rt = _general(self._state.rt)
+        encoding = Encoding.from_key(self._state.key)
+        if encoding in EL12_NAMES:
+            return self._el1_register(encoding, rt, read)
+        accessor = self._table.get(encoding.key)
+        if accessor is None:
+            raise LookupError(f"the hooks stop at {encoding}, which no rule knows")
+        value = 0 if read else self._engine.x(rt)
+        verdict = access(cpu, accessor, read)
+        target = verdict.register if isinstance(verdict, Allowed) else None
+        device = None if target is None else self._devices.get(target)
+        old = 0
+        pc, el = cpu.pc, cpu.el
+        if device is not None:
+            value = self._device_register(device, rt, read)
+        elif target is not None:
+            old = cpu.registers.raw(target)
+            if read:
+                value = old
+                self._engine.set_x(rt, value)
+            else:
+                cpu.registers.write(target, value)
+                if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
+                    self._steered()
+        if self.observers:
+            seen = SystemAccess(pc, el, accessor.name, target, read, value, old, verdict)
+            for observer in self.observers:
+                observer(seen)
+        raised = target is None and self._redirected(verdict, accessor, rt, read, value)
+        if not raised:
+            cpu.pc = pc + 4 & _MASK
+        return raised
+
+    def answer(self) -> Answer:
+        """An MRS or MSR of a register that the engine has, in the middle of a run.
+
+        What traps is left to the engine, which knows the traps of its own registers.
+        """
+        cpu = self._cpu
+        state = self._state
+        cpu.inside = int(state.block_operations - ((state.scratch - state.block) >> 2))
+        cpu.forget_el()
+        try:
+            read = state.kind == READ
+            rt = _general(state.rt)
+            encoding = Encoding.from_key(state.key)
+            if state.kind == SYSTEM:
+                return translate_address(cpu, encoding, self._engine.x(rt))
+            redirected = REDIRECTED.get(encoding)
+            if redirected is not None:
+                if cpu.el != EL2:
+                    if not read and self._written(encoding, self._engine.x(rt)):
+                        self._stop_behind()
+                    return Answer.ENGINE
+                stop = self._el2_register(redirected, rt, read)
+                return Answer.NOTICE if stop else Answer.DONE
+            accessor = self._table.get(state.key)
+            verdict = None if accessor is None else access(cpu, accessor, read)
+            if not isinstance(verdict, Allowed):
+                return Answer.ENGINE
+            device = self._devices.get(verdict.register)
+            if device is None:
+                self._engine.set_x(rt, cpu.registers.raw(verdict.register))
+            else:
+                self._device_register(device, rt, read)
+            return Answer.DONE if read else Answer.NOTICE
+        finally:
+            cpu.inside = 0
+
+    def _written(self, encoding: Encoding, value: int) -> bool:
+        """What the write of an engine's register does besides; True if it is to stop behind it."""
+        action = normal_action(encoding, WRITE)
+        if action is Action.ENGINE:
+            return False
+        self._state.writes += 1
+        if action is Action.RETURN:
+            return self._cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
+        if action is Action.RECORDS:
+            self._state.steered |= RECORDS_STEERED
+            return bool(self._state.collects)
+        self._state.epoch += 1
+        watched = action is Action.TRANSLATION and self._controls.watches_order
+        if watched or action in (Action.NOTICE, Action.REGIME):
+            self._state.steered |= STEERED
+        return True
+
+    def _stop_behind(self) -> None:
+        """Have the engine stop behind the access that it is about to make."""
+        state = self._state
+        state.notice = 1
+        state.granted -= state.budget
+        state.budget = 0
+
+    def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
+        if read:
+            value = device.read()
+            self._engine.set_x(rt, value)
+        else:
+            value = self._engine.x(rt)
+            device.write(value)
+        return value
+
+    def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+        """An EL1 name of a register of EL2, or an _EL12 name. True if it is to stop behind it."""
+        if read:
+            self._engine.set_x(rt, self._engine.system(encoding))
+            return False
+        value = self._engine.x(rt)
+        self._engine.set_system(encoding, value)
+        if normal_action(encoding, WRITE) in (Action.TRANSLATION, Action.REGIME):
+            self._engine.flush_tlb()
+        return self._written(encoding, value)
+
+    def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+        """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""
+        cpu = self._cpu
+        if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
+            self._exceptions.undefined()
+            return True
+        self._el2_register(EL12_NAMES[encoding], rt, read)
+        cpu.pc = cpu.pc + 4 & _MASK
+        self._steered()
+        return False
+
+    def _redirected(
+        self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
+    ) -> bool:
+        """An access that reaches no register: a trap, UNDEFINED or memory. True if it raised."""
+        if isinstance(verdict, SystemAccessTrap):
+            if self.prevents_trap is not None and self.prevents_trap(accessor, verdict):
+                return True
+            syndrome = system_register_trap(accessor.encoding, rt, read, verdict.ec)
+            self._exceptions.synchronous(syndrome, verdict.target_el)
+            return True
+        if isinstance(verdict, NVMem):
+            return self._nested(verdict.offset, rt, read, value)
+        self._exceptions.undefined()
+        return True
+
+    def _nested(self, offset: int, rt: int, read: bool, value: int) -> bool:
+        """NVMem(): an access to the page of VNCR_EL2, made as EL2 would make it."""
+        cpu = self._cpu
+        address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
+        result = cpu.access_as_el2(address, None if read else value)
+        if isinstance(result, FaultRecord):
+            self.redirected = NestedAccess(address, None, read)
+            self._exceptions.synchronous(data_abort(result, vncr=True), EL2, address)
+            return True
+        loaded, physical = result
+        self.redirected = NestedAccess(address, physical, read)
+        if read:
+            self._engine.set_x(rt, loaded)
+        return False
+
+    def is_undefined(self) -> bool:
+        """Whether our rules call the MRS or MSR at the PC UNDEFINED."""
+        words = self._cpu.read_code(self._cpu.pc, 1)
+        accessor = self._table.get(words[0] >> 5 & 0xFFFF) if words else None
+        if words is None or accessor is None:
+            return False
+        return isinstance(access(self._cpu, accessor, bool(words[0] >> 21 & 1)), Undefined)
+
+    def is_nested(self, word: int) -> bool:
+        """Whether an MRS or MSR is a nested hypervisor's, of which the engine knows nothing.
+
+        Its details are then as if the hooks had stopped for it.
+        """
+        if word & _ANY_MRS_MSR != _MRS_OR_MSR:
+            return False
+        accessor = self._table.get(word >> 5 & 0xFFFF)
+        read = bool(word >> 21 & 1)
+        if accessor is None or isinstance(access(self._cpu, accessor, read), (Allowed, Undefined)):
+            return False
+        state = self._state
+        state.kind = READ if read else WRITE
+        state.key = accessor.encoding.key
+        state.rt = 0 if word & 31 == 31 else X[word & 31]
+        return True
+
+    def masks_profiling(self, word: int) -> bool:
+        """MSR PM, #<imm>, which the engine does not know; False if ``word`` is nothing of that."""
+        if word & ~_MSR_PM_IMMEDIATE != _MSR_PM or self._cpu.el == EL0:
+            return False
+        if Feature.FEAT_EBEP not in self._cpu.features:
+            return False
+        self._cpu.pm = bool(word & _MSR_PM_IMMEDIATE)
+        return True
+
+
+def _general(number: int) -> int:
+    """The number of a general-purpose register by the engine's; 31 is XZR."""
+    return X.index(number) if number in X else 31
