@@ -12,9 +12,10 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
+from spe_unicorn.host.engine_run import AT_AN_OPERATION
 from spe_unicorn.host.handling import CALLS, StopHandler
 from spe_unicorn.host.native_state import Stop, signed
-from spe_unicorn.host.runner import AT_AN_OPERATION, Runner
+from spe_unicorn.host.runner import Runner
 from spe_unicorn.host.watching import ORDERING
 from spe_unicorn.spe.sampler import Sampler
 
@@ -35,9 +36,9 @@ class ReferenceRunner(Runner):
         cpu = self.cpu
         state = self._state
         unit = self.unit
-        self._translations()
+        self._population.look_at_translations()
         if state.deliver and self.handler.interrupts.take():
-            self._refresh()
+            self.unit.refresh()
             return
         words = cpu.read_code(cpu.pc, 1)
         if self._model is not None:
@@ -47,7 +48,7 @@ class ReferenceRunner(Runner):
             return
         before = cpu.executed
         begun = cpu.pc
-        members = self._members(cpu.pc)
+        members = self._population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
         operations = self._latch.begin(cpu.pc) if chosen else []
         sleeps = words == (_WFI,)
@@ -61,20 +62,20 @@ class ReferenceRunner(Runner):
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         # the engine fetches the next operation before it stops: that can fault, and if this one
         # itself cannot be fetched it has not moved
-        fetch = at_operation and not call and self._finished(stop)
+        fetch = at_operation and not call and self._runs.finished(stop)
         executed = call or not at_operation or (fetch and cpu.pc != begun)
         state.granted = before + executed + state.budget
         if executed and words and self._model is not None:
             self._model.executed(decode(words[0]), begun, cpu.pc)
         if executed:
-            self._pass_by(members)
-            for member in self._select(members):
+            self._population.pass_by(members)
+            for member in self._population.select(members):
                 operation = operations[member]
                 operation.exception = call
                 if not call:
                     self._latch.finish(operation, cpu.pc)
-                self._complete(operation)
-            self._take_wrong_path()
+                self._population.complete(operation)
+            self._population.take_wrong_path()
         if executed and words and decode(words[0]).mark is Mark.ERET:
             cpu.returned(level)
         self._notices()
@@ -82,13 +83,13 @@ class ReferenceRunner(Runner):
             mark = decode(words[0]).mark
             if mark in ORDERING:
                 self.watcher.executed(mark, begun)
-        if at_operation and not executed and not self._finished(stop):
+        if at_operation and not executed and not self._runs.finished(stop):
             self._at_operation(stop)
         elif at_operation:
             self._carry_out(stop)
         elif self.handler.status or sleeps:
             self.handler.idle()
-        self._refresh()
+        self.unit.refresh()
 
     def _run_one(self) -> Stop:
         state = self._state
@@ -97,11 +98,11 @@ class ReferenceRunner(Runner):
         state.gap_floor = state.watch = state.weigh = state.stop = 0
         state.entries = state.room = 0
         state.special, state.collects = False, True
-        state.speculates = self._wrong_paths is not None and self.unit.enabled
-        state.checking = self._checking()
+        state.speculates = self._population.wrong_paths is not None and self.unit.enabled
+        state.checking = self._runs.checking()
         if state.checking:
-            self._learn(1)
+            self._runs.learn(1)
         self.cpu.forget_el()
-        self._flow()
+        self._runs.note_flow()
         self.handler.status = self._engine.step(self.cpu.pc)
         return Stop(state.stop)

@@ -13,19 +13,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from unicorn import unicorn_const as uc_const
-
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.syndromes import EC
-from spe_unicorn.host.blocks import Block, Blocks, cracked
+from spe_unicorn.host.blocks import Block, Blocks
 from spe_unicorn.host.cpu import UnicornCPU
 from spe_unicorn.host.decode import decode
 from spe_unicorn.host.engine import NEVER
-from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, PREFETCH_ABORT, Ending, StopHandler
+from spe_unicorn.host.engine_run import AT_AN_OPERATION, EngineRuns
+from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, Ending, StopHandler
 from spe_unicorn.host.latch import Latch
 from spe_unicorn.host.native_state import (
-    MARK_ORDER,
     MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
@@ -33,11 +30,10 @@ from spe_unicorn.host.native_state import (
     UNBOUNDED,
     Stop,
     signed,
-    slot_of,
 )
-from spe_unicorn.host.noted import Noted
+from spe_unicorn.host.population import Population
+from spe_unicorn.host.probes import Probes
 from spe_unicorn.host.watching import ORDERING, Watcher, distance
-from spe_unicorn.host.wrong_path import WrongPaths
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -47,25 +43,11 @@ _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
-_ACCESSES: Final = 1 << 8
-"""Accesses of devices after which it is looked whether somebody wants something."""
-_MOST_PROBES: Final = 256
-_PROBE_INTERVAL: Final = 1 << 14
-"""Operations between samples from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
-AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
-"""Stops in front of an operation in the middle of a block, or, for calls, behind it."""
-_WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE})
-"""Stops that are not in front of a block which has not been counted."""
 
 
 class Runner:
-    """Runs one PE. ``handler`` carries out what a stop is about.
-
-    The members of the population are operations, or micro-operations where ``unit`` has a cracker.
-    Operations are counted down in the hook's budget. Micro-operations are counted beside them, as
-    time and limits are in operations.
-    """
+    """Runs one PE. ``handler`` carries out what a stop is about."""
 
     def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
         self.cpu = cpu
@@ -83,43 +65,21 @@ class Runner:
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._blocks = Blocks(cpu.hooks, unit.cracker)
-        self._noted = Noted(self._blocks.instructions)
         self._latch = Latch(cpu, unit.cracker)
-        self._wrong_paths: WrongPaths | None = None
-        if unit.cracker is not None and unit.wrong_path:
-            self._wrong_paths = WrongPaths(cpu, unit.cracker, unit.wrong_path)
-        self._known_weights: dict[int, int] = {}
-        self._row: list[int] | None = None
-        """How many members the operations are that run without being weighed by the hook."""
+        self._population = Population(cpu, unit, self._blocks, self._latch)
+        self._probes = Probes(cpu, unit, self._blocks)
         self._slice = _FIRST_SLICE
         self._model = cpu.model
         if self._model is not None:
             self._model.step_by_step(False)
-        self._probes: set[int] = set()
-        self._stepped: set[int] = set()
         self._slice_over = False
-        self._target = NEVER
-        self._epoch = int(self._state.epoch)
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
-        self._plain = (
-            self._model is None
-            and self._cracker is None
-            and cpu.secure_memory is None
-            and not cpu.hooks.follows_flow
-        )
-        """Whether nothing but the counts has to be told of an operation."""
-        self._counted = self._position
-        """Members gone by of which the unit has been told."""
-
-    @property
-    def _watched(self) -> bool:
-        """Whether somebody watches now for what no hook sees."""
-        return self.watcher is not None and self.watcher.tracking
+        self._runs = EngineRuns(cpu, unit, handler, self._population)
 
     def watch(self, watcher: Watcher) -> None:
         """Have ``watcher`` told, from the next run on."""
-        self.watcher = watcher
+        self.watcher = self._runs.watcher = watcher
         self.handler.controls.watch_order()
 
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
@@ -141,7 +101,7 @@ class Runner:
         if until != NEVER:
             self._engine.forget_code(until, until + 4)
         cpu.forget_el()
-        self._refresh()
+        self.unit.refresh()
         slice_began = cpu.executed
         slice_ends = slice_began + self._slice
         stops = 0
@@ -184,7 +144,7 @@ class Runner:
     def _cannot_execute(self, pc: int) -> bool:
         """Take what comes in front of any operation at ``pc``; False if that is for the engine."""
         if self._state.deliver and self.handler.interrupts.take():
-            self._refresh()
+            self.unit.refresh()
         elif pc & 3:
             self._carry_out(Stop.MISALIGNED)
         elif self.cpu.read_code(pc, 1) is None:
@@ -210,7 +170,7 @@ class Runner:
         began = cpu.executed
         exact = left is not None and left <= slice_left
         ends = began + (left if left is not None and exact else slice_left)
-        self._translations()
+        self._population.look_at_translations()
         state.horizon = ends
         state.exact = exact
         budget, members, gap_floor = ends - began, UNBOUNDED, 0
@@ -220,7 +180,7 @@ class Runner:
                 members, gap_floor = hit - 1, self._plan_samples()
             elif hit <= budget:
                 budget, gap_floor = hit - 1, self._plan_samples()
-        stop = self._run(budget, until, gap_floor, members)
+        stop = self._runs.run(budget, until, gap_floor, members)
         self._settle(stop)
         if stop is not Stop.BUDGET or state.block & state.pc_mask:
             return
@@ -254,27 +214,8 @@ class Runner:
         block = self._begun()
         if block is None or hit > len(block.plans):
             return None
-        self._consider_probe(self._state.block & _MASK, block, hit - 1)
+        self._probes.consider(self._state.block & _MASK, block, hit - 1)
         return block.plans[hit - 1].place
-
-    def _consider_probe(self, start: int, block: Block, member: int) -> None:
-        """Put a probe at an operation that has to be stepped to for the second time.
-
-        A probe costs a few nanoseconds whenever its operation runs, a step some tens of
-        microseconds whenever it is sampled: worth it if samples are not too far apart.
-        """
-        if self._model is not None or not block.suits_probe(member):
-            return
-        address = start + 4 * block.plans[member].place & _MASK
-        if address in self._probes:
-            self._blocks.probe(start, block, member)
-        elif address in self._stepped:
-            if len(self._probes) < _MOST_PROBES and min(self.unit.following(1)) < _PROBE_INTERVAL:
-                self._probes.add(address)
-                self.cpu.hooks.probe(address)
-                self._blocks.probe(start, block, member)
-        else:
-            self._stepped.add(address)
 
     def _plan_samples(self) -> int:
         """Let the compiled hook take samples by itself; how far apart at least they are.
@@ -284,120 +225,12 @@ class Runner:
         """
         unit = self.unit
         room = min(SAMPLES, unit.quiet_records())
-        if not room or self._watched or self._model is not None:
+        if not room or self._runs.watched or self._model is not None:
             return 0
         gaps = unit.following(room)
         self.cpu.hooks.gaps[: len(gaps)] = gaps
         self._state.room = len(gaps)
         return min(gaps) - 1
-
-    def _run(
-        self,
-        budget: int,
-        until: int,
-        gap_floor: int = 0,
-        members: int = UNBOUNDED,
-        *,
-        watch: bool = True,
-    ) -> Stop:
-        """Grant ``budget`` operations and run the engine until something stops it.
-
-        Without ``watch`` they are so many operations in a row from the PC on.
-        """
-        state = self._state
-        state.granted += budget - state.budget
-        state.budget = budget
-        state.gap_floor = gap_floor
-        self.cpu.forget_el()
-        state.watch = state.entries = 0
-        collects = self.watcher is not None or True in self.unit.enabled_at
-        if collects and not state.collects:
-            self.cpu.steering.look_again()
-        state.collects = collects
-        if watch:
-            watched = self._watched
-            state.watch = self.handler.controls.levels.watch(self.unit.enabled_at, watched)
-            if watched:
-                state.watch |= MARK_ORDER
-        state.checking = self._checking()
-        self._row = None
-        position = self._position
-        weigh = self._cracker is not None and watch and self.unit.enabled
-        state.weigh = weigh
-        state.speculates = self._wrong_paths is not None and self.unit.enabled
-        if self._cracker is not None:
-            # the hook takes weights away from this even where they do not count
-            state.members_granted, state.members = position + members, members
-            if not watch:
-                self._row = self._weights(self.cpu.pc, budget)
-        if not gap_floor:
-            state.room = 0
-        state.look_special()
-        self._flow()
-        state.stop = state.probe = 0
-        state.gap_epoch = state.epoch
-        self._target = until
-        self.handler.status = self.cpu.execute(until)
-        if state.stop == Stop.UNMAPPED and watch and self._plain:
-            self._answer_devices(until)
-        if state.notice == NOTICE_RETURN:
-            self.cpu.left_from(int(state.level))
-        else:
-            self.cpu.forget_el()
-        if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
-            state.stop = 0
-            self.cpu.pc = until
-        state.weigh = 0
-        if self._cracker is not None and not weigh:
-            state.members_granted = position + state.members
-        if self._row is not None:
-            self._pass_by(sum(self._row[: budget - int(state.budget)]))
-        stop = Stop(state.stop)
-        if self._model is not None:
-            whole = stop in _WITHIN and self._executed_of_block(stop) == state.block_operations
-            pc = state.pc & _MASK if stop is Stop.EXCEPTION else self.cpu.pc
-            self._model.stopped(whole, pc)
-        return stop
-
-    def _answer_devices(self, until: int) -> None:
-        """Go on with the run behind accesses that are nobody's matter but a device's."""
-        state = self._state
-        platform = self.handler.platform
-        deadline = platform.deadline
-        for _ in range(_ACCESSES):
-            self.cpu.forget_el()
-            if state.pending or state.notice or state.weigh:
-                return
-            if not self.handler.memory.plain_access(self.cpu.pc):
-                return
-            if platform.deadline != deadline:
-                # what comes next is to be worked out anew
-                state.granted -= state.budget
-                state.budget = state.gap_floor = 0
-            state.stop = 0
-            self.handler.status = self.cpu.execute(until)
-            if state.stop != Stop.UNMAPPED:
-                return
-
-    def _flow(self) -> None:
-        """Say what holds for the run that begins, for those who follow the program flow."""
-        if self.cpu.hooks.follows_flow:
-            self._state.flow_enabled = self.unit.enabled
-            self._state.flow_el = self.cpu.el
-
-    def _trapped_at(self, until: int) -> bool:
-        """Whether the engine's way to end at ``until``, which is a WFI of its own, was trapped.
-
-        The exception then seems to be that of the operation in front, which has been executed.
-        """
-        cpu = self.cpu
-        if cpu.pc + 4 & _MASK != until:
-            return False
-        syndrome = cpu.engine_exception().record.syndrome
-        if syndrome is None or syndrome.ec != EC.WFxTrap:
-            return False
-        words = cpu.read_code(cpu.pc, 1)
-        return words is not None and decode(words[0]).mark is not Mark.WFI
 
     def _run_exactly(self, operations: int) -> bool:
         """Run a number of operations of the block in front of which the engine stands.
@@ -408,9 +241,9 @@ class Runner:
             return True
         target = self.cpu.pc + 4 * operations & _MASK
         self._engine.forget_code(self.cpu.pc, self.cpu.pc + 4)
-        stop = self._run(operations, target, watch=False)
+        stop = self._runs.run(operations, target, watch=False)
         if stop is Stop.NONE and self.cpu.pc == target and not self.handler.status:
-            self._count_all()
+            self._population.count_all()
             return True
         self._settle(stop)
         return False
@@ -422,30 +255,30 @@ class Runner:
         first = operations[0]
         if self._model is not None:
             self._model.begin()
-        if self._checking():
-            self._learn(1)
+        if self._runs.checking():
+            self._runs.learn(1)
         self._engine.forget_code(first.pc, first.pc + 4)
-        stop = self._run(1, first.pc + 4 & _MASK, watch=False)
+        stop = self._runs.run(1, first.pc + 4 & _MASK, watch=False)
         if self.handler.memory.lets_through(stop):
             self._state.budget += 1
-            self._pass_by(-len(operations))
-            stop = self._run(1, first.pc + 4 & _MASK, watch=False)
+            self._population.pass_by(-len(operations))
+            stop = self._runs.run(1, first.pc + 4 & _MASK, watch=False)
         self.handler.memory.close()
-        if stop in AT_AN_OPERATION and not self._finished(stop):
+        if stop in AT_AN_OPERATION and not self._runs.finished(stop):
             self._state.budget += 1
-            self._pass_by(-len(operations))
+            self._population.pass_by(-len(operations))
             self._at_operation(stop)
             return
         if first.instruction.mark is Mark.ERET:
             cpu.returned(first.el)
         call = stop is Stop.EXCEPTION and self._state.interrupt in CALLS
-        for member in self._select(len(operations)):
+        for member in self._population.select(len(operations)):
             operation = operations[member]
             operation.exception = call
             if not call:
                 self._latch.finish(operation, cpu.pc)
-            self._complete(operation)
-        self._take_wrong_path()
+            self._population.complete(operation)
+        self._population.take_wrong_path()
         if first.instruction.mark is Mark.ERET:
             self._state.notice = 1
         self._notices()
@@ -460,15 +293,6 @@ class Runner:
         if self.watcher is not None and operation.instruction.mark in ORDERING:
             self.watcher.executed(operation.instruction.mark, operation.pc)
 
-    def _finished(self, stop: Stop) -> bool:
-        """Whether the last operation of the block that began last has been executed."""
-        state = self._state
-        if stop is Stop.EXCEPTION and state.interrupt in CALLS:
-            return True
-        if stop is Stop.EXCEPTION and state.interrupt == PREFETCH_ABORT:
-            return True
-        return stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
-
     # After a run
 
     def _settle(self, stop: Stop) -> None:
@@ -478,17 +302,17 @@ class Runner:
         begun = int(state.block_operations)
         done = begun
         if at_operation or stop is Stop.NONE:
-            done = self._executed_of_block(stop)
+            done = self._runs.executed_of_block(stop)
             state.budget += begun - done
             if done < begun:  # what comes next is no branch's target, wherever a block begins
                 state.flow_next = signed(state.block + 4 * done & _MASK)
             if self._cracker is not None and done < begun and self.unit.enabled:
-                self._pass_by(-self._weight_from(done))
+                self._population.pass_by(-self._population.weight_from(done))
         if state.noted:
-            self._complete_noted()
+            self._population.complete_noted()
         if state.pending:
-            self._complete_pending(stop, done)
-        self._count_all()
+            self._population.complete_pending(stop, done)
+        self._population.count_all()
         if state.notice == NOTICE_RETURN and done == begun:
             self.cpu.returned(int(state.level))
         self._notices()
@@ -497,7 +321,7 @@ class Runner:
                 self._enter_block()
         elif stop is Stop.INTERRUPT:
             self.handler.interrupts.take()
-            self._refresh()
+            self.unit.refresh()
         elif stop is Stop.TRAP:
             if not self._trap(int(state.block_operations)):
                 raise RuntimeError("the engine stopped for an operation that is its own")
@@ -506,87 +330,17 @@ class Runner:
             if looked_at and self._begun() is None:
                 self._enter_block()
         elif stop is Stop.NONE:
-            if self.cpu.pc != self._target or self.handler.status:
+            if self.cpu.pc != self._runs.target or self.handler.status:
                 self.handler.idle()
         elif self.handler.memory.lets_through(stop):
             pass  # the next run begins with it
         elif stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
-            self._learn(max(begun - done, 1))
+            self._runs.learn(max(begun - done, 1))
         elif at_operation:
-            if self._finished(stop):
+            if self._runs.finished(stop):
                 self._carry_out(stop)
             else:
                 self._at_operation(stop)
-
-    def _checking(self) -> int:
-        """Which alignment checks apply to the next operation."""
-        alignment = self.handler.controls.alignment
-        return alignment.at(self.cpu.el) if alignment.active else 0
-
-    def _learn(self, operations: int) -> None:
-        """What the hook in front of operations has to know of the next ones."""
-        self.handler.controls.alignment.learn(self.cpu.pc, operations)
-
-    def _executed_of_block(self, stop: Stop) -> int:
-        """How many operations of the block that began last were executed before the stop."""
-        state = self._state
-        begun = int(state.block_operations)
-        pc = state.pc if stop is Stop.EXCEPTION else self.cpu.pc
-        if stop is Stop.EXCEPTION:
-            whole = state.interrupt == PREFETCH_ABORT
-        elif stop is Stop.UNMAPPED:
-            whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
-        else:
-            whole = stop is Stop.NONE and pc == self._target
-        if whole:
-            return begun
-        index = int(pc - state.block & _MASK) >> 2
-        if stop is Stop.EXCEPTION and state.interrupt not in CALLS:
-            # a user's hook may have moved the PC on; the operation is in the block all the same
-            return min(begun - 1, index)
-        return min(begun, index)
-
-    def _complete_noted(self) -> None:
-        """Complete the samples that the compiled hook took by itself, in order."""
-        cpu = self.cpu
-        state = self._state
-        hooks = cpu.hooks
-        instructions = self._blocks.instructions
-        rows = hooks.samples[: state.noted]
-        state.noted = 0
-        executed, skipped = cpu.executed, int(state.skipped)
-        self._refresh()  # they may be of several Exception levels
-        members = int(rows[-1, 8]) - self._counted
-        if self.unit.complete_all(self._noted.described(rows, skipped), instructions, members):
-            self._counted += members
-            return
-        for row in rows.tolist():
-            cpu.ahead = executed - (row[2] - skipped + 1)
-            if self._count(row[8] - self._counted):
-                self.unit.complete(self._latch.sampled(instructions[row[0]], row))
-        cpu.ahead = 0
-
-    def _complete_pending(self, stop: Stop, done: int) -> None:
-        """The sampled operation's block ran, ``done`` operations of it at least."""
-        state = self._state
-        member = int(state.pending) - 1
-        state.pending = 0
-        block, start = self._blocks.at(int(state.slot))
-        plan = block.plans[member]
-        k = plan.place
-        if k >= done:
-            return  # an exception came first, or it is the operation at which the engine stands
-        cpu = self.cpu
-        behind = done - k - 1
-        cpu.ahead = behind
-        after = sum(plan.place < done for plan in block.plans[member + 1 :])
-        if self._count(self._position - after - self._counted):
-            following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
-            before = cpu.cycles - behind - 1
-            operation = self._latch.describe(plan, start + 4 * k & _MASK, before, following)
-            operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
-            self._complete(operation)
-        cpu.ahead = 0
 
     def _at_operation(self, stop: Stop) -> None:
         """The engine stands in front of an operation that the host carries out."""
@@ -595,10 +349,10 @@ class Runner:
             self._model.begin()  # the engine has not tried it
         # at an exception the PC may no longer be the operation's: hooks of others saw it, too
         pc = self._state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
-        members = self._members(pc)
-        self._pass_by(members)
+        members = self._population.members(pc)
+        self._population.pass_by(members)
         cpu.ahead = -1
-        selected = self._select(members)
+        selected = self._population.select(members)
         cpu.ahead = 0
         begun = self._latch.begin(pc, stop is not Stop.TRAP) if selected else []
         operations = [begun[member] for member in selected]
@@ -614,22 +368,16 @@ class Runner:
                 self._latch.raised(operation)
             else:
                 self._latch.finish(operation, self.cpu.pc)
-            self._complete(operation)
+            self._population.complete(operation)
         if self.watcher is not None and stop is Stop.TRAP and not raised:
             words = cpu.read_code(pc, 1)
             if words and decode(words[0]).mark is Mark.ERET:
                 self.watcher.executed(Mark.ERET, pc)
-        self._refresh()
+        self.unit.refresh()
 
     def _carry_out(self, stop: Stop) -> None:
         self.handler.handle(stop)
-        self._refresh()
-
-    def _complete(self, operation: Operation) -> None:
-        """Have the unit make a record, with translations as they are now."""
-        self._translations()
-        self.unit.complete(operation)
-        self._refresh()
+        self.unit.refresh()
 
     def _notices(self) -> None:
         """An ERET or a write to a steering register, after everything before it was counted."""
@@ -645,8 +393,7 @@ class Runner:
         if state.steered:
             if state.steered & STEERED:
                 self.handler.steered()
-                self._epoch = int(state.epoch)
-                self.unit.reload()
+                self._population.reload()
             else:
                 self.cpu.steering.look_again()
                 self.unit.recollect()
@@ -654,13 +401,7 @@ class Runner:
             if self.watcher is not None:
                 self.watcher.steered(self.cpu.pc - 4 & _MASK)
         self.handler.returned()
-        self._refresh()
-
-    def _translations(self) -> None:
-        """Forget translations that guest code has made untrue."""
-        if self._state.epoch != self._epoch:
-            self._epoch = int(self._state.epoch)
-            self.unit.forget_translations()
+        self.unit.refresh()
 
     def _trap(self, operations: int) -> bool:
         """Run the block in front of which the engine stands, up to what is not for the engine.
@@ -694,91 +435,3 @@ class Runner:
         if words is None:
             raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
         self._blocks.enter(address, words)
-
-    # Counting
-
-    @property
-    def _position(self) -> int:
-        """Members of the population gone by, operations that do not count among them."""
-        state = self._state
-        if self._cracker is None:
-            return self.cpu.executed
-        return int(state.members_granted - state.members)
-
-    def _pass_by(self, members: int) -> None:
-        """So many members went by, or fewer, apart from those that the hook has counted."""
-        if self._cracker is not None:
-            self._state.members -= members
-
-    def _weights(self, pc: int, operations: int) -> list[int]:
-        """How many members each of some operations is; none of them where profiling is disabled."""
-        if not self.unit.enabled:
-            return [0] * operations
-        words = self.cpu.read_code(pc, operations) or ()
-        return [self._weight(word) for word in words]
-
-    def _weight(self, word: int) -> int:
-        weight = self._known_weights.get(word)
-        if weight is None:
-            weight = self._known_weights[word] = len(cracked(decode(word), self._cracker))
-        return weight
-
-    def _members(self, pc: int) -> int:
-        """How many members the operation at ``pc`` is."""
-        if self._cracker is None:
-            return 1
-        return sum(self._weights(pc, 1))
-
-    def _weight_from(self, place: int) -> int:
-        """How many members the block that began last has from an operation on."""
-        if self._row is not None:
-            return sum(self._row[place : self._state.block_operations])
-        block, _ = self._blocks.at(slot_of(self._state.block, self._state.block_operations))
-        return sum(plan.place >= place for plan in block.plans)
-
-    def _count_all(self) -> None:
-        """Tell the unit of everything that has been executed since it was last told."""
-        if self._count(self._position - self._counted):
-            raise RuntimeError("an operation was chosen that nobody looked at")
-        self._take_wrong_path()
-
-    def _take_wrong_path(self) -> None:
-        """Count what was begun behind a mispredicted branch, if compiled code has left that to us.
-
-        It takes no time: only the branch itself does.
-        """
-        if not self._state.wrong:
-            return
-        assert self._wrong_paths is not None
-        walk = self._wrong_paths.take()
-        if not self.unit.enabled:
-            return
-        self._pass_by(len(walk))
-        for member in self._select(len(walk)):
-            if self._model is not None:
-                self._model.begin()  # nothing that the model has seen was done by it
-            self._complete(self._latch.misspeculated(*walk[member]))
-
-    def _count(self, members: int) -> bool:
-        """Tell the unit of members of its population, if they are; True if the last is sampled."""
-        self._counted += members
-        return bool(members) and self.unit.enabled and self.unit.advance(members)
-
-    def _select(self, members: int) -> list[int]:
-        """Tell the unit of the members that one operation is; which of them are sampled."""
-        unit = self.unit
-        self._counted += members
-        if not unit.enabled:
-            return []
-        selected = []
-        done = 0
-        while done < members:
-            step = min(unit.until_hit(), members - done)
-            done += step
-            if unit.advance(step):
-                selected.append(done - 1)
-        return selected
-
-    def _refresh(self) -> None:
-        """Look anew whether profiling is enabled: the Exception level or registers changed."""
-        self.unit.refresh()

@@ -1,0 +1,203 @@
+"""One run of the engine: what it is granted, and how far it came."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.syndromes import EC
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.decode import decode
+from spe_unicorn.host.engine import NEVER
+from spe_unicorn.host.handling import CALLS, PREFETCH_ABORT, StopHandler
+from spe_unicorn.host.native_state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
+from spe_unicorn.host.population import Population
+from spe_unicorn.host.watching import Watcher
+from spe_unicorn.spe.sampler import Sampler
+
+_ACCESSES: Final = 1 << 8
+"""Accesses of devices after which it is looked whether somebody wants something."""
+_MASK: Final = (1 << 64) - 1
+AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
+"""Stops in front of an operation in the middle of a block, or, for calls, behind it."""
+_WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE})
+"""Stops that are not in front of a block which has not been counted."""
+
+
+class EngineRuns:
+    """The runs of one PE's engine."""
+
+    def __init__(
+        self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, population: Population
+    ) -> None:
+        self.watcher: Watcher | None = None
+        """Told of what no hook sees."""
+        self.target = NEVER
+        """The address at which the last run was to end."""
+        self._cpu = cpu
+        self._unit = unit
+        self._handler = handler
+        self._population = population
+        self._state = cpu.hooks.state
+        self._cracker = unit.cracker
+        self._model = cpu.model
+        self._plain = (
+            self._model is None
+            and self._cracker is None
+            and cpu.secure_memory is None
+            and not cpu.hooks.follows_flow
+        )
+        """Whether nothing but the counts has to be told of an operation."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody watches now for what no hook sees."""
+        return self.watcher is not None and self.watcher.tracking
+
+    def run(
+        self,
+        budget: int,
+        until: int,
+        gap_floor: int = 0,
+        members: int = UNBOUNDED,
+        *,
+        watch: bool = True,
+    ) -> Stop:
+        """Grant ``budget`` operations and run the engine until something stops it.
+
+        Without ``watch`` they are so many operations in a row from the PC on.
+        """
+        state = self._state
+        population = self._population
+        state.granted += budget - state.budget
+        state.budget = budget
+        state.gap_floor = gap_floor
+        self._cpu.forget_el()
+        state.watch = state.entries = 0
+        collects = self.watcher is not None or True in self._unit.enabled_at
+        if collects and not state.collects:
+            self._cpu.steering.look_again()
+        state.collects = collects
+        if watch:
+            watched = self.watched
+            state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
+            if watched:
+                state.watch |= MARK_ORDER
+        state.checking = self.checking()
+        population.row = None
+        position = population.position
+        weigh = self._cracker is not None and watch and self._unit.enabled
+        state.weigh = weigh
+        state.speculates = population.wrong_paths is not None and self._unit.enabled
+        if self._cracker is not None:
+            # the hook takes weights away from this even where they do not count
+            state.members_granted, state.members = position + members, members
+            if not watch:
+                population.row = population.weights(self._cpu.pc, budget)
+        if not gap_floor:
+            state.room = 0
+        state.look_special()
+        self.note_flow()
+        state.stop = state.probe = 0
+        state.gap_epoch = state.epoch
+        self.target = until
+        self._handler.status = self._cpu.execute(until)
+        if state.stop == Stop.UNMAPPED and watch and self._plain:
+            self._answer_devices(until)
+        if state.notice == NOTICE_RETURN:
+            self._cpu.left_from(int(state.level))
+        else:
+            self._cpu.forget_el()
+        if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
+            state.stop = 0
+            self._cpu.pc = until
+        state.weigh = 0
+        if self._cracker is not None and not weigh:
+            state.members_granted = position + state.members
+        if population.row is not None:
+            population.pass_by(sum(population.row[: budget - int(state.budget)]))
+        stop = Stop(state.stop)
+        if self._model is not None:
+            whole = stop in _WITHIN and self.executed_of_block(stop) == state.block_operations
+            pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc
+            self._model.stopped(whole, pc)
+        return stop
+
+    def _answer_devices(self, until: int) -> None:
+        """Go on with the run behind accesses that are nobody's matter but a device's."""
+        state = self._state
+        platform = self._handler.platform
+        deadline = platform.deadline
+        for _ in range(_ACCESSES):
+            self._cpu.forget_el()
+            if state.pending or state.notice or state.weigh:
+                return
+            if not self._handler.memory.plain_access(self._cpu.pc):
+                return
+            if platform.deadline != deadline:
+                # what comes next is to be worked out anew
+                state.granted -= state.budget
+                state.budget = state.gap_floor = 0
+            state.stop = 0
+            self._handler.status = self._cpu.execute(until)
+            if state.stop != Stop.UNMAPPED:
+                return
+
+    def note_flow(self) -> None:
+        """Say what holds for the run that begins, for those who follow the program flow."""
+        if self._cpu.hooks.follows_flow:
+            self._state.flow_enabled = self._unit.enabled
+            self._state.flow_el = self._cpu.el
+
+    def _trapped_at(self, until: int) -> bool:
+        """Whether the engine's way to end at ``until``, which is a WFI of its own, was trapped.
+
+        The exception then seems to be that of the operation in front, which has been executed.
+        """
+        cpu = self._cpu
+        if cpu.pc + 4 & _MASK != until:
+            return False
+        syndrome = cpu.engine_exception().record.syndrome
+        if syndrome is None or syndrome.ec != EC.WFxTrap:
+            return False
+        words = cpu.read_code(cpu.pc, 1)
+        return words is not None and decode(words[0]).mark is not Mark.WFI
+
+    def checking(self) -> int:
+        """Which alignment checks apply to the next operation."""
+        alignment = self._handler.controls.alignment
+        return alignment.at(self._cpu.el) if alignment.active else 0
+
+    def learn(self, operations: int) -> None:
+        """What the hook in front of operations has to know of the next ones."""
+        self._handler.controls.alignment.learn(self._cpu.pc, operations)
+
+    def executed_of_block(self, stop: Stop) -> int:
+        """How many operations of the block that began last were executed before the stop."""
+        state = self._state
+        begun = int(state.block_operations)
+        pc = state.pc if stop is Stop.EXCEPTION else self._cpu.pc
+        if stop is Stop.EXCEPTION:
+            whole = state.interrupt == PREFETCH_ABORT
+        elif stop is Stop.UNMAPPED:
+            whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
+        else:
+            whole = stop is Stop.NONE and pc == self.target
+        if whole:
+            return begun
+        index = int(pc - state.block & _MASK) >> 2
+        if stop is Stop.EXCEPTION and state.interrupt not in CALLS:
+            # a user's hook may have moved the PC on; the operation is in the block all the same
+            return min(begun - 1, index)
+        return min(begun, index)
+
+    def finished(self, stop: Stop) -> bool:
+        """Whether the last operation of the block that began last has been executed."""
+        state = self._state
+        if stop is Stop.EXCEPTION and state.interrupt in CALLS:
+            return True
+        if stop is Stop.EXCEPTION and state.interrupt == PREFETCH_ABORT:
+            return True
+        return stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED

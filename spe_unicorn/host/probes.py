@@ -1,0 +1,47 @@
+"""Probes: calls of the compiled hook at single operations that are sampled again and again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.host.blocks import Block, Blocks
+from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.spe.sampler import Sampler
+
+_MOST_PROBES: Final = 256
+_PROBE_INTERVAL: Final = 1 << 14
+"""Operations between samples from which on probes cost more than they save."""
+_MASK: Final = (1 << 64) - 1
+
+
+class Probes:
+    """The probes of one PE."""
+
+    def __init__(self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks) -> None:
+        self._cpu = cpu
+        self._unit = unit
+        self._blocks = blocks
+        self._model = cpu.model
+        self._probes: set[int] = set()
+        """Addresses that have a probe."""
+        self._stepped: set[int] = set()
+        """Addresses that have been stepped to once."""
+
+    def consider(self, start: int, block: Block, member: int) -> None:
+        """Put a probe at an operation that has to be stepped to for the second time.
+
+        A probe costs a few nanoseconds whenever its operation runs, a step some tens of
+        microseconds whenever it is sampled: worth it if samples are not too far apart.
+        """
+        if self._model is not None or not block.suits_probe(member):
+            return
+        address = start + 4 * block.plans[member].place & _MASK
+        if address in self._probes:
+            self._blocks.probe(start, block, member)
+        elif address in self._stepped:
+            if len(self._probes) < _MOST_PROBES and min(self._unit.following(1)) < _PROBE_INTERVAL:
+                self._probes.add(address)
+                self._cpu.hooks.probe(address)
+                self._blocks.probe(start, block, member)
+        else:
+            self._stepped.add(address)
