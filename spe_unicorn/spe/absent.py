@@ -44,8 +44,8 @@ class NoSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """Nothing is in flight."""
 
-    def _completes_at_once(self, samples: Any) -> bool:
-        return False
+    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
+        return None
 
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
         """No record passes any filter."""

@@ -109,8 +109,8 @@ class ExternalSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """It takes as many operations at once as there are: the period is exact."""
 
-    def _completes_at_once(self, samples: Any) -> bool:
-        return True
+    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
+        return self._recorders_of(samples)
 
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
         if records:

@@ -188,8 +188,11 @@ class Sampler(ABC):
         """The sampled operation takes ``cycles`` from its selection to its completion."""
 
     @abstractmethod
-    def _completes_at_once(self, samples: Any) -> bool:
-        """Whether samples, looked up by the batch, can be completed by :meth:`complete_all`."""
+    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
+        """What makes the records of samples, by Exception level; the batch has looked them up.
+
+        None if :meth:`complete_all` cannot complete them.
+        """
 
     @abstractmethod
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
@@ -257,13 +260,12 @@ class Sampler(ABC):
             self._batch.forget()
         batch = self._batch
         batch.look_up(samples, instructions)
-        if not self._completes_at_once(samples):
+        recorders = self._at_once(samples)
+        if recorders is None:
             return False
         if self._interval.pass_hits(len(samples)) != members:
             raise RuntimeError("other operations were sampled than those that are selected")
-        for el in np.unique(samples[:, EL]).tolist():
-            self._recorder(self._recorders, el)
-        written = batch.write(samples, self._recorders)
+        written = batch.write(samples, recorders)
         statistics = self.statistics
         statistics.population += members
         statistics.selected += len(samples)
@@ -316,6 +318,10 @@ class Sampler(ABC):
             type_ = operation_type(instruction, self._features, operation.vector_bits)
             self._types[kind] = type_
         return type_
+
+    def _recorders_of(self, samples: Any) -> dict[int, Recorder]:
+        levels = np.unique(samples[:, EL]).tolist()
+        return {el: self._recorder(self._recorders, el) for el in levels}
 
     def _recorder(self, recorders: dict[int, Recorder], el: int) -> Recorder:
         recorder = recorders.get(el)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from spe_unicorn.arch.descriptors import (
     AddressDescriptor,
     FaultRecord,
@@ -71,7 +69,7 @@ from spe_unicorn.arch.system_registers import (
     VTTBR_EL2,
 )
 from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.spe.batch import EL, SELECTED_AT
+from spe_unicorn.spe.batch import SELECTED_AT
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (
     collection,
@@ -364,18 +362,17 @@ class StatisticalProfilingUnit(Sampler):
     def _occupy(self, cycles: int) -> None:
         self._busy.append(self._selected_at + cycles)
 
-    def _completes_at_once(self, samples: Any) -> bool:
+    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
         if not self._current or self._pe.el != self._el or not self._buffer_enabled:
-            return False
+            return None
         if any(end > samples[0, SELECTED_AT] for end in self._busy) or self._batch.overlap(samples):
-            return False  # one may collide with another
-        recorders = [
-            self._recorder(self._recorders, el) for el in np.unique(samples[:, EL]).tolist()
-        ]
-        if any(recorder.looks_further for recorder in recorders):
-            return False
-        largest = max(recorder.largest for recorder in recorders)
-        return self._discards or self.buffer.quiet_records(largest) >= len(samples)
+            return None  # one may collide with another
+        recorders = self._recorders_of(samples)
+        if any(recorder.looks_further for recorder in recorders.values()):
+            return None
+        largest = max(recorder.largest for recorder in recorders.values())
+        fits = self._discards or self.buffer.quiet_records(largest) >= len(samples)
+        return recorders if fits else None
 
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
         self._selected_at = int(samples[-1, SELECTED_AT])
@@ -418,17 +415,17 @@ class StatisticalProfilingUnit(Sampler):
 
     def _translate(self, address: int) -> AddressDescriptor | FaultRecord:
         """Translate a write to ``address`` as the owner of the buffer would make it."""
-        if self._context is None:
-            self._context = self._owning_context()
-        context, el = self._context
-        return full_translate(context, address, acc_desc_spe(el), self._memory)
+        return self._translated(address, self._memory)
 
     def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
         """The same, if no translation table has to be updated for it."""
+        return self._translated(address, _ReadOnly(self._memory))
+
+    def _translated(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
         if self._context is None:
             self._context = self._owning_context()
         context, el = self._context
-        return full_translate(context, address, acc_desc_spe(el), _ReadOnly(self._memory))
+        return full_translate(context, address, acc_desc_spe(el), memory)
 
     def _owning_context(self) -> tuple[TranslationContext, int]:
         pe = self._pe
