@@ -33,7 +33,8 @@ def loaded_by_qemu(ram_mib: int, files: dict[str, str]) -> dict[str, int]:
     options = [word for name, path in files.items() for word in (f"-{name}", path)]
     done = subprocess.run(
         [
-            *(QEMU, "-S", "-display", "none", "-serial", "none", "-monitor", "stdio"),
+            *(QEMU, "-S", "-display", "none", "-nic", "none", "-serial", "none"),
+            *("-monitor", "stdio"),
             *("-M", "virt,gic-version=3", "-cpu", "max", "-m", f"{ram_mib}M", *options),
         ],
         input="info roms\nquit\n",

@@ -310,7 +310,7 @@ def test_tree_of_qemu_is_read_and_written_back(tmp_path):
     path = tmp_path / "qemu.dtb"
     subprocess.run(
         [
-            *(tool("qemu-system-aarch64"), "-display", "none"),
+            *(tool("qemu-system-aarch64"), "-display", "none", "-nic", "none"),
             *("-M", f"virt,gic-version=3,dumpdtb={path}", "-cpu", "max", "-m", "128M"),
         ],
         check=True,
