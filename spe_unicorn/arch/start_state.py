@@ -6,7 +6,7 @@ from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
 from spe_unicorn.arch.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
 
 def firmware_state(registers: RegisterFile, el: int) -> None:
@@ -27,6 +27,7 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
         # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
         _set(registers, PMSCR_EL2, PCT=0b01, PA=1)
         _set(registers, PMBSR_EL2)
+        _set(registers, CONTEXTIDR_EL2)
     _set(registers, PMBSR_EL3)
     for register in FGT_REGISTERS:
         # at EL1 nothing is trapped: the bits that trap when they are 0 are 1

@@ -149,7 +149,7 @@ class ProcessingElement:
         for number, value in enumerate(x):
             cpu.engine.set_x(number, value)
         self.handler.steered()
-        self.unit.reload()
+        self.unit.reset()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
         self._innocent.clear()

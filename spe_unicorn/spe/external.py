@@ -27,6 +27,8 @@ CONTROLS: frozenset[type[SysReg]] = frozenset({CONTEXTIDR_EL1, CONTEXTIDR_EL2, H
 One that changes without the register file being told needs :meth:`ExternalSampler.reload`.
 """
 
+_CONTEXTS = (CONTEXTIDR_EL1, CONTEXTIDR_EL2)
+_PROCID = CONTEXTIDR_EL1.PROCID.mask
 _PLENTY = 1 << 30
 
 
@@ -34,7 +36,8 @@ class ExternalSampler(Sampler):
     """Samples a PE on behalf of its owner; driven as the architecture's unit is.
 
     Records hold everything that there is: contexts, physical addresses, the physical count as
-    timestamp. ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
+    timestamp. A context register that nobody has written since reset is UNKNOWN and not in them.
+    ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
     ``features`` say what records look like, if the PE itself is to show no SPE.
     """
 
@@ -58,10 +61,18 @@ class ExternalSampler(Sampler):
         )
         self._filter = filter_ or Filter()
         self._el = -1
+        self._unwritten: dict[type[SysReg], int] = {}
+        """What the context registers held at reset that still hold it."""
         self.enabled = True
         self.enabled_at = (True,) * 4
         pe.registers.observe(self._on_write)
         self.refresh()
+
+    def reset(self) -> None:
+        """The PE was reset: contexts are not collected before software has written them."""
+        registers = self._pe.registers
+        self._unwritten = {r: registers.raw(r) for r in _CONTEXTS if r in registers}
+        self.reload()
 
     def reload(self) -> None:
         """Registers changed behind the register file's back, as by a reset: look at them anew."""
@@ -97,11 +108,20 @@ class ExternalSampler(Sampler):
         pe = self._pe
         context1 = context2 = None
         if el < EL2 and not tge(pe):
-            context1 = pe.registers.read(CONTEXTIDR_EL1).PROCID
+            context1 = self._written_context(CONTEXTIDR_EL1)
         if el != EL3 and el2_enabled(pe):
-            context2 = pe.registers.read(CONTEXTIDR_EL2).PROCID
+            context2 = self._written_context(CONTEXTIDR_EL2)
         everything = Collection(context1, context2, pa=True, timestamp_offset=0)
         return Recorder(self._format, everything, security_state_at(pe, el))
+
+    def _written_context(self, register: type[SysReg]) -> int | None:
+        """The lower half of a context register, None while nobody has written it."""
+        value = self._pe.registers.raw(register)
+        if register in self._unwritten:
+            if value == self._unwritten[register]:
+                return None
+            del self._unwritten[register]
+        return value & _PROCID
 
     def _collides(self) -> bool:
         return False

@@ -159,6 +159,10 @@ class Sampler(ABC):
     def reload(self) -> None:
         """Registers changed behind the register file's back, as by a reset: look at them anew."""
 
+    def reset(self) -> None:
+        """The PE was reset: as :meth:`reload`, where no register holds what software wrote."""
+        self.reload()
+
     def recollect(self) -> None:
         """As :meth:`reload`, where registers changed that only stand in records."""
         self.reload()

@@ -7,7 +7,7 @@ from spe_unicorn.arch.fgt_registers import FGT_REGISTERS, HDFGRTR_EL2, HDFGWTR2_
 from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
 from spe_unicorn.arch.start_state import firmware_state
 from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 from tests.arch.access_matrix import EVERYTHING
 
 ONES = (1 << 64) - 1
@@ -49,6 +49,14 @@ def test_at_el1_physical_addresses_and_the_physical_count_may_be_recorded() -> N
     firmware_state(pe.registers, 1)
     assert pe.registers.raw(PMSCR_EL2) == 1 << 6 | 1 << 4  # PCT 01, PA
     assert pe.registers.raw(PMBSR_EL2) == 0
+
+
+@pytest.mark.parametrize(("el", "left"), [(1, 0), (2, 0xFFFF_FFFF)])
+def test_firmware_leaves_no_context_of_el2_for_el1(el: int, left: int) -> None:
+    pe = StillPE(EVERYTHING)
+    pe.registers.reset(lambda: ONES)
+    firmware_state(pe.registers, el)
+    assert pe.registers.raw(CONTEXTIDR_EL2) == left
 
 
 def test_firmware_sets_only_what_the_core_has() -> None:

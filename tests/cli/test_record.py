@@ -9,6 +9,7 @@ import pytest
 
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.cli.programs import LOOP, program
+from tests.host import a64
 
 
 def objects(path) -> list[dict]:
@@ -43,6 +44,21 @@ def test_loads_have_a_data_source_with_the_cache_model_only(run_json, tmp_path, 
         options = ("-c", "3", "--filter", "load", "--model", model, "-o", str(file))
         run_json("record", *options, firmware("hello"))
         assert {record.get("data_source_name") for record in objects(file)} == sources
+
+
+@pytest.mark.parametrize(
+    ("el", "register", "key"),
+    [("1", (3, 0, 13, 0, 1), "context_el1"), ("2", (3, 4, 13, 0, 1), "context_el2")],
+)
+def test_contexts_are_what_the_guest_wrote_and_nothing_before_it_did(
+    run_json, tmp_path, el, register, key
+):
+    file = tmp_path / "out.jsonl"
+    code = a64.code([a64.NOP, a64.movz(0, 77), a64.msr(register, 0), a64.ISB, a64.b(0)])
+    options = ("-c", "1", "--el", el, "--max-insns", "8", "-o", str(file))
+    run_json("record", *options, program(tmp_path, code), status=124)
+    contexts = [{k: v for k, v in one.items() if "context" in k} for one in objects(file)]
+    assert contexts == [{}] * 3 + [{key: 77}] * 5
 
 
 def test_the_guest_sees_no_spe(command, tmp_path, firmware):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, SCR_EL3
+from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
@@ -57,6 +57,34 @@ def test_records_hold_everything_that_there_is() -> None:
     assert (record.context_el1, record.timestamp) == (0x42, 77)
     assert record.va is not None
     assert record.pa is not None
+
+
+def test_a_context_that_nobody_has_written_since_reset_is_not_collected() -> None:
+    pe = FakePE(WITH_EL3)
+    pe.registers.write(SCR_EL3, SCR_EL3.of(NS=1).value)
+    pe.registers.set_raw(CONTEXTIDR_EL1, 0x1111)  # UNKNOWN, as reset leaves them
+    pe.registers.set_raw(CONTEXTIDR_EL2, 0x2222)
+    subject, seen = sampler(pe, 1)
+    subject.reset()
+
+    def contexts() -> tuple[int | None, int | None]:
+        subject.advance(1)
+        subject.complete(alu())
+        record = decoded(seen)[-1]
+        return record.context_el1, record.context_el2
+
+    assert contexts() == (None, None)
+    pe.registers.write(CONTEXTIDR_EL1, 0x42)
+    assert contexts() == (0x42, None)
+    pe.registers.write(CONTEXTIDR_EL2, 0x43)
+    assert contexts() == (0x42, 0x43)
+    pe.registers.write(CONTEXTIDR_EL2, 0x2222)  # now it is known to be that
+    assert contexts() == (0x42, 0x2222)
+    subject.reset()
+    assert contexts() == (None, None)
+    pe.registers.write(HCR_EL2, HCR_EL2.of(TGE=1).value)
+    pe.registers.write(CONTEXTIDR_EL1, 0x44)
+    assert contexts() == (None, None)
 
 
 def test_profiling_is_enabled_at_every_level_of_every_state() -> None:
