@@ -9,10 +9,12 @@ from spe_unicorn.arch.effective import (
     effective_pmscr_el1_ee,
     effective_pmscr_el2_ee,
     el2_enabled,
+    el2_enabled_in,
     el_is_in_host,
     have_el,
     lower_security_state,
     profiling_buffer_owner,
+    secure_el2_enabled,
     security_state_at,
     tge,
 )
@@ -59,6 +61,16 @@ def test_without_el3_there_is_one_security_state(secure_only: bool, state: Secur
     assert el2_enabled(pe)  # FEAT_SEL2 is there
     pe = StillPE(EVERYTHING - {F.FEAT_EL3, F.FEAT_SEL2}, ImpDef(secure_only=secure_only))
     assert el2_enabled(pe) is not secure_only
+
+
+@pytest.mark.parametrize("secure_only", [False, True])
+def test_without_el3_secure_el2_is_there_where_secure_state_is(secure_only: bool) -> None:
+    features = EVERYTHING - {F.FEAT_EL3}
+    impdef = ImpDef(secure_only=secure_only)
+    assert secure_el2_enabled(StillPE(features, impdef)) is secure_only
+    assert el2_enabled_in(StillPE(features, impdef), S) is secure_only
+    for absent in (F.FEAT_SEL2, F.FEAT_EL2):
+        assert not secure_el2_enabled(StillPE(features - {absent}, impdef))
 
 
 def test_have_el_knows_the_implemented_exception_levels() -> None:

@@ -107,6 +107,18 @@ def test_abort_target(el: int, fault: FaultRecord, scr: int, hcr: int, target: i
     assert abort_target(pe(el, scr=scr, hcr=hcr), fault) == target
 
 
+@pytest.mark.parametrize("fault", [EXTERNAL, ON_WALK])
+@pytest.mark.parametrize(("eel2", "target"), [(0, 1), (1, 2)])
+def test_tea_counts_only_where_el2_is_enabled(fault: FaultRecord, eel2: int, target: int) -> None:
+    secure = pe(1, scr=SCR_EL3.of(EEL2=eel2).value, hcr=TEA, ns=0)
+    assert abort_target(secure, fault) == target
+
+
+def test_tea_is_for_external_aborts_only() -> None:
+    assert abort_target(pe(1, hcr=TEA), STAGE_1) == 1
+    assert abort_target(pe(0, hcr=TEA), ON_WALK) == 2
+
+
 HCE = SCR_EL3.of(HCE=1).value
 
 

@@ -210,6 +210,16 @@ def test_nv1_turns_uxn_into_pxn_and_hides_el0() -> None:
     assert allowed(context, acc_desc_gpr(1, read=True, pan=True), AP_EL0)
 
 
+@pytest.mark.parametrize("write", [False, True])
+def test_nv1_switches_pan_off(write: bool) -> None:
+    plain = el10(sctlr=SCTLR | EPAN)
+    context = replace(plain, lower=replace(plain.lower, nv1=True))
+    access = acc_desc_gpr(1, read=not write, write=write, pan=True)
+    assert not allowed(plain, access, 0)  # EL0 may execute it, so EPAN keeps EL1 away
+    assert allowed(context, access, 0)
+    assert allowed(context, access, AP_EL0)
+
+
 def space_of(context: TranslationContext, leaf: int, table: int = 0) -> PASpace:
     found = full_translate(context, 0x1000, acc_desc_gpr(1, read=True), memory_with(leaf, table))
     assert isinstance(found, AddressDescriptor)

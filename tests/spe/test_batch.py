@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.features import Features
-from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation
+from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation, Timing
 from spe_unicorn.arch.spe_registers import (
     PMBPTR_EL1,
     PMSCR_EL1,
@@ -28,8 +28,8 @@ from spe_unicorn.spe.sample import (
     HAS_TARGET,
     HAS_VA,
 )
-from tests.spe.bench import LIMIT, Bench
-from tests.spe.fakes import ALU, BRANCH, EL1_ONLY, WITH_EL2, alu
+from tests.spe.bench import LIMIT, SMALL, Bench
+from tests.spe.fakes import ALU, BRANCH, EL1_ONLY, V1P2, WITH_EL2, alu
 
 LOAD = Instruction(0xF940_0000, family=Family.LOAD, cost=CostClass.LOAD, access=Access(0, 0, 8, 8))
 SELECT = Instruction(0x9A80_0000, conditional=True)
@@ -75,9 +75,16 @@ def rows(samples: list[Sample]) -> object:
     return np.array([sample.row for sample in samples], np.int64)
 
 
-def prepared(features: Features = EL1_ONLY, interval: int = 1, **pmscr: int) -> Bench:
+def prepared(
+    features: Features = EL1_ONLY,
+    interval: int = 1,
+    *,
+    impdef: ImpDef = SMALL,
+    timing: Timing | None = None,
+    **pmscr: int,
+) -> Bench:
     """A bench whose buffer has had its first record, so that its page is known."""
-    bench = Bench(features)
+    bench = Bench(features, impdef=impdef, timing=timing)
     bench.program(**pmscr)
     bench.registers.write(PMSIRR_EL1, interval << 8)
     bench.unit.record_observers.clear()
@@ -186,6 +193,61 @@ def test_a_load_made_in_a_batch_has_the_bytes_that_the_architecture_says() -> No
     assert len(expected) <= 64
     assert bench.memory.read(start, 64) == expected.ljust(64, b"\0")
     assert bench.registers.raw(PMBPTR_EL1) == start + 64
+
+
+COMPLETED = ("one by one", "at once")
+
+
+def completed(bench: Bench, sample: Sample, how: str) -> bytes:
+    """The record of a sample that is completed ``how``."""
+    start = bench.registers.raw(PMBPTR_EL1)
+    if how == "one by one":
+        one_by_one(bench, [sample])
+    else:
+        assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    return bench.memory.read(start, 64) or b""
+
+
+@pytest.mark.parametrize("how", COMPLETED)
+@pytest.mark.parametrize(("count_size", "most"), [(2, "ff0f"), (3, "ffff")])
+def test_each_counter_is_saturated_by_itself(how: str, count_size: int, most: str) -> None:
+    timing = Timing(0x1_0005, 0x1_0006, 0x1_0007)
+    bench = prepared(impdef=replace(SMALL, count_size=count_size), timing=timing)
+    sample = Sample(Operation(LOAD, 0x1000, 1, va=0x7000), bench.now + 10_000_000)
+    assert completed(bench, sample, how).startswith(
+        bytes.fromhex(f"98 {most} 99 {most} 9a {most} b0")
+    )
+
+
+@pytest.mark.parametrize("how", COMPLETED)
+def test_counters_that_fit_are_not_saturated(how: str) -> None:
+    bench = prepared(timing=Timing(0xFFFF, 0xFFFE, 0xFFFD))
+    sample = Sample(Operation(LOAD, 0x1000, 1, va=0x7000), bench.now + 10_000_000)
+    assert completed(bench, sample, how).startswith(bytes.fromhex("98 ffff 99 feff 9a fdff b0"))
+
+
+@pytest.mark.parametrize("how", COMPLETED)
+@pytest.mark.parametrize(
+    ("el", "previous_el", "pc", "previous"),
+    [(1, 0, "a0", "80"), (0, 1, "80", "a0"), (1, 1, "a0", "a0"), (0, 0, "80", "80")],
+)
+def test_a_previous_branch_target_has_its_own_exception_level(
+    how: str, el: int, previous_el: int, pc: str, previous: str
+) -> None:
+    bench = prepared(EL1_ONLY | V1P2 | {Feature.FEAT_SPE_PBT}, timing=Timing(2, 1))
+    operation = Operation(ALU, 0x4000_1234, el)
+    operation.previous_target, operation.previous_target_el = 0xFFFF_8000_4001_5678, previous_el
+    record = completed(bench, Sample(operation, bench.now + APART), how)
+    expected = bytes.fromhex(
+        "98 0200"  # total latency
+        "99 0100"  # issue
+        f"b0 34120040 000000 {pc}"  # PC, Non-secure
+        f"b4 78560140 0080ff {previous}"  # previous branch target, Non-secure
+        "48 00"  # an operation of no other kind
+        "52 0200"  # retired
+        "01"  # end
+    )
+    assert record == expected.ljust(64, b"\0")
 
 
 def test_samples_that_may_collide_are_left_to_be_completed_one_by_one() -> None:

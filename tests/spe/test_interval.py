@@ -79,6 +79,21 @@ def test_enabling_with_zero_and_ernd_loads_a_zero_low_byte_and_no_ecount() -> No
     assert subject.PMSICR.get() == 0x400
 
 
+@pytest.mark.parametrize("bit", range(8, 32))
+def test_each_bit_of_interval_counts(bit: int) -> None:
+    subject = counters(0, interval=1 << (bit - 8))
+    subject.enable()
+    assert subject.PMSICR.get() == 1 << bit
+    assert subject.until_hit() == (1 << bit) + 1
+    assert subject.pass_hits(3) == 3 * ((1 << bit) + 1)
+
+
+def test_count_has_32_bits() -> None:
+    subject = counters(0xFFFF_FFFF, interval=1)
+    assert subject.until_hit() == 0xFFFF_FFFF
+    assert subject.advance(0xFFFF_FFFF)
+
+
 def test_count_is_reloaded_by_the_selected_member_itself() -> None:
     subject = counters(1, interval=2)
     assert subject.count_one()

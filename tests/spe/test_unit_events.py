@@ -266,6 +266,16 @@ def test_tests_of_filters_feed_although_the_filters_are_off() -> None:
     assert fed(bench) == {"FEED_BR"}
 
 
+@pytest.mark.parametrize(("total", "feeds"), [(99, False), (100, True), (101, True)])
+def test_a_total_latency_of_minlat_and_above_feeds_feed_lat(total: int, feeds: bool) -> None:
+    bench = Bench(EL1_ONLY | V1P2, timing=Timing(total, 1))
+    bench.program()
+    bench.registers.write(PMSLATFR_EL1, 100)
+    bench.unit.refresh()
+    bench.sample()
+    assert ("FEED_LAT" in fed(bench)) is feeds
+
+
 def test_filtered_samples_feed_but_do_not_filtrate() -> None:
     bench = Bench(EL1_ONLY | V1P2)
     bench.program()
