@@ -358,7 +358,7 @@ class _Watch:
 
     def _enables(self, register: type[SysReg], access: SystemAccess) -> bool:
         """Whether a write sets an enable that was 0."""
-        set_now = access.value & ~access.old
+        set_now = access.value & ~_before(access)
         if register in _CONTROLS:
             return bool(set_now & _ENABLES)
         return register is PMBLIMITR_EL1 and bool(set_now & PMBLIMITR_EL1.E.mask)
@@ -372,12 +372,12 @@ class _Watch:
             return
         was_on = self._unit.armed
         if register is PMBLIMITR_EL1:
-            was_on = bool(access.old & PMBLIMITR_EL1.E.mask)
+            was_on = bool(_before(access) & PMBLIMITR_EL1.E.mask)
         elif not was_on:
             was_on = profiling_buffer_on(self._cpu)
         stopped = profiling_stopped(self._cpu)
         if issubclass(register, PMBSR):
-            stopped = stopped or bool(access.old & PMBSR.S.mask)
+            stopped = stopped or bool(_before(access) & PMBSR.S.mask)
         done = self._since.order.fenced if register in _COUNTERS else self._since.order.drained
         missing = self._population - done
         if was_on and not stopped and missing:
@@ -449,6 +449,12 @@ class _Watch:
         if operation is None:
             operation = self._cpu.counted()
         self._misuses.add(rule, place.pc, place.el, operation, self._number, what)
+
+
+def _before(access: SystemAccess) -> int:
+    """What a register of SPE held before it was accessed."""
+    assert access.old is not None  # it is no device's
+    return access.old
 
 
 def _write(register: type[SysReg], cpu: UnicornCPU) -> str:

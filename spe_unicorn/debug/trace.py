@@ -41,20 +41,23 @@ def _moment(board: Board, pe: ProcessingElement) -> str:
 
 
 def trace_sysreg(board: Board, pe: ProcessingElement, write: Write) -> None:
-    """Each access to a System register that the rules answer: SPE and what steers it."""
-    registers = pe.cpu.registers
+    """Each access to a System register that the rules answer: SPE, what steers it, the GIC."""
+    features = pe.cpu.features
 
     def on_access(access: SystemAccess) -> None:
         register = access.register
         what = f"MRS {access.name}" if access.read else f"MSR {access.name}, {access.value:#x}"
         did = ""
-        if register is not None and access.read:
-            did = f": {access.value:#x}{fields(register, access.value, registers.features)}"
-        elif register is not None:
-            new = registers.raw(register)
-            did = f": {changes(register, access.old, new, registers.features)}"
-            if ignored := access.value & ~new:
-                did += f", bits {ignored:#x} ignored"
+        if register is not None:
+            said = fields(register, access.value, features)
+            if access.read:
+                did = f": {access.value:#x}{said}"
+            elif access.old is None or access.new is None:  # a device's, whose reads have effects
+                what += said
+            else:
+                did = f": {changes(register, access.old, access.new, features)}"
+                if ignored := access.value & ~access.new:
+                    did += f", bits {ignored:#x} ignored"
         rule = access.verdict.rule.name
         renamed = register is None or register.__name__ != access.name
         verdict = outcome(access.verdict) if renamed else "allowed"

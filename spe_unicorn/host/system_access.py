@@ -58,7 +58,11 @@ _MSR_PM_IMMEDIATE: Final = 1 << 8
 
 @dataclass(frozen=True)
 class SystemAccess:
-    """One executed access to a register that the engine lacks, for those who watch."""
+    """One executed access to a register that the engine lacks, for those who watch.
+
+    ``old`` and ``new`` are what ``register`` held before and after the access. Both are None where
+    the access reached no register, and for a register of a device, whose reads have effects.
+    """
 
     pc: int
     el: int
@@ -66,7 +70,8 @@ class SystemAccess:
     register: type[SysReg] | None
     read: bool
     value: int
-    old: int
+    old: int | None
+    new: int | None
     verdict: Verdict
 
 
@@ -129,21 +134,23 @@ class SystemAccesses:
         verdict = access(cpu, accessor, read)
         target = verdict.register if isinstance(verdict, Allowed) else None
         device = None if target is None else self._devices.get(target)
-        old = 0
+        old = new = None
         pc, el = cpu.pc, cpu.el
         if device is not None:
             value = self._device_register(device, rt, read)
         elif target is not None:
             old = cpu.registers.raw(target)
             if read:
-                value = old
+                new = value = old
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
+                if self.observers:
+                    new = cpu.registers.raw(target)
                 if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
                     self._steered()
         if self.observers:
-            seen = SystemAccess(pc, el, accessor.name, target, read, value, old, verdict)
+            seen = SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
             for observer in self.observers:
                 observer(seen)
         raised = target is None and self._redirected(verdict, accessor, rt, read, value)

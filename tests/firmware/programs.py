@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spe_unicorn.machine.shipped import shipped_names
+from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from tests.host.machine_runs import Machine
 
 BENCHMARKS = [name for name in shipped_names() if name.startswith("bench_")]
@@ -15,12 +15,35 @@ SYSTEM = (
     *("priv_stage2", "priv_sysops", "priv_timer", "priv_timer_el2", "priv_vhe", "spe_access"),
 )
 """Programs about system software: exceptions, interrupts and translation at every level."""
-STARTS = {
-    **dict.fromkeys(("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe"), 2),
-    **dict.fromkeys(("beyond_qemu", "priv_el3", "spe_access", "spe_el3_monitor"), 3),
-    "spe_el2_owner": 2,
+_STARTS_AT = {
+    2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner"),
+    3: ("beyond_qemu", "priv_el3", "priv_gic_secure", "spe_access", "spe_el3_monitor", "spe_exc"),
 }
+_WHAT_ELSE: dict[str, dict[str, Any]] = {
+    "priv_el3": {"secure": True},
+    "priv_gic_secure": {"secure": True},
+    "priv_smp": {"smp": 4},
+    "spe_exc": {"core": "max"},
+    "spe_model": {"model": "cache"},
+    "spe_smp": {"smp": 4},
+}
+STARTS = {name: el for el, names in _STARTS_AT.items() for name in names}
 """The Exception level at which a program starts, where that is not EL1."""
+MADE_FOR: dict[str, dict[str, Any]] = {
+    name: {**({"el": STARTS[name]} if name in STARTS else {}), **_WHAT_ELSE.get(name, {})}
+    for name in (*STARTS, *_WHAT_ELSE)
+}
+"""The options of ``run`` that a program is made for, where it needs any."""
+TYPED = {"uart_echo": b"hello\n\x04"}
+"""What a program that reads its console is typed."""
+
+
+def arguments(name: str) -> list[str]:
+    """A shipped program and the options that it is made for, as ``run`` takes them."""
+    options = []
+    for option, value in MADE_FOR.get(name, {}).items():
+        options += [f"--{option}"] if value is True else [f"--{option}", str(value)]
+    return [*options, str(shipped_firmware(name))]
 
 
 def firmware_machine(name: str, **options: Any) -> Machine:

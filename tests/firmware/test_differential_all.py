@@ -14,7 +14,7 @@ import pytest
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
-from tests.firmware.programs import BENCHMARKS
+from tests.firmware.programs import BENCHMARKS, MADE_FOR
 from tests.firmware.test_differential import differences
 
 CORES = {"instructions": "max", "micro-operations": "neoverse-v2"}
@@ -24,7 +24,7 @@ LONG = {*BENCHMARKS, "spe_access", "timer_count"}
 """Programs of which the whole takes too long with caches, or is a single loop."""
 SHORT_OF_THEM = 400_000
 """Operations from the start of a long one within which its windows lie."""
-MANY = {"priv_smp": 4, "spe_smp": 4}
+MANY = {name: options["smp"] for name, options in MADE_FOR.items() if "smp" in options}
 """Programs for several PEs; a reference cannot take over one that is shared among them."""
 NAMES = sorted(set(shipped_names()) - set(MANY))
 

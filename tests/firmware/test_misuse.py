@@ -11,6 +11,7 @@ from spe_unicorn.debug.misuse_rules import RECORDS_NOT_SYNCHRONIZED, RULES
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
+from tests.firmware.programs import MADE_FOR
 from tests.firmware.test_programs import SELF_CHECKING
 from tests.firmware.test_spe_programs import RUNS
 from tests.host.machine_runs import Machine
@@ -29,7 +30,7 @@ ON_PURPOSE: dict[str, set[str]] = {
 def programs() -> dict[str, dict[str, Any]]:
     """Every program that is tested and uses SPE, and one way to run it."""
     found: dict[str, dict[str, Any]] = {name: {} for name in SELF_CHECKING}
-    for name, options in (*RUNS.values(), ("spe_smp", {"smp": 4})):
+    for name, options in (*RUNS.values(), ("spe_smp", MADE_FOR["spe_smp"])):
         found.setdefault(name, options)
     about_spe = ("spe_", "interval", "mix")
     return {n: o for n, o in found.items() if n.startswith(about_spe) and n != "spe_misuse"}
