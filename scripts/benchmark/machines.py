@@ -20,10 +20,11 @@ from spe_unicorn.arch import system_registers as s
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.memory import Ram, RamMemory
-from spe_unicorn.machine.board import RAM_BASE, Board, External, Options
+from spe_unicorn.machine.board import RAM_BASE, Board
+from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.spe.filter import Filter
 
 RAM = 128 << 20
 EL1H_MASKED = 0x3C5
@@ -198,9 +199,9 @@ def board(
 
     def run(program: Program, iterations: int) -> Run:
         console = bytearray()
-        external = External(period, Filter()) if period else None
-        options = Options(_core(core), console.extend, ram=RAM, external=external, model=model)
-        machine = Board(options)
+        sampling = Sampling(period) if period else None
+        options = MachineOptions(core=_core(core), ram=RAM, sampling=sampling, model=model)
+        machine = Board(options, ConsoleEnds(write=console.extend))
         machine.load(program.image)
         machine.runner.run(until=program.at("main"))
         program.configure(machine.memory, iterations, interval)
@@ -233,7 +234,7 @@ def _why(machine: Board, console: bytearray) -> str:
 
 def operations(program: Program) -> int:
     """The operations of one iteration."""
-    machine = Board(Options(_core(INSTRUCTIONS), lambda data: None, ram=RAM))
+    machine = Board(MachineOptions(core=_core(INSTRUCTIONS), ram=RAM))
     machine.load(program.image)
     machine.runner.run(until=program.at("main"))
     program.configure(machine.memory, 1, 0)

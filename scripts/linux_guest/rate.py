@@ -18,9 +18,10 @@ from archive import Packages
 from guest import ROOT, SETTINGS, Guest, scenario
 from lean import Lean, without_spe
 
-from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.board import Board, Options
-from spe_unicorn.machine.boot import BootOptions, boot_plan
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.start import start
 
 RAM = 512 << 20
@@ -64,7 +65,6 @@ def _run(machine: str, guest: Guest, initrd: Path) -> dict:
 
 def _main(machine: str, kernel: str, initrd: str) -> None:
     """Boot once, and print the rate and when which section began, in seconds of CPU time."""
-    core = load_core("generic")
     marks: dict[str, float] = {}
     line = bytearray()
 
@@ -76,10 +76,10 @@ def _main(machine: str, kernel: str, initrd: str) -> None:
                 marks[words[1]] = time.process_time()
             line.clear()
 
-    board = Board(Options(core, write, ram=RAM))
     append = f"console=ttyAMA0 {SETTINGS}"
-    boot = BootOptions(core.features, RAM, kernel=kernel, initrd=initrd, append=append)
-    start(board, boot_plan(boot))
+    options = MachineOptions(ram=RAM, kernel=kernel, initrd=initrd, append=append)
+    board = Board(options, ConsoleEnds(write=write))
+    start(board, boot_plan(options))
     began = time.process_time()
     if machine == "lean":
         without_spe(board)

@@ -31,10 +31,11 @@ def demo() -> None:
 
 def _demonstrate() -> int:
     """Run it, print what it did; its exit status."""
-    from spe_unicorn.cores.profile import load_core
-    from spe_unicorn.machine.board import Board, Options
+    from spe_unicorn.machine.board import Board
+    from spe_unicorn.machine.console_ends import ConsoleEnds
     from spe_unicorn.machine.loader import load_elf
     from spe_unicorn.machine.memory_map import RAM_BASE
+    from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.machine.shipped import shipped_firmware
 
     console = bytearray()
@@ -43,8 +44,8 @@ def _demonstrate() -> int:
         file = shipped_firmware(_FIRMWARE)
     except FileNotFoundError as error:
         raise UsageProblem(str(error)) from error
-    options = Options(core=load_core("generic"), write=console.extend)
-    board = Board(options)
+    options = MachineOptions()
+    board = Board(options, ConsoleEnds(write=console.extend))
     image = load_elf(file, RAM_BASE, options.ram)
     board.load(image)
     board.unit.stream_observers.append(records.extend)

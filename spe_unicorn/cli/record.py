@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
-from spe_unicorn.cli.settings import Sampling, Settings, common_options, execute
+from spe_unicorn.cli.settings import Settings, common_options
+from spe_unicorn.machine.options import Sampling
 
 _MAX_LATENCY = 0xFFFF
 """What PMSLATFR_EL1.MINLAT holds."""
@@ -45,4 +46,7 @@ def record(period: int, kinds: tuple[str, ...] | None, min_latency: int, **optio
     The firmware needs no SPE driver and sees no SPE: nothing of the sampling shows in its
     registers or memory. All options but these mean what they mean for "run", exit status included.
     """
-    sys.exit(execute(Settings(sampling=Sampling(period, kinds or (), min_latency), **options)))
+    from spe_unicorn.cli.session import run_session
+
+    sampling = Sampling(period, kinds or (), min_latency)
+    sys.exit(run_session(Settings.of(sampling=sampling, **options)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from spe_unicorn.cli.settings import Settings, common_options, execute
+from spe_unicorn.cli.settings import Settings, common_options
 
 
 @click.command()
@@ -30,4 +30,6 @@ def run(**options: Any) -> None:
     limit was reached; 125 the guest sleeps for ever; 126 the guest did what it cannot go on from;
     130 Ctrl-C.
     """
-    sys.exit(execute(Settings(**options)))
+    from spe_unicorn.cli.session import run_session
+
+    sys.exit(run_session(Settings.of(**options)))

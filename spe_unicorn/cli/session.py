@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
-from spe_unicorn.arch.features import Feature
 from spe_unicorn.cli.console import Console
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
 from spe_unicorn.cli.progress import Progress
-from spe_unicorn.cli.settings import Sampling, Settings
+from spe_unicorn.cli.settings import Settings
+from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.stopping import (
     ASLEEP_STATUS,
     BAD_FILE_STATUS,
@@ -29,20 +28,18 @@ from spe_unicorn.cli.stopping import (
     Stopper,
 )
 from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
-from spe_unicorn.cores.profile import Core, CoreError, load_core
+from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
-from spe_unicorn.machine.board import Board, External, Options
-from spe_unicorn.machine.boot import BootOptions, boot_plan, machine_dtb
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot import boot_plan, machine_dtb
+from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
 from spe_unicorn.machine.image import Image, LoadError
 from spe_unicorn.machine.start import start
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
-from spe_unicorn.spe.filter import Flag, chosen_filter
-
-_FLAGS = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
 
 
 def run_session(settings: Settings) -> int:
@@ -60,10 +57,10 @@ def run_session(settings: Settings) -> int:
 def _dump_dtb(settings: Settings, path: str) -> None:
     """Write the device tree that the guest would find."""
     try:
-        options = _boot_options(settings, load_core(settings.core))
-        dtb = boot_plan(options).dtb if options.names_a_program else machine_dtb(options)
+        machine = settings.machine
+        dtb = boot_plan(machine).dtb if machine.names_a_program else machine_dtb(machine)
     except (CoreError, LoadError) as error:
-        raise UsageProblem(str(error)) from error
+        raise UsageProblem(spelled(str(error))) from error
     problems: list[str] = []
     files = Files(_inputs(settings), lambda name, error: problems.append(complaint(name, error)))
     files.binary(path).write(dtb)
@@ -72,30 +69,14 @@ def _dump_dtb(settings: Settings, path: str) -> None:
         raise UsageProblem(problems[0])
 
 
-def _boot_options(settings: Settings, core: Core) -> BootOptions:
-    return BootOptions(
-        features=core.features,
-        ram_size=settings.ram,
-        firmware=settings.firmware,
-        kernel=settings.kernel,
-        append=settings.append,
-        initrd=settings.initrd,
-        dtb=settings.dtb,
-        bios=settings.bios,
-        secure=settings.secure,
-        smp=settings.smp,
-        el=settings.el,
-        spe=Feature.FEAT_SPE in core.features and settings.sampling is None,
-    )
-
-
 def _inputs(settings: Settings) -> tuple[str, ...]:
     """The files that the run reads."""
+    options = settings.machine
     names = (
-        *(settings.firmware, settings.kernel, settings.bios),
-        *(settings.initrd, settings.dtb, settings.core),
+        *(options.firmware, options.kernel, options.bios),
+        *(options.initrd, options.dtb, options.core),
     )
-    return tuple(name for name in names if name is not None and os.path.isfile(name))
+    return tuple(name for name in names if isinstance(name, str) and os.path.isfile(name))
 
 
 class _Session:
@@ -105,40 +86,23 @@ class _Session:
         self.settings = settings
         self.stopper = stopper
         try:
-            core = load_core(settings.core)
-            self.plan = boot_plan(_boot_options(settings, core))
+            self.plan = boot_plan(settings.machine)
         except (CoreError, LoadError) as error:
-            raise UsageProblem(str(error)) from error
+            raise UsageProblem(spelled(str(error))) from error
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None
         write, read = self._console()
         console = self.console
-        folder = settings.semihosting_dir
-        append = () if settings.append is None else (settings.append,)
-        words = (self.plan.image.path.name, *append, *settings.arguments)
+        ends = ConsoleEnds(
+            write,
+            read,
+            end_of_input if console is None else console.arrived,
+            nobody if console is None else console.wait,
+        )
         try:
-            self.board = Board(
-                Options(
-                    core=core,
-                    write=write,
-                    read=read,
-                    arrived=_end_of_input if console is None else console.arrived,
-                    wait=_nobody if console is None else console.wait,
-                    ram=settings.ram,
-                    smp=settings.smp,
-                    flash=settings.bios is not None,
-                    secure=settings.secure,
-                    check_alignment=settings.check_alignment,
-                    reboot=not settings.no_reboot,
-                    seed=settings.seed,
-                    external=_external(settings.sampling),
-                    model=settings.model,
-                    semihosting_folder=None if folder is None else Path(folder),
-                    command_line=os.fsencode(" ".join(words)),
-                )
-            )
+            self.board = Board(settings.machine, ends)
         except MemoryError as error:
             self.files.discard()
             raise UsageProblem(f"--ram: {error}") from error
@@ -155,9 +119,9 @@ class _Session:
         """How the guest writes to its console, and reads from it."""
         choice = self.settings.console
         if choice == "none":
-            return _drop, _end_of_input
+            return drop, end_of_input
         if choice != "stdio":
-            return self.files.binary(choice.removeprefix("file:")).write, _end_of_input
+            return self.files.binary(choice.removeprefix("file:")).write, end_of_input
         self.console = Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
@@ -178,7 +142,7 @@ class _Session:
             image_info(self.plan.image),
             cpus=len(self.board.pes),
             frequency=COUNTER_FREQUENCY,
-            midr=self.board.options.core.midr,
+            midr=self.board.core.midr,
         )
         for pe, file in zip(self.board.pes, files, strict=True):
             pe.unit.stream_observers.append(file.write)
@@ -218,7 +182,7 @@ class _Session:
         seconds = time.monotonic() - began
         self.files.close(but=self.json)
         if ending is Ending.FAILED:
-            _print(failure_report(board))
+            _print(spelled(failure_report(board)))
         pc = board.running.cpu.pc
         outcome = Outcome(
             self._reason(ending),
@@ -297,31 +261,10 @@ def image_info(image: Image) -> ImageInfo:
     return ImageInfo(image.path, image.path.name, tuple(places))
 
 
-def _external(sampling: Sampling | None) -> External | None:
-    if sampling is None:
-        return None
-    kinds = [_FLAGS[kind] for kind in sampling.kinds]
-    return External(sampling.period, chosen_filter(kinds, sampling.min_latency))
-
-
 def _takes_standard_output(settings: Settings) -> bool:
     """Whether an output goes to standard output, so that the console cannot."""
     names = (settings.output, settings.json, *(trace.file for trace in settings.trace))
     return STANDARD_OUTPUT in names
-
-
-def _drop(data: bytes) -> None:
-    """A console that nobody looks at."""
-
-
-def _end_of_input(size: int) -> bytes:
-    """A console that nobody types at."""
-    return b""
-
-
-def _nobody() -> bool:
-    """Nobody will type."""
-    return False
 
 
 def _print(text: str) -> None:

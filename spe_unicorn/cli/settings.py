@@ -1,9 +1,12 @@
-"""What ``run`` and ``record`` have in common: their options, and what these come to."""
+"""What ``run`` and ``record`` have in common: their options, and what these come to.
+
+What a machine can be is listed in ``machine.options``; here are the texts of the command line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 import click
@@ -11,60 +14,49 @@ import click
 from spe_unicorn.cli.parameters import TraceChoice, Whole, console, number, seconds, size, trace
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
 
-
-@dataclass(frozen=True)
-class Sampling:
-    """Sampling from outside: every ``period``-th operation, of kinds (all if none is named)."""
-
-    period: int
-    kinds: tuple[str, ...] = ()
-    min_latency: int = 0
+_MACHINE = frozenset(field.name for field in fields(MachineOptions))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One run as it was asked for. ``ram`` is in bytes, ``timeout`` in seconds."""
+    """One run as it was asked for: the machine, and what the command line makes of its run.
 
-    firmware: str | None
-    arguments: tuple[str, ...] = ()
-    core: str = "generic"
-    model: ModelName = "none"
-    ram: int = 128 << 20
-    kernel: str | None = None
-    append: str | None = None
-    initrd: str | None = None
-    dtb: str | None = None
+    ``timeout`` is in seconds.
+    """
+
+    machine: MachineOptions
     dump_dtb: str | None = None
-    bios: str | None = None
-    secure: bool = False
-    smp: int = 1
-    no_reboot: bool = False
-    check_alignment: bool = False
-    el: int | None = None
     console: str = "stdio"
-    seed: int = 0
     max_insns: int | None = None
     timeout: float | None = None
     trace: tuple[TraceChoice, ...] = ()
     output: str | None = None
     format: str | None = None
     json: str | None = None
-    semihosting_dir: str | None = None
     quiet: bool = False
     warn: str | None = None
-    sampling: Sampling | None = None
+
+    @classmethod
+    def of(cls, *, no_reboot: bool, **options: Any) -> Settings:
+        """The settings that the options of a command line come to."""
+        machine = {name: options.pop(name) for name in _MACHINE & options.keys()}
+        return cls(MachineOptions(reboot=not no_reboot, **machine), **options)
 
 
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:
-    """The options and arguments of every command that runs firmware; named as in Settings."""
+    """The options and arguments of every command that runs firmware.
+
+    They are named as in Settings and MachineOptions.
+    """
     decorators = [
         click.argument("firmware", required=False),
         click.argument("arguments", nargs=-1),
         click.option(
             "--core",
-            default=Settings.core,
+            default=MachineOptions.core,
             metavar="NAME|FILE.toml",
             show_default=True,
             help='Core profile; "spe-unicorn cores" lists them.',
@@ -72,7 +64,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         click.option(
             "--model",
             type=click.Choice(get_args(ModelName)),
-            default=Settings.model,
+            default=MachineOptions.model,
             show_default=True,
             help="Core model: constant latencies, or caches, TLBs and a branch predictor, which"
             " all accesses and branches of the guest then go through.",
@@ -114,7 +106,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "--smp",
             type=Whole(1, MAX_PES),
             metavar="N",
-            default=Settings.smp,
+            default=MachineOptions.smp,
             show_default=True,
             help=f"Number of PEs, up to {MAX_PES}.",
         ),
@@ -144,7 +136,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         click.option(
             "--seed",
             type=number,
-            default=str(Settings.seed),
+            default=str(MachineOptions.seed),
             metavar="N",
             show_default=True,
             help="Source of all chance in the machine.",
@@ -196,10 +188,3 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         return function
 
     return decorate
-
-
-def execute(settings: Settings) -> int:
-    """Run it and return the exit status. Raises UsageProblem for what cannot be run."""
-    from spe_unicorn.cli.session import run_session
-
-    return run_session(settings)

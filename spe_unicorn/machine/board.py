@@ -7,7 +7,6 @@ places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from spe_unicorn.arch.descriptors import PASpace
@@ -16,7 +15,6 @@ from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
@@ -32,8 +30,10 @@ from spe_unicorn.host.models import core_models
 from spe_unicorn.host.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
+from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
 from spe_unicorn.machine.psci import (
     CPUOff,
@@ -49,47 +49,8 @@ from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
-
-
-@dataclass(frozen=True)
-class External:
-    """Sampling from outside: every ``period``-th operation that ``filter_`` keeps."""
-
-    period: int
-    filter_: Filter
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a board is built. ``ram`` is in bytes, ``smp`` the number of PEs, 1 to 8.
-
-    ``write`` and ``read`` are the console's ends; ``read`` waits and returns up to that many
-    bytes, none at the end of input. The UART asks ``arrived`` for what has come in, and a machine
-    that nothing but input can wake calls ``wait``, which says whether there may be some. With
-    ``flash`` there is memory at 0x0, with ``secure`` Secure RAM and a GIC with two Security
-    states. With ``check_alignment`` Device memory and SP are checked everywhere, which is slow.
-    Without ``reboot`` a guest that resets the machine ends it.
-    """
-
-    core: Core
-    write: Callable[[bytes], None]
-    read: Callable[[int], bytes] = lambda size: b""
-    arrived: Callable[[int], bytes] = lambda size: b""
-    wait: Callable[[], bool] = lambda: False
-    ram: int = 128 << 20
-    smp: int = 1
-    flash: bool = False
-    secure: bool = False
-    check_alignment: bool = False
-    reboot: bool = True
-    seed: int = 0
-    external: External | None = None
-    model: ModelName = "none"
-    semihosting_folder: Path | None = None
-    command_line: bytes = b""
 
 
 class _GuestMemory:
@@ -111,17 +72,22 @@ class Board:
     """One virt machine. Load an image, then run it.
 
     ``cpu``, ``unit``, ``pmbirq``, ``handler`` and ``runner`` are those of the first PE. Raises
-    MemoryError when the host has not enough memory for ``ram``, ValueError for a number of PEs that
-    the GIC does not serve.
+    MemoryError when the host has not enough memory for ``ram``, and ``cores.profile.CoreError``.
     """
 
-    def __init__(self, options: Options, runner: type[Runner] = Runner) -> None:
+    def __init__(
+        self,
+        options: MachineOptions,
+        console: ConsoleEnds = NO_CONSOLE,
+        runner: type[Runner] = Runner,
+    ) -> None:
         self.options = options
-        self.core = options.core.with_model(options.model)
+        self.core = options.profile.with_model(options.model)
+        self._console = console
         self.ram = Ram(RAM_BASE, options.ram)
         self.memory = RamMemory(self.ram, *_more_memory(options))
         features = self.core.features
-        if options.external is not None:
+        if options.sampling is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
         self.models: list[CoreModel] = []
         """The core model of each PE."""
@@ -140,7 +106,7 @@ class Board:
             for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
                 inputs.signals = interface.signals
         uart_irq = self.gic.spi(32 + memory_map.UART_SPI)
-        self.uart = PL011(options.write, uart_irq, options.arrived)
+        self.uart = PL011(console.write, uart_irq, console.arrived)
         self._uarts = [self.uart]
         self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
         windows: list[tuple[Region, Device]] = [
@@ -174,15 +140,15 @@ class Board:
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = Schedule(self.pes, self._rtc_due, self.wait) if options.smp > 1 else None
-        folder = options.semihosting_folder
+        folder = options.semihosting_dir
         self._semihosting = Semihosting(
             _GuestMemory(self),
-            write=options.write,
-            read=options.read,
+            write=console.write,
+            read=console.read,
             nanoseconds=lambda: self.running.cpu.cycles,
             command_line=options.command_line,
             heap=HeapInfo(),
-            folder=SharedFolder(folder) if folder is not None else None,
+            folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
         self.image: Image | None = None
         self.conduit: str | None = "hvc"
@@ -214,16 +180,16 @@ class Board:
 
     def _sampler(self, random: RandomSource) -> MakeSampler:
         """What makes the sampling unit of a PE that draws from ``random``."""
-        core, external = self.core, self.options.external
+        core, sampling = self.core, self.options.sampling
 
         def sampler(pe: ProcessingElement) -> Sampler:
             cpu, model = pe.cpu, self.models[pe.number]
-            if external is not None:
+            if sampling is not None:
                 return ExternalSampler(
                     cpu,
-                    external.period,
+                    sampling.period,
                     model,
-                    external.filter_,
+                    sampling.filter,
                     core.features,
                     core.cracking,
                     core.wrong_path,
@@ -340,7 +306,7 @@ class Board:
 
     def wait(self) -> bool:
         """Nothing but input can wake the machine: wait for it; False if none can come."""
-        if not self.uart.listening or not self.options.wait():
+        if not self.uart.listening or not self._console.wait():
             return False
         self.uart.poll()
         return True
@@ -398,10 +364,10 @@ class Board:
         pe.handler.ending = Ending.EXIT
 
 
-def _more_memory(options: Options) -> list[Ram]:
+def _more_memory(options: MachineOptions) -> list[Ram]:
     """Memory besides RAM."""
     regions = []
-    if options.flash:
+    if options.has_flash:
         for flash, secure in (
             (memory_map.SECURE_FLASH, options.secure),
             (memory_map.OTHER_FLASH, False),

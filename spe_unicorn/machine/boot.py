@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.machine.dtb import BoardDescription, board_dtb, with_boot_data
 from spe_unicorn.machine.fdt import DeviceTreeError
@@ -19,10 +19,11 @@ from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, LoadError, Se
 from spe_unicorn.machine.kernel_image import KernelImage, parse_kernel
 from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.symbols import SymbolTable
 
 FLASH_BANK: Final = FLASH.size // 2
-"""Bytes of the flash bank at 0x0, into which ``--bios`` goes."""
+"""Bytes of the flash bank at 0x0, into which ``bios`` goes."""
 DTB_MAX: Final = 2 << 20
 """Bytes of a device tree that an arm64 kernel takes."""
 
@@ -32,34 +33,6 @@ _PAGE: Final = 4096
 _LOWEST_OFFSET: Final = 4096
 """QEMU puts a few instructions below; a kernel that asks to be there is put 2 MiB higher."""
 _INITRD_OFFSET: Final = 128 << 20
-
-
-@dataclass(frozen=True)
-class BootOptions:
-    """What to start on which machine; the names are those of the command line.
-
-    ``features`` are the core's, ``ram_size`` is in bytes, ``smp`` the number of PEs; ``spe`` and
-    ``pmu`` say whether the guest finds them. ``el`` None is the default for what is started.
-    """
-
-    features: Features
-    ram_size: int
-    firmware: str | None = None
-    kernel: str | None = None
-    bios: str | None = None
-    append: str | None = None
-    initrd: str | None = None
-    dtb: str | None = None
-    el: int | None = None
-    secure: bool = False
-    smp: int = 1
-    spe: bool = True
-    pmu: bool = False
-
-    @property
-    def names_a_program(self) -> bool:
-        """Whether there is anything to start."""
-        return (self.firmware, self.kernel, self.bios) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +81,7 @@ class BootPlan:
         return self.conduit is None
 
 
-def boot_plan(options: BootOptions) -> BootPlan:
+def boot_plan(options: MachineOptions) -> BootPlan:
     """The start that the options ask for.
 
     Raises LoadError, one line, for a file that cannot be used and for options that do not go
@@ -118,46 +91,47 @@ def boot_plan(options: BootOptions) -> BootPlan:
     if options.kernel is None:
         return _firmware_plan(options)
     if beginning(options.kernel, 4) == b"\x7fELF":
-        image = load_elf(options.kernel, RAM_BASE, options.ram_size)
+        image = load_elf(options.kernel, RAM_BASE, options.ram)
         return _kernel_plan(options, image, starts_as_firmware=True)
-    data = contents(options.kernel, options.ram_size, "RAM")
+    data = contents(options.kernel, options.ram, "RAM")
     with naming(options.kernel):
-        kernel = parse_kernel(data, options.ram_size)
+        kernel = parse_kernel(data, options.ram)
         if kernel.has_header and options.el == EL3:
             raise LoadError("is a Linux kernel, which starts at EL2 or EL1, not at EL3")
-        image = _placed_kernel(Path(options.kernel), kernel, options.ram_size)
+        image = _placed_kernel(Path(options.kernel), kernel, options.ram)
     return _kernel_plan(options, image, starts_as_firmware=False)
 
 
-def machine_dtb(options: BootOptions) -> bytes:
+def machine_dtb(options: MachineOptions) -> bytes:
     """The device tree of the machine with nothing loaded. Raises LoadError as boot_plan does."""
     return _dtb(options, _exception_level(options, starts_as_firmware=True), None)
 
 
-def _check_combination(options: BootOptions) -> None:
+def _check_combination(options: MachineOptions) -> None:
     if not options.names_a_program:
-        raise LoadError("nothing to run: name FIRMWARE or --kernel")
+        raise LoadError("nothing to run: name `firmware` or `kernel`")
     if options.kernel is None:
         for name in ("append", "initrd"):
             if getattr(options, name) is not None:
-                raise LoadError(f"--{name} is for a kernel: it needs --kernel")
+                raise LoadError(f"`{name}` is for a kernel: it needs `kernel`")
     elif options.firmware is not None:
-        raise LoadError("FIRMWARE and --kernel are both what to start: name one of them")
+        raise LoadError("`firmware` and `kernel` are both what to start: name one of them")
     elif options.bios is not None:
         raise LoadError(
-            "--bios and --kernel together need QEMU's fw_cfg, which this machine has not: "
-            "name the kernel alone, or an ELF file as FIRMWARE beside --bios"
+            "`bios` and `kernel` together need QEMU's fw_cfg, which this machine has not: "
+            "name the kernel alone, or an ELF file as `firmware` beside `bios`"
         )
 
 
-def _exception_level(options: BootOptions, starts_as_firmware: bool) -> int:
+def _exception_level(options: MachineOptions, starts_as_firmware: bool) -> int:
     """Where the start is: the level asked for, or the one that QEMU would choose."""
-    has = {EL1, *(el for el, feature in _LEVELS.items() if feature in options.features)}
+    features = options.profile.features
+    has = {EL1, *(el for el, feature in _LEVELS.items() if feature in features)}
     if options.secure and EL3 not in has:
-        raise LoadError("--secure: the core has no EL3")
+        raise LoadError("`secure`: the core has no EL3")
     if options.el is not None:
         if options.el not in has:
-            raise LoadError(f"--el {options.el}: the core has no EL{options.el}")
+            raise LoadError(f"`el` {options.el}: the core has no EL{options.el}")
         return options.el
     if options.bios is not None:
         return max(has)
@@ -171,29 +145,31 @@ _CONDUITS: Final = {EL1: "hvc", EL2: "smc", EL3: None}
 # Firmware: an ELF file in RAM, or --bios in flash, or both
 
 
-def _firmware_plan(options: BootOptions) -> BootPlan:
+def _firmware_plan(options: MachineOptions) -> BootPlan:
     el = _exception_level(options, starts_as_firmware=True)
     in_ram, in_flash = _ram_images(options), _flash_images(options)
     dtb = _dtb(options, el, None)
-    dtb_address = _below(in_ram, dtb, options.ram_size)
+    dtb_address = _below(in_ram, dtb, options.ram)
     if dtb_address is None and options.dtb is not None:
         with naming(options.dtb):
             raise LoadError(
                 f"has {len(dtb):#x} bytes, for which there is no room at {RAM_BASE:#x} in RAM: "
-                "link FIRMWARE higher, or start it by --kernel"
+                "link `firmware` higher, or start it by `kernel`"
             )
     # A PE that resets has no one who tells it; firmware in flash looks at the start of RAM.
     x0 = 0 if in_flash else dtb_address or 0
     return _plan([*in_flash, *in_ram], [], el, dtb, dtb_address, x0)
 
 
-def _ram_images(options: BootOptions) -> list[Image]:
+def _ram_images(options: MachineOptions) -> list[Image]:
     if options.firmware is None:
         return []
-    return [load_elf(options.firmware, RAM_BASE, options.ram_size)]
+    if isinstance(options.firmware, Image):
+        return [options.firmware]
+    return [load_elf(options.firmware, RAM_BASE, options.ram)]
 
 
-def _flash_images(options: BootOptions) -> list[Image]:
+def _flash_images(options: MachineOptions) -> list[Image]:
     if options.bios is None:
         return []
     data = contents(options.bios, FLASH_BANK, "the flash bank")
@@ -221,16 +197,16 @@ def _placed_kernel(file: Path, kernel: KernelImage, ram_size: int) -> Image:
     return _flat_image(file, RAM_BASE + offset, kernel.data, kernel.size, everything)
 
 
-def _kernel_plan(options: BootOptions, image: Image, starts_as_firmware: bool) -> BootPlan:
+def _kernel_plan(options: MachineOptions, image: Image, starts_as_firmware: bool) -> BootPlan:
     el = _exception_level(options, starts_as_firmware)
-    ram_end = RAM_BASE + options.ram_size
+    ram_end = RAM_BASE + options.ram
     behind = max(segment.end for segment in image.segments)
-    start = RAM_BASE + min(options.ram_size // 2, _INITRD_OFFSET)
+    start = RAM_BASE + min(options.ram // 2, _INITRD_OFFSET)
     behind = _aligned(max(start, behind), _PAGE)
     initrd = None
     more = []
     if options.initrd is not None:
-        data = contents(options.initrd, options.ram_size, "RAM")
+        data = contents(options.initrd, options.ram, "RAM")
         initrd = (behind, behind + len(data))
         if initrd[1] > ram_end:
             with naming(options.initrd):
@@ -238,7 +214,7 @@ def _kernel_plan(options: BootOptions, image: Image, starts_as_firmware: bool) -
         more.append(Piece("initrd", behind, data, len(data)))
         behind = initrd[1]
     dtb = _dtb(options, el, initrd)
-    address = _below([image], dtb, options.ram_size) if starts_as_firmware else None
+    address = _below([image], dtb, options.ram) if starts_as_firmware else None
     if address is None:
         address = _aligned(behind, _DTB_ALIGNMENT)
         if address + len(dtb) > ram_end:
@@ -257,18 +233,17 @@ def _no_room(before: str, size: int, address: int, ram_end: int) -> str:
 # Both
 
 
-def _dtb(options: BootOptions, el: int, initrd: tuple[int, int] | None) -> bytes:
+def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> bytes:
     """The machine's own device tree, or the user's with this run's facts."""
     if options.dtb is None:
         return board_dtb(
             BoardDescription(
-                ram_size=options.ram_size,
+                ram_size=options.ram,
                 affinities=tuple(range(options.smp)),
                 conduit=_CONDUITS[el],
                 bootargs=options.append or "",
                 initrd=initrd,
-                spe=options.spe,
-                pmu=options.pmu,
+                spe=Feature.FEAT_SPE in options.profile.features and options.sampling is None,
                 virtual_interface=el >= EL2,
                 secure=options.secure,
             )
@@ -277,7 +252,7 @@ def _dtb(options: BootOptions, el: int, initrd: tuple[int, int] | None) -> bytes
     with naming(options.dtb):
         try:
             return with_boot_data(
-                data, ram_size=options.ram_size, bootargs=options.append, initrd=initrd
+                data, ram_size=options.ram, bootargs=options.append, initrd=initrd
             )
         except DeviceTreeError as error:
             raise LoadError(str(error)) from None

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.cores.profile import load_core
 from spe_unicorn.debug.report import backtrace, failure_report
 from spe_unicorn.host.handling import Ending
-from spe_unicorn.machine.board import Board, Options
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.options import MachineOptions
 from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
 from tests.machine.elf_builder import RAM, Sym
 
 
 def run(folder: Path, code: bytes, symbols=(), **options) -> Board:
-    board = Board(Options(load_core("generic"), write=lambda data: None, ram=1 << 20, **options))
+    board = Board(MachineOptions(ram=1 << 20, **options))
     board.load(load_elf(program(folder, code, symbols), RAM, 1 << 20))
     board.run(1000)
     return board

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.board import Board, Options
-from spe_unicorn.machine.boot import BootOptions, boot_plan
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.start import start
 
@@ -27,11 +28,10 @@ CORES = {
 
 def run_at_el3(core_name: str) -> tuple[int | None, str]:
     """The exit status and the console of the program, started at EL3."""
-    core = load_core(core_name)
     console = bytearray()
-    board = Board(Options(core, write=console.extend, ram=RAM))
-    firmware = str(shipped_firmware(PROGRAM))
-    start(board, boot_plan(BootOptions(core.features, RAM, el=3, firmware=firmware)))
+    options = MachineOptions(shipped_firmware(PROGRAM), core=core_name, el=3)
+    board = Board(options, ConsoleEnds(write=console.extend))
+    start(board, boot_plan(options))
     board.run()
     return board.exit_status, console.decode()
 

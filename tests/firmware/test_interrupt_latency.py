@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord, ExceptionType
 from spe_unicorn.arch.system_registers import SPSR
-from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.handling import Ending
-from spe_unicorn.machine.board import Board, Options
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
 
 RAM_SIZE = 128 << 20
 
 
 def test_no_operation_lies_between_a_full_buffer_and_the_vector() -> None:
-    board = Board(Options(load_core("generic"), write=lambda data: None, ram=RAM_SIZE))
+    board = Board(MachineOptions(ram=RAM_SIZE))
     board.load(load_elf(shipped_firmware("spe_irq_el1"), RAM_BASE, RAM_SIZE))
     cpu = board.cpu
     deliverable: list[int] = []

@@ -13,17 +13,18 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.model import ConstantModel
-from spe_unicorn.cores.profile import Core, ModelName, load_core
+from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import Board, External, Options
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, Segment
 from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.sampler import Statistics
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
@@ -101,7 +102,6 @@ class Machine:
         *,
         runner: type[Runner] = Runner,
         period: int | None = None,
-        filter_: Filter | None = None,
         seed: int = 0,
         core: Core | str = "generic",
         model: ModelName = "none",
@@ -114,19 +114,15 @@ class Machine:
         self.sampled: list[Sampled] = []
         self.operations: list[Operation] = []
         self.events: list[tuple[int, object, int]] = []
-        external = None if period is None else External(period, filter_ or Filter())
-        self.board = Board(
-            Options(
-                load_core(core) if isinstance(core, str) else core,
-                write=self.console.extend,
-                ram=ram,
-                seed=seed,
-                external=external,
-                smp=smp,
-                model=model,
-            ),
-            runner,
+        options = MachineOptions(
+            core=core,
+            ram=ram,
+            seed=seed,
+            sampling=None if period is None else Sampling(period),
+            smp=smp,
+            model=model,
         )
+        self.board = Board(options, ConsoleEnds(write=self.console.extend), runner)
         if isinstance(image, str):
             image = shipped_firmware(image)
         if isinstance(image, Path):
@@ -165,7 +161,7 @@ class Machine:
     def sample_everything(self) -> None:
         """Sample every operation of the first PE from now on; a runner has to be chosen anew."""
         pe = self.board.pes[0]
-        features = self.board.options.core.features
+        features = self.board.options.profile.features
         pe.unit = ExternalSampler(pe.cpu, 1, ConstantModel(), features=features)
         pe.unit.record_observers.append(self._on_record)
 

@@ -9,8 +9,8 @@ from spe_unicorn.arch.pe import EL3
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import Board, External
-from spe_unicorn.spe.filter import Filter
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.options import Sampling
 from tests.host import a64 as a
 from tests.host.guests import put
 from tests.machine.small_boards import RAM, board_at
@@ -117,7 +117,7 @@ def test_both_runners_sample_the_same_operations_beside_faults() -> None:
     code = [*MMU_ON, *a.mov64(1, DATA + 1), *a.mov64(2, DATA - RAM + DEVICE + 1), *loop]
 
     def records(runner: type[Runner]) -> list[bytes]:
-        board = machine(code, runner, external=External(3, Filter()))
+        board = machine(code, runner, sampling=Sampling(3))
         seen: list[bytes] = []
         unit = board.pes[0].unit
         unit.record_observers.append(lambda record, _: seen.append(bytes(record)))

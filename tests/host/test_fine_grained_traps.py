@@ -13,8 +13,7 @@ from spe_unicorn.arch.sysreg import Encoding
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import External
-from spe_unicorn.spe.filter import Filter
+from spe_unicorn.machine.options import Sampling
 from tests.host import a64 as a
 from tests.host.guests import FROM_LOWER, GUEST, VECTORS, board, enter_application, put, run
 from tests.machine.small_boards import RAM
@@ -118,7 +117,7 @@ def test_both_runners_sample_the_same_operations_of_code_with_traps() -> None:
 
     def records(runner: type[Runner]) -> list[bytes]:
         traps = {fgt.HFGRTR_EL2: 1 << 38, fgt.HFGWTR_EL2: 1 << 33, fgt.HFGITR_EL2: 1 << 53}
-        subject = board(traps, guest, runner, external=External(3, Filter()))
+        subject = board(traps, guest, runner, sampling=Sampling(3))
         seen: list[bytes] = []
         unit = subject.pes[0].unit
         unit.record_observers.append(lambda record, _: seen.append(bytes(record)))

@@ -101,7 +101,7 @@ def assert_model_saw(trace: Trace, machine: Machine) -> None:
         return
     branches = sum(branch_kind(decode(word)) is not Branch.NONE for word in trace.words)
     assert model.predictor.resolved == branches > 0
-    other = CacheModel(machine.board.options.core.numbers)
+    other = CacheModel(machine.board.core.numbers)
     for piece in trace.pieces:
         if piece is None:
             other.data.forget_translations()

@@ -11,9 +11,9 @@ from spe_unicorn.arch.sysreg import SysReg
 from spe_unicorn.host.handling import Ending
 from spe_unicorn.host.reference import ReferenceRunner
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import Board, External
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.memory_map import SECURE_RAM
-from spe_unicorn.spe.filter import Filter
+from spe_unicorn.machine.options import Sampling
 from tests.host import a64 as a
 from tests.machine.small_boards import RAM, board_at
 
@@ -152,7 +152,7 @@ def test_both_runners_sample_the_same_operations_of_such_code() -> None:
     code += [a.ldr(2, 1), a.str_(2, 1), a.ldr(6, 5), a.ldr(3, 1)] * 20
 
     def records(runner: type[Runner]) -> list[bytes]:
-        board = secure_board(code, runner, external=External(3, Filter()))
+        board = secure_board(code, runner, sampling=Sampling(3))
         seen: list[bytes] = []
         board.pes[0].unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
         run_at_once(board)

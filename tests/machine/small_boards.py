@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.runner import Runner
-from spe_unicorn.machine.board import Board, Options
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
+from spe_unicorn.machine.options import MachineOptions
 from tests.host import a64
 
 RAM = 0x4000_0000
@@ -17,11 +21,16 @@ CPU_ON, CPU_OFF = 0xC400_0003, 0x8400_0002
 
 
 def board_at(
-    code: list[int], pes: int = 1, el: int = EL3, runner: type[Runner] = Runner, **options: object
+    code: list[int],
+    pes: int = 1,
+    el: int = EL3,
+    runner: type[Runner] = Runner,
+    console: ConsoleEnds = NO_CONSOLE,
+    **options: Any,
 ) -> Board:
     """A board with ``code`` at the start of RAM. At EL3 all PEs start there, else the first."""
-    settings: dict[str, object] = {"write": lambda data: None, "ram": MIB, **options}
-    board = Board(Options(CORE, smp=pes, **settings), runner)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"core": CORE, "ram": MIB, **options}
+    board = Board(MachineOptions(smp=pes, **settings), console, runner)
     board.memory.fill(RAM, a64.code(code))
     board.conduit = "hvc" if el == EL1 else None
     board.reset(nonsecure=el != EL3)

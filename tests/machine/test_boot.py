@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.machine.boot import BootOptions, BootPlan, boot_plan, machine_dtb
+from spe_unicorn.cores.profile import Core, load_core
+from spe_unicorn.machine.boot import BootPlan, boot_plan, machine_dtb
 from spe_unicorn.machine.fdt import DeviceTree, Node, cells, parse, strings, to_bytes, wide
 from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.options import MachineOptions, Sampling
 from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image, packed
 from tests.machine.elf_builder import Elf, Load
 
 RAM = 0x4000_0000
+CORE = load_core("generic")
 ALL = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3})
 USERS_TREE = to_bytes(
     DeviceTree(
@@ -25,6 +30,11 @@ USERS_TREE = to_bytes(
         )
     )
 )
+
+
+def core_with(features: Set[Feature]) -> Core:
+    """A core with SPE and these Exception levels."""
+    return replace(CORE, features=frozenset(features) | {Feature.FEAT_SPE})
 
 
 class Files:
@@ -39,7 +49,7 @@ class Files:
             name: self.file(name, value) if isinstance(value, bytes) else value
             for name, value in given.items()
         }
-        return boot_plan(BootOptions(features, ram_mib * MIB, **options))
+        return boot_plan(MachineOptions(core=core_with(features), ram=ram_mib * MIB, **options))
 
     def file(self, name: str, data: bytes) -> str:
         (self.folder / name).write_bytes(data)
@@ -262,12 +272,12 @@ def test_ram_is_in_the_device_tree(files):
 
 def test_spe_is_in_the_device_tree_of_a_guest_that_finds_it(files):
     assert tree(files.plan(firmware=elf())).find("/spe-pmu") is not None
-    assert tree(files.plan(firmware=elf(), spe=False)).find("/spe-pmu") is None
+    from_outside = files.plan(firmware=elf(), sampling=Sampling(1000))
+    assert tree(from_outside).find("/spe-pmu") is None
 
 
-def test_pmu_is_in_the_device_tree_of_a_machine_that_has_it(files):
+def test_pmu_is_not_in_the_device_tree_of_a_machine_without(files):
     assert tree(files.plan(firmware=elf())).find("/pmu") is None
-    assert tree(files.plan(firmware=elf(), pmu=True)).find("/pmu") is not None
 
 
 def test_secure_ram_is_in_the_device_tree_of_a_secure_board(files):
@@ -282,7 +292,7 @@ def test_interrupt_of_the_virtual_interface_is_for_those_who_can_use_it(files):
 
 
 def test_tree_of_a_machine_with_nothing_loaded_is_that_of_a_start_without_files(files):
-    options = BootOptions(ALL, 128 * MIB, el=2, smp=4)
+    options = MachineOptions(core=core_with(ALL), el=2, smp=4)
     assert machine_dtb(options) == files.plan(firmware=elf(), el=2, smp=4).dtb
 
 
@@ -328,11 +338,11 @@ def test_users_tree_of_any_depth_is_taken(files):
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "nothing to run: name FIRMWARE or --kernel"),
-        ({"firmware": elf(), "append": ""}, "--append is for a kernel: it needs --kernel"),
-        ({"bios": b"x", "initrd": b"i"}, "--initrd is for a kernel: it needs --kernel"),
-        ({"firmware": elf(), "kernel": elf()}, "FIRMWARE and --kernel are both what to start"),
-        ({"bios": b"x", "kernel": elf()}, "--bios and --kernel together need QEMU's fw_cfg"),
+        ({}, "nothing to run: name `firmware` or `kernel`"),
+        ({"firmware": elf(), "append": ""}, "`append` is for a kernel: it needs `kernel`"),
+        ({"bios": b"x", "initrd": b"i"}, "`initrd` is for a kernel: it needs `kernel`"),
+        ({"firmware": elf(), "kernel": elf()}, "`firmware` and `kernel` are both what to start"),
+        ({"bios": b"x", "kernel": elf()}, "`bios` and `kernel` together need QEMU's fw_cfg"),
         ({"bios": elf()}, "bios: is an ELF file, but flash takes plain bytes"),
         ({"bios": b""}, "bios: is empty"),
         ({"kernel": b""}, "kernel: is empty"),
@@ -387,9 +397,9 @@ def test_folder_is_no_file(files, name):
 @pytest.mark.parametrize(
     ("features", "given", "problem"),
     [
-        ({Feature.FEAT_EL2}, {"el": 3}, "--el 3: the core has no EL3"),
-        ({Feature.FEAT_EL3}, {"el": 2}, "--el 2: the core has no EL2"),
-        ({Feature.FEAT_EL2}, {"secure": True}, "--secure: the core has no EL3"),
+        ({Feature.FEAT_EL2}, {"el": 3}, "`el` 3: the core has no EL3"),
+        ({Feature.FEAT_EL3}, {"el": 2}, "`el` 2: the core has no EL2"),
+        ({Feature.FEAT_EL2}, {"secure": True}, "`secure`: the core has no EL3"),
     ],
 )
 def test_level_that_the_core_has_not_is_refused(files, features, given, problem):

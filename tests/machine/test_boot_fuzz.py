@@ -9,16 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.machine.boot import DTB_MAX, BootOptions, BootPlan, boot_plan
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.machine.boot import DTB_MAX, BootPlan, boot_plan
 from spe_unicorn.machine.dtb import BoardDescription, board_dtb
 from spe_unicorn.machine.fdt import parse
 from spe_unicorn.machine.image import LoadError
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
+from spe_unicorn.machine.options import MachineOptions
 from tests.machine.boot_files import MIB, arm64_image, packed, zboot
 from tests.machine.elf_builder import Elf, Load
 
-FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3})
+CORE = load_core("generic")
 CODE = bytes(place * place % 251 for place in range(0x100))  # packs badly
 KERNELS = {
     "image": arm64_image(0x8_0000, length=64) + CODE,
@@ -45,7 +46,7 @@ def attempt(tmp_path: Path):
                 options[name] = str(tmp_path / name)
         message = ""
         try:
-            plan = boot_plan(BootOptions(FEATURES, ram_size, **options))
+            plan = boot_plan(MachineOptions(core=CORE, ram=ram_size, **options))
         except LoadError as error:
             message = str(error)
         if message:

@@ -8,15 +8,16 @@ import subprocess
 
 import pytest
 
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.machine.boot import BootOptions, boot_plan
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.options import MachineOptions
 from tests.machine.boot_files import MIB, arm64_image, packed
 from tests.machine.elf_builder import Elf, Load
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")
 
-FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3})
+CORE = load_core("generic")
 LOADED = re.compile(
     r'(?:addr=(?P<address>[0-9a-f]{16})|virt\.flash0) size=\S+ (?:mem=ram )?name="(?P<name>[^"]*)"'
 )
@@ -73,6 +74,6 @@ def test_pieces_are_where_qemu_puts_them(tmp_path, ram_mib, contents):
     for name, data in contents.items():
         (tmp_path / name).write_bytes(data)
         files[name] = str(tmp_path / name)
-    plan = boot_plan(BootOptions(FEATURES, ram_mib * MIB, **files))
+    plan = boot_plan(MachineOptions(core=CORE, ram=ram_mib * MIB, **files))
     ours = {OURS.get(piece.name, piece.name): piece.address for piece in plan.pieces}
     assert ours == loaded_by_qemu(ram_mib, files)

@@ -6,9 +6,10 @@ import pytest
 
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.board import Board, Options
-from spe_unicorn.machine.boot import BootOptions, BootPlan, Piece, boot_plan
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot import BootPlan, Piece, boot_plan
 from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.start import start
 from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image
 
@@ -21,12 +22,12 @@ def plan(tmp_path) -> BootPlan:
     for name, data in (("kernel", arm64_image()), ("initrd", b"initrd")):
         (tmp_path / name).write_bytes(data)
     files = {"kernel": str(tmp_path / "kernel"), "initrd": str(tmp_path / "initrd")}
-    return boot_plan(BootOptions(CORE.features, 128 * MIB, el=2, **files))
+    return boot_plan(MachineOptions(core=CORE, el=2, **files))
 
 
 @pytest.fixture
 def board() -> Board:
-    return Board(Options(CORE, write=lambda data: None))
+    return Board(MachineOptions(core=CORE))
 
 
 def test_pe_begins_as_planned(board, plan):

@@ -1,0 +1,141 @@
+"""What machine it is and what it starts: the one list of what can be chosen.
+
+Everything here is plain data from which an equal machine can be built: no stream, no callback.
+Messages name an option in backquotes: `smp`. The command line puts its own spelling there: --smp.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, get_args
+
+from spe_unicorn.cores.profile import Core, ModelName, load_core
+from spe_unicorn.devices.gicv3 import MAX_PES
+from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.memory_map import RAM_MAX
+from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
+
+File = str | os.PathLike[str]
+
+KINDS: Final = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
+"""Kinds of operation that sampling from outside can be restricted to."""
+
+_PAGE: Final = 4096
+
+
+class OptionError(ValueError):
+    """An option that no machine can have: one line that names it in backquotes."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling from outside: every ``period``-th operation, of ``kinds`` (all if none is named).
+
+    ``kinds`` are some of :data:`KINDS`. Samples of fewer than ``min_latency`` cycles are dropped.
+    """
+
+    period: int
+    kinds: tuple[str, ...] = ()
+    min_latency: int = 0
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise OptionError(f"`period` is a number of operations from 1 on, got {self.period}")
+        if self.min_latency < 0:
+            raise OptionError(f"`min_latency` is a number of cycles, got {self.min_latency}")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise OptionError(f"`kinds`: {kind!r} is none; allowed are {', '.join(KINDS)}")
+
+    @property
+    def filter(self) -> Filter:
+        """What keeps the samples that were asked for."""
+        return chosen_filter([KINDS[kind] for kind in self.kinds], self.min_latency)
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """One machine. Raises OptionError for a value that no machine can have.
+
+    What is started is ``firmware`` (an ELF file, or an image in memory) or a ``kernel``, from RAM,
+    or ``bios`` (plain bytes) from the flash at 0x0. Files that are wrong are found when the machine
+    is made, not here.
+    """
+
+    firmware: File | Image | None = None
+    arguments: tuple[str, ...] = ()
+    """What the guest gets by semihosting, behind the name of its file."""
+    kernel: File | None = None
+    """Started instead of ``firmware``, with the address of the device tree in X0."""
+    append: str | None = None
+    """The kernel's command line."""
+    initrd: File | None = None
+    dtb: File | None = None
+    """A device tree to use instead of the machine's own."""
+    bios: File | None = None
+    core: str | Core = "generic"
+    """A built-in profile's name, the path of a TOML file, or a profile."""
+    model: ModelName = "none"
+    """``none``, or ``cache``: caches, TLBs and a branch predictor."""
+    ram: int = 128 << 20
+    """Bytes of RAM at 0x40000000."""
+    flash: bool = False
+    """Memory at 0x0, which ``bios`` brings along."""
+    secure: bool = False
+    """Secure RAM, and a GIC with two Security states; firmware starts at EL3."""
+    smp: int = 1
+    """Number of PEs, up to 8."""
+    el: int | None = None
+    """The Exception level to start at; None for what QEMU would choose."""
+    check_alignment: bool = False
+    """Device memory and SP are checked everywhere, as silicon does; slow."""
+    reboot: bool = True
+    """A guest that resets the machine starts anew; without, it ends the run."""
+    seed: int = 0
+    """Source of all chance in the machine."""
+    semihosting_dir: File | None = None
+    """A folder in which the guest may open, change and remove files."""
+    sampling: Sampling | None = field(default=None)
+    """Sampling from outside, in place of the SPE that the guest sees."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.smp <= MAX_PES:
+            raise OptionError(f"`smp` is a number of PEs from 1 to {MAX_PES}, got {self.smp}")
+        if not isinstance(self.ram, int):
+            raise OptionError(f"`ram` is a number of bytes, such as 128 << 20, got {self.ram!r}")
+        if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:
+            raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
+        if self.el not in (None, 1, 2, 3):
+            raise OptionError(f"`el` is 1, 2 or 3, got {self.el!r}")
+        if self.model not in get_args(ModelName):
+            raise OptionError(
+                f"`model` is one of {', '.join(get_args(ModelName))}, got {self.model!r}"
+            )
+
+    @cached_property
+    def profile(self) -> Core:
+        """The core, loaded. Raises ``cores.profile.CoreError``."""
+        return load_core(self.core) if isinstance(self.core, str) else self.core
+
+    @property
+    def has_flash(self) -> bool:
+        """Whether there is memory at 0x0."""
+        return self.flash or self.bios is not None
+
+    @property
+    def names_a_program(self) -> bool:
+        """Whether there is anything to start."""
+        return (self.firmware, self.kernel, self.bios) != (None, None, None)
+
+    @property
+    def command_line(self) -> bytes:
+        """What SYS_GET_CMDLINE hands out: the file's name, ``append``, the arguments."""
+        started = self.kernel or self.bios or self.firmware
+        if isinstance(started, Image):
+            started = started.path
+        name = () if started is None else (Path(started).name,)
+        append = () if self.append is None else (self.append,)
+        return os.fsencode(" ".join((*name, *append, *self.arguments)))
