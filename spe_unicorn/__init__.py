@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spe_unicorn.host.attach import attach
+    from spe_unicorn.plugin.attach import attach
 
 __all__ = ["attach"]
 
@@ -13,7 +13,7 @@ __all__ = ["attach"]
 def __getattr__(name: str) -> object:
     """Import the engine only when it is asked for: the command line mostly needs none."""
     if name == "attach":
-        from spe_unicorn.host.attach import attach
+        from spe_unicorn.plugin.attach import attach
 
         return attach
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,13 +16,13 @@ from typing import Any
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE, Uc, UcError
 from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
-from spe_unicorn.arch import system_registers as s
+from spe_unicorn.arch.registers import system as s
 from spe_unicorn.cores.profile import Core, ModelName, load_core
-from spe_unicorn.host.engine import NEVER, PC, PSTATE, Engine, new_engine
-from spe_unicorn.host.memory import Ram, RamMemory
+from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, Engine, new_engine
+from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.machine.board import RAM_BASE, Board
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.console_ends import ConsoleEnds
-from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode, transfer
-from spe_unicorn.host.native_state import READ, Action, Answer, Stop
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.decode import decode, transfer
+from spe_unicorn.host.native.state import READ, Action, Answer, Stop
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.psci import SystemAction, is_psci, psci_call
 from spe_unicorn.spe.sampler import NOWHERE

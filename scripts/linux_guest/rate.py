@@ -19,10 +19,10 @@ from guest import ROOT, SETTINGS, Guest, scenario
 from lean import Lean, without_spe
 
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.boot.plan import boot_plan
+from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.start import start
 
 RAM = 512 << 20
 AIM_BOOT, AIM_RECORDING = 0.8, 3.0

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from spe_unicorn.arch.features import Features, ImpDef
-from spe_unicorn.arch.sysreg import RegisterFile
+from spe_unicorn.arch.registers.sysreg import RegisterFile
 
 EL0: Final = 0
 EL1: Final = 1

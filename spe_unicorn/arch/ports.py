@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spe_unicorn.arch.descriptors import PASpace
+from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
 
 

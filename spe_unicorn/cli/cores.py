@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.identification import pmsidr_el1
+from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cli.regs import RegsError, table
 from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
 

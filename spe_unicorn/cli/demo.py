@@ -16,7 +16,7 @@ from spe_unicorn.spe.packets import CounterIndex, canonical_address
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 if TYPE_CHECKING:
-    from spe_unicorn.machine.image import Image
+    from spe_unicorn.machine.boot.image import Image
 
 _FIRMWARE = "spe_copy"
 _SHOWN = 12
@@ -32,8 +32,8 @@ def demo() -> None:
 def _demonstrate() -> int:
     """Run it, print what it did; its exit status."""
     from spe_unicorn.machine.board import Board
+    from spe_unicorn.machine.boot.loader import load_elf
     from spe_unicorn.machine.console_ends import ConsoleEnds
-    from spe_unicorn.machine.loader import load_elf
     from spe_unicorn.machine.memory_map import RAM_BASE
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.machine.shipped import shipped_firmware

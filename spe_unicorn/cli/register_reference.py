@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from spe_unicorn.arch.access import Accessor
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.verdicts import Accessor
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cli import register_text
 
 _HEAD = """\

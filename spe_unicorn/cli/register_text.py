@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spe_unicorn.arch.access import Accessor, Rule, Step, SystemAccessTrap, Undefined, Verdict
+from spe_unicorn.arch.access.verdicts import (
+    Accessor,
+    Rule,
+    Step,
+    SystemAccessTrap,
+    Undefined,
+    Verdict,
+)
 from spe_unicorn.arch.features import Features
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.bits import UNKNOWN, Field, Res0, Res1
 from spe_unicorn.debug.verdicts import outcome
 

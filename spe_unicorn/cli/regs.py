@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 
-from spe_unicorn.arch.access import Accessor, SysRegTable, access
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.start_state import firmware_state
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, access
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cli import register_text
 from spe_unicorn.cores.profile import Core, CoreError, load_core
 

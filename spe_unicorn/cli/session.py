@@ -32,13 +32,13 @@ from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.sysregs import COUNTER_FREQUENCY
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot import boot_plan, machine_dtb
+from spe_unicorn.machine.boot.image import Image, LoadError
+from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb
+from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
-from spe_unicorn.machine.image import Image, LoadError
-from spe_unicorn.machine.start import start
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 
 

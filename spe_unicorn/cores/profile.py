@@ -18,8 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Mark, Operation
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR,
@@ -24,8 +24,8 @@ from spe_unicorn.arch.spe_registers import (
     PMSIRR_EL1,
     SPE_REGISTERS,
 )
-from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import MDCR_EL2, MDCR_EL3
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3
 from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_checks import Problem
@@ -33,11 +33,11 @@ from spe_unicorn.debug.misuse_found import Misuse, Misuses
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.handling import StopHandler
-from spe_unicorn.host.native_reads import NoticedLoads
-from spe_unicorn.host.runner import Runner
-from spe_unicorn.host.system_access import SystemAccess
+from spe_unicorn.host.native.reads import NoticedLoads
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.host.pe.system_access import SystemAccess
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.enabling import (
     discards,
@@ -145,7 +145,7 @@ class _Since:
 
 
 class _Watch:
-    """Watches one PE; a ``host.watching.Watcher``."""
+    """Watches one PE; a ``host.run.watching.Watcher``."""
 
     def __init__(
         self,

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.effective import profiling_buffer_owner
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, PE
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBIDR_EL1,
     PMBLIMITR_EL1,
     PMBPTR_EL1,
@@ -30,8 +29,8 @@ from spe_unicorn.arch.spe_registers import (
     FillMode,
     event_filter_mask,
 )
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,
@@ -46,6 +45,7 @@ from spe_unicorn.arch.system_registers import (
     VTCR_EL2,
     VTTBR_EL2,
 )
+from spe_unicorn.arch.rules.effective import profiling_buffer_owner
 from spe_unicorn.bits import Res0, Res1
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule

@@ -6,11 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.descriptors import PASpace
-from spe_unicorn.arch.effective import security_state_at
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
+from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.syndromes import EC, Syndrome
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     ELR_EL1,
     ELR_EL2,
     ELR_EL3,
@@ -21,9 +20,10 @@ from spe_unicorn.arch.system_registers import (
     FAR_EL2,
     FAR_EL3,
 )
-from spe_unicorn.host.disassembly import disassemble
+from spe_unicorn.arch.rules.effective import security_state_at
+from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import wanting
 
 _FRAMES: Final = 32

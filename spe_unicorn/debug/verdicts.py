@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.access import Allowed, NVMem, SystemAccessTrap, Verdict
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.access.verdicts import Allowed, NVMem, SystemAccessTrap, Verdict
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Res0, Res1
 
 

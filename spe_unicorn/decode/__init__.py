@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from spe_unicorn.arch.operation import CostClass, Instruction, Mark
-from spe_unicorn.host.decode_branches import branch_or_system
-from spe_unicorn.host.decode_data_processing import (
+from spe_unicorn.decode.branches import branch_or_system
+from spe_unicorn.decode.data_processing import (
     data_processing_immediate,
     data_processing_register,
 )
-from spe_unicorn.host.decode_effects import (
+from spe_unicorn.decode.effects import (
     address_from,
     branch_taken,
     branch_target,
@@ -23,11 +23,11 @@ from spe_unicorn.host.decode_effects import (
     effective_address,
     extended,
 )
-from spe_unicorn.host.decode_loads_stores import load_store
-from spe_unicorn.host.decode_parts import unallocated
-from spe_unicorn.host.decode_simd_fp import simd_and_floating_point
-from spe_unicorn.host.decode_sve import scalable_vector
-from spe_unicorn.host.decode_transfer import Transfer, transfer
+from spe_unicorn.decode.loads_stores import load_store
+from spe_unicorn.decode.parts import unallocated
+from spe_unicorn.decode.simd_fp import simd_and_floating_point
+from spe_unicorn.decode.sve import scalable_vector
+from spe_unicorn.decode.transfer import Transfer, transfer
 
 __all__ = [
     "Transfer",

@@ -10,7 +10,7 @@ from spe_unicorn.arch.operation import (
     Mark,
     RegisterKind,
 )
-from spe_unicorn.host.decode_parts import (
+from spe_unicorn.decode.parts import (
     FLAGS,
     STACK,
     memory,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import CostClass, Instruction
-from spe_unicorn.host.decode_parts import FLAGS, STACK, unallocated, x, xsp
+from spe_unicorn.decode.parts import FLAGS, STACK, unallocated, x, xsp
 
 
 def data_processing_immediate(word: int) -> Instruction:

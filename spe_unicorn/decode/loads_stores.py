@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
-from spe_unicorn.host.decode_ordered import ordered_offset_or_tag
-from spe_unicorn.host.decode_parts import (
+from spe_unicorn.decode.ordered import ordered_offset_or_tag
+from spe_unicorn.decode.parts import (
     FLAGS,
     TAG_GRANULE,
     atomic,
@@ -16,7 +16,7 @@ from spe_unicorn.host.decode_parts import (
     x,
     xs,
 )
-from spe_unicorn.host.decode_structures import structure_load_store
+from spe_unicorn.decode.structures import structure_load_store
 
 
 def load_store(word: int) -> Instruction:

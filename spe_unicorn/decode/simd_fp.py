@@ -7,7 +7,7 @@ whether they are floating-point, vector or both.
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import CostClass, Instruction
-from spe_unicorn.host.decode_parts import FLAGS, unallocated, x
+from spe_unicorn.decode.parts import FLAGS, unallocated, x
 
 
 def simd_and_floating_point(word: int) -> Instruction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Access, Instruction, RegisterKind, Structure
-from spe_unicorn.host.decode_parts import memory, unallocated
+from spe_unicorn.decode.parts import memory, unallocated
 
 _MULTIPLE = {0: (1, 4), 2: (4, 1), 4: (1, 3), 6: (3, 1), 7: (1, 1), 8: (1, 2), 10: (2, 1)}
 """opcode of LD1 to LD4: how often it repeats, elements in a structure."""

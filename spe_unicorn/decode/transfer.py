@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from spe_unicorn.arch.operation import Access, Family, RegisterKind
-from spe_unicorn.host.decode_loads_stores import load_store
+from spe_unicorn.decode.loads_stores import load_store
 
 
 @dataclass(frozen=True, slots=True)

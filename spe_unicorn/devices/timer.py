@@ -12,9 +12,9 @@ from typing import Final
 
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.devices import timer_registers as registers
-from spe_unicorn.devices.timer_registers import (
+from spe_unicorn.arch.registers import timer as registers
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.timer import (
     TimerCompareValue,
     TimerControl,
     TimerValue,

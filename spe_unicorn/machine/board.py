@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from spe_unicorn.arch.descriptors import PASpace
-from spe_unicorn.arch.effective import security_state_at
 from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import FREQUENCY
-from spe_unicorn.host.controls import answer_el12_names
-from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.engine import Engine, new_engine
-from spe_unicorn.host.handling import HVC, Ending, StopHandler
-from spe_unicorn.host.interrupts import Interrupts
-from spe_unicorn.host.memory import Ram, RamMemory
-from spe_unicorn.host.models import core_models
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.engine.engine import Engine, new_engine
+from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.host.pe.controls import answer_el12_names
+from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.models import core_models
+from spe_unicorn.host.pe.stops import HVC, Ending, StopHandler
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
-from spe_unicorn.machine.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spe_unicorn.arch.access import Accessor
-from spe_unicorn.arch.effective import el_is_in_host, physical_count_offset
+from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
+from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
-from spe_unicorn.devices.timer import GenericTimer
-from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.devices.timer_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.timer import (
     ALIASES,
     CNTKCTL_EL12,
     CNTPCT_EL0,
@@ -21,9 +18,12 @@ from spe_unicorn.devices.timer_registers import (
     CNTVCTSS_EL0,
     COMPARATORS,
 )
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.native_state import READ, WRITE, Action
-from spe_unicorn.host.system_access import DeviceRegister
+from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
+from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
+from spe_unicorn.devices.timer import GenericTimer
+from spe_unicorn.host.native.state import READ, WRITE, Action
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.system_access import DeviceRegister
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.image import LoadError
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Final, get_args
 
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
-from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_MAX
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 

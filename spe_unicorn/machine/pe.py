@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from spe_unicorn.arch.access import SysRegTable
-from spe_unicorn.arch.effective import physical_count_offset
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
+from spe_unicorn.arch.access.verdicts import SysRegTable
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
+from spe_unicorn.arch.rules.effective import physical_count_offset
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3 import GICv3
-from spe_unicorn.devices.gicv3_access import gic_accessors
-from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
+from spe_unicorn.devices.gicv3.access import gic_accessors
+from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import GenericTimer, next_event
-from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.host import device_registers
-from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.events import WFE
-from spe_unicorn.host.handling import NEVER_HAPPENS, Ending, StopHandler
-from spe_unicorn.host.interrupts import Interrupts
-from spe_unicorn.host.runner import Runner
-from spe_unicorn.host.system_access import DeviceRegister
+from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.events import WFE
+from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.stops import NEVER_HAPPENS, Ending, StopHandler
+from spe_unicorn.host.pe.system_access import DeviceRegister
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.bus import Bus
 from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
@@ -84,7 +84,7 @@ class Surroundings(Protocol):
 
 
 class ProcessingElement:
-    """A PE on its engine; implements ``host.handling.Platform`` for itself.
+    """A PE on its engine; implements ``host.pe.stops.Platform`` for itself.
 
     ``sampler`` makes the sampling unit.
     """
@@ -207,7 +207,7 @@ class ProcessingElement:
         cpu.state.skipped = time - cpu.executed
         self.happen()
 
-    # Around the PE: host.handling.Platform
+    # Around the PE: host.pe.stops.Platform
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""

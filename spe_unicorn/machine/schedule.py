@@ -6,7 +6,7 @@ PE waits for its turn, time passes for it as for a thread of a multithreaded cor
 Nothing here depends on the host: equal runs have equal turns.
 
 A PE that waits in a loop around a WFE leaves its turns to others. WFE can be seen only at some cost
-to all code (``host.blocks``), so it is looked for only in a PE that has been found near one.
+to all code (``host.run.blocks``), so it is looked for only in a PE that has been found near one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.machine.pe import ProcessingElement
 
 TURN: Final = 1 << 14

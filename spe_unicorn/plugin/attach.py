@@ -17,26 +17,26 @@ from unicorn.arm64_const import UC_CPU_ARM64_MAX
 from unicorn.unicorn_py3.arch.arm64 import HOOK_INSN_SYS_CFUNC
 from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.access import Accessor, SystemAccessTrap, Undefined, access
-from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.access.verdicts import Accessor, SystemAccessTrap, Undefined, access
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.start_state import firmware_state
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cores.profile import Core, ModelName, load_core
-from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.engine import Engine
-from spe_unicorn.host.handling import NEVER_HAPPENS, Ending, StopHandler
-from spe_unicorn.host.interrupts import Interrupts
-from spe_unicorn.host.memory import EngineMemory
-from spe_unicorn.host.models import core_models
-from spe_unicorn.host.native_state import READ, UNBOUNDED, Action, Stop
-from spe_unicorn.host.register_names import Registers
-from spe_unicorn.host.runner import Runner
-from spe_unicorn.host.system_access import TABLE
+from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.memory import EngineMemory
+from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop
+from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.models import core_models
+from spe_unicorn.host.pe.stops import NEVER_HAPPENS, Ending, StopHandler
+from spe_unicorn.host.pe.system_access import TABLE
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter

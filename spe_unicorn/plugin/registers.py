@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 
 
 class Fields:

@@ -1,13 +1,31 @@
 """When profiling is enabled, and what it may collect where it is (Arm ARM D17.2, D17.4, D17.6).
 
-Pure functions of a PE as it stands; see ``arch.effective`` for who owns the Profiling Buffer.
+Pure functions of a PE as it stands; see ``arch.rules.effective`` for who owns the Profiling Buffer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spe_unicorn.arch.effective import (
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
+from spe_unicorn.arch.registers.spe import (
+    PMBLIMITR_EL1,
+    PMBSR_EL1,
+    PMBSR_EL2,
+    PMBSR_EL3,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    ExceptionEnable,
+    FillMode,
+    TimestampCounter,
+)
+from spe_unicorn.arch.registers.system import (
+    CNTVOFF_EL2,
+    CONTEXTIDR_EL1,
+    CONTEXTIDR_EL2,
+)
+from spe_unicorn.arch.rules.effective import (
     BufferOwner,
     effective_mdcr_el3_pmsee,
     effective_pmscr_el2_ee,
@@ -19,24 +37,6 @@ from spe_unicorn.arch.effective import (
     physical_offset,
     profiling_buffer_owner,
     tge,
-)
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
-from spe_unicorn.arch.spe_registers import (
-    PMBLIMITR_EL1,
-    PMBSR_EL1,
-    PMBSR_EL2,
-    PMBSR_EL3,
-    PMSCR_EL1,
-    PMSCR_EL2,
-    ExceptionEnable,
-    FillMode,
-    TimestampCounter,
-)
-from spe_unicorn.arch.system_registers import (
-    CNTVOFF_EL2,
-    CONTEXTIDR_EL1,
-    CONTEXTIDR_EL2,
 )
 
 OWN_OR_ALL_EVENTS = (ExceptionEnable.OWN_EVENTS, ExceptionEnable.ALL_EVENTS)

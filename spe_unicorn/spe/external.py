@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from spe_unicorn.arch.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
 from spe_unicorn.arch.ports import CoreModel, Cracker
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
+from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import FixedInterval

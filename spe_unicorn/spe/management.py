@@ -10,19 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from spe_unicorn.arch.descriptors import FaultRecord
-from spe_unicorn.arch.effective import (
-    effective_mdcr_el3_pmsee,
-    effective_pmscr_el1_ee,
-    effective_pmscr_el2_ee,
-    have_el,
-    lower_security_state,
-    profiling_buffer_owner,
-    tge,
-)
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBSR,
     PMBSR_EL1,
     PMBSR_EL2,
@@ -33,7 +24,16 @@ from spe_unicorn.arch.spe_registers import (
     EventClass,
     ExceptionEnable,
 )
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.rules.effective import (
+    effective_mdcr_el3_pmsee,
+    effective_pmscr_el1_ee,
+    effective_pmscr_el2_ee,
+    have_el,
+    lower_security_state,
+    profiling_buffer_owner,
+    tge,
+)
 from spe_unicorn.spe.enabling import OWN_OR_ALL_EVENTS
 
 PMBSR_BY_EL: Final[dict[int, type[PMBSR]]] = {EL1: PMBSR_EL1, EL2: PMBSR_EL2, EL3: PMBSR_EL3}
@@ -197,8 +197,8 @@ def pending_exception(pe: PE) -> int | None:
     """The Exception level to which an SPE Profiling exception is to be taken now, None for none.
 
     Of several pending ones the highest level's goes first, our choice. The caller enters it through
-    the synchronous vector with the syndrome that ``arch.syndromes`` has for it; it returns to the
-    next instruction.
+    the synchronous vector with the syndrome that ``arch.exceptions.syndromes`` has for it; it
+    returns to the next instruction.
     """
     if Feature.FEAT_SPE_EXC not in pe.features or pe.halted:
         return None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     FaultRecord,
     MemoryAttributes,
@@ -17,18 +18,13 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_at,
     acc_desc_spe,
 )
-from spe_unicorn.arch.effective import (
-    effective_pmblimitr_nvm,
-    lower_security_state,
-    profiling_buffer_owner,
-)
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.memory.regimes import TranslationContext, context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
-from spe_unicorn.arch.regimes import TranslationContext, context_for, translation_regime
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
     PMBPTR_EL1,
@@ -42,8 +38,8 @@ from spe_unicorn.arch.spe_registers import (
     SPE_REGISTERS,
     event_filter_mask,
 )
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTPOFF_EL2,
     CNTVOFF_EL2,
@@ -68,7 +64,11 @@ from spe_unicorn.arch.system_registers import (
     VTCR_EL2,
     VTTBR_EL2,
 )
-from spe_unicorn.arch.translation import full_translate
+from spe_unicorn.arch.rules.effective import (
+    effective_pmblimitr_nvm,
+    lower_security_state,
+    profiling_buffer_owner,
+)
 from spe_unicorn.spe.batch import SELECTED_AT
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (

@@ -8,11 +8,11 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from spe_unicorn.arch.access import Allowed, NVMem, SysRegTable, Undefined, Verdict, access
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.access.verdicts import Allowed, NVMem, SysRegTable, Undefined, Verdict, access
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 
 DATA = Path(__file__).parent / "data"
 TABLE = SysRegTable(SPE_ACCESSORS)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.system_registers import SYSTEM_REGISTERS
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 
 ALL_LEVELS: Features = frozenset(
     {Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_VHE, Feature.FEAT_SEL2, Feature.FEAT_NV}

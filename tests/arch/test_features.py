@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.feature_rules import broken_rules, minor_version, wrong_choices
 from spe_unicorn.arch.features import Feature, Features, ImpDef, every, lacks, some
+from spe_unicorn.arch.rules.feature_rules import broken_rules, minor_version, wrong_choices
 
 F = Feature
 V1P0 = frozenset({F.FEAT_SPE, F.FEAT_EL2, F.FEAT_EL3})

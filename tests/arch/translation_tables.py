@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.descriptors import PASpace, Regime
-from spe_unicorn.arch.regimes import TranslationContext, translation_context
-from spe_unicorn.arch.vmsa import VMSA
-from spe_unicorn.arch.walk_parameters import Stage1Registers, Stage2Registers
+from spe_unicorn.arch.memory.descriptors import PASpace, Regime
+from spe_unicorn.arch.memory.regimes import TranslationContext, translation_context
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.memory.walk_parameters import Stage1Registers, Stage2Registers
 
 VALID = 1
 TABLE = 3

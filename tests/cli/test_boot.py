@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from spe_unicorn.machine.fdt import parse, wide
+from spe_unicorn.machine.boot.fdt import parse, wide
 from tests.cli.programs import LOOP, program, words
 from tests.machine.boot_files import arm64_image, packed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS
 from spe_unicorn.cli.cores import cores
 from spe_unicorn.cli.register_reference import register_reference
 from spe_unicorn.cli.regs import regs

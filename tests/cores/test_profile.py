@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.arch.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.identification import pmsidr_el1
+from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
+from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cores.model_numbers import CacheNumbers, Level, ModelNumbers
 from spe_unicorn.cores.profile import CoreError, core_names, load_core, parse_core
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.identification import pmsidr_el1
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBIDR_EL1,
     PMBLIMITR_EL1,
     PMBPTR_EL1,
@@ -25,14 +24,15 @@ from spe_unicorn.arch.spe_registers import (
     PMSNEVFR_EL1,
     SPE_REGISTERS,
 )
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.system import (
     MDCR_EL2,
     MDCR_EL3,
     SYSTEM_REGISTERS,
     TTBR0_EL1,
     TTBR1_EL1,
 )
+from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug.misuse_rules import RULES

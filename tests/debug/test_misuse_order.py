@@ -6,10 +6,11 @@ import pytest
 
 import spe_unicorn
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.system_registers import TTBR0_EL2
+from spe_unicorn.arch.registers.system import TTBR0_EL2
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
 from tests.host import a64 as a
-from tests.host.test_attach import (
+from tests.machine.small_boards import RAM, board_at
+from tests.plugin.test_attach import (
     BUFFER,
     CODE,
     PMBLIMITR_EL1,
@@ -22,7 +23,6 @@ from tests.host.test_attach import (
     end,
     engine,
 )
-from tests.machine.small_boards import RAM, board_at
 
 STOP = a.msr(PMSCR_EL1, 31)
 READ = a.mrs(10, PMBPTR_EL1)

@@ -6,12 +6,12 @@ import pytest
 
 import spe_unicorn
 from spe_unicorn.debug.misuse import watch_misuse
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from tests.debug.test_misuse_order import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
-from tests.host.test_attach import BUFFER, CODE, PMSCR_EL1, end, engine
+from tests.plugin.test_attach import BUFFER, CODE, PMSCR_EL1, end, engine
 
 DSB_NSH, DSB_NSHLD, DSB_NSHST = 0xD503_379F, 0xD503_359F, 0xD503_369F
 RECORD = [*a.mov64(11, BUFFER), a.ldr(12, 11)]

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.debug.report import backtrace, failure_report
-from spe_unicorn.host.handling import Ending
+from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import MachineOptions
 from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
 from tests.machine.elf_builder import RAM, Sym

@@ -17,7 +17,7 @@ from spe_unicorn.arch.operation import (
     RegisterKind,
     Structure,
 )
-from spe_unicorn.host.decode import decode
+from spe_unicorn.decode import decode
 
 OTHER: dict[str, Any] = {}
 LOAD = {"family": Family.LOAD}

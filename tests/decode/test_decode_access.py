@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.operation import Access, Extend
-from spe_unicorn.host.decode import decode, effective_address
+from spe_unicorn.decode import decode, effective_address
 
 ACCESSES = [
     (0xF940_0020, "ldr x0, [x1]", Access(1, 0, 8, 8)),

@@ -12,8 +12,8 @@ from capstone import arm64
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.arch.operation import NZCV, SP, Extend, Family, Instruction, Mark
-from spe_unicorn.host.decode import branch_target, decode
-from tests.host.test_decode import REGISTERS, TYPES
+from spe_unicorn.decode import branch_target, decode
+from tests.decode.test_decode import REGISTERS, TYPES
 
 PC = 0x10_0000
 LIBC = Path("/usr/aarch64-linux-gnu/lib/libc.so.6")

@@ -11,14 +11,14 @@ import pytest
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError, arm64_const, unicorn_const
 
 from spe_unicorn.arch.operation import NZCV, SP, CostClass, Family, Instruction, Mark
-from spe_unicorn.host.decode import (
+from spe_unicorn.decode import (
     branch_taken,
     branch_target,
     decode,
     effective_address,
     transfer,
 )
-from tests.host.test_decode_against_capstone import mutated_words, random_words
+from tests.decode.test_decode_against_capstone import mutated_words, random_words
 
 CODE = 0x1000_0000
 DATA = 0x0400_0000

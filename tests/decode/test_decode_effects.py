@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.decode import branch_taken, branch_target, condition_holds, decode
+from spe_unicorn.decode import branch_taken, branch_target, condition_holds, decode
 
 N, Z, C, V = 8, 4, 2, 1
 

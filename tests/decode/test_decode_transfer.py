@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.decode import Transfer, transfer
+from spe_unicorn.decode import Transfer, transfer
 
 
 def load(

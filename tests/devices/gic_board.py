@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL1, EL3
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from tests.arch.fake_pe import FakePE
 from tests.devices.lines import FakeLine

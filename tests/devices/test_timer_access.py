@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.access import Allowed, SysRegTable, SystemAccessTrap, Undefined, access
+from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
+from spe_unicorn.arch.access.verdicts import (
+    Allowed,
+    SysRegTable,
+    SystemAccessTrap,
+    Undefined,
+    access,
+)
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTKCTL_EL1,
     HCR_EL2,
     SCR_EL3,
 )
-from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.devices.timer_registers import TIMER_REGISTERS
+from spe_unicorn.arch.registers.timer import TIMER_REGISTERS
 from tests.arch.fake_pe import FakePE
 
 TABLE = SysRegTable(TIMER_ACCESSORS)

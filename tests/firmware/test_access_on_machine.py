@@ -7,11 +7,11 @@ import re
 import pytest
 
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.boot.plan import boot_plan
+from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.machine.start import start
 
 RAM = 128 << 20
 PROGRAM = "spe_access"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import LIMIT, WholeRun
 from tests.firmware.programs import BENCHMARKS, SAMPLING, SYSTEM, firmware_machine
 from tests.host.machine_runs import Result

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord, ExceptionType
-from spe_unicorn.arch.system_registers import SPSR
-from spe_unicorn.host.handling import Ending
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware

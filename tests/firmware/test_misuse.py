@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
 from spe_unicorn.debug.misuse_rules import RECORDS_NOT_SYNCHRONIZED, RULES
-from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import MADE_FOR

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.formats import open_output

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from spe_unicorn.arch import spe_registers as spe
+from spe_unicorn.arch.registers import spe
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.packets import CounterIndex

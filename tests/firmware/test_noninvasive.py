@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch.spe_registers import PMSCR_EL1
+from spe_unicorn.arch.registers.spe import PMSCR_EL1
 from spe_unicorn.cores.profile import Core, load_core
 from tests.host.machine_runs import Machine, Result
 from tests.host.random_programs import RAM, Settings, random_program

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch import spe_registers as spe
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.registers import spe
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.firmware.conftest import WholeRun
 from tests.firmware.test_differential import differences, places

@@ -10,7 +10,7 @@ import pytest
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of

@@ -6,9 +6,9 @@ import pytest
 
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.profile import ModelName, core_names
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import WholeRun
 from tests.firmware.test_programs import assert_passed
 from tests.host.machine_runs import Machine

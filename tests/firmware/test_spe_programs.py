@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import LIMIT, WholeRun
 from tests.firmware.programs import firmware_machine

@@ -26,8 +26,8 @@ from unicorn.unicorn_const import (
 )
 from unicorn.unicorn_py3.unicorn import uclib
 
-from spe_unicorn.arch.descriptors import Fault
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.memory.descriptors import Fault
+from spe_unicorn.arch.registers.sysreg import SysReg
 
 _INTERNAL = "get_phys_addr_aarch64"
 HAS_INTERNAL = hasattr(uclib, _INTERNAL)

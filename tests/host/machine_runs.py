@@ -14,19 +14,19 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, ModelName
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, Segment
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.console_ends import ConsoleEnds
-from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, Segment
-from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.sampler import Statistics
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.symbols.table import SymbolTable
 
 PAGE = 4096
 _VECTORS = tuple(regs.UC_ARM64_REG_Q0 + n for n in range(32))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.memory_map import UART as UART_REGION
 from tests.host import a64 as a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from spe_unicorn.arch.walk_parameters import TTWParams
+from spe_unicorn.arch.memory.walk_parameters import TTWParams
 
 AF = 1 << 10
 TABLE_ATTRIBUTES = 0b1_1111 << 59

@@ -6,8 +6,8 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.registers import system as s
 from spe_unicorn.machine.board import Board
 from tests.host import a64 as a
 from tests.machine.small_boards import board_at

@@ -6,7 +6,7 @@ from typing import Any
 
 from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.cores.profile import CoreError, load_core
-from spe_unicorn.machine.image import Image
+from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
-from spe_unicorn.machine.symbols import SymbolTable
 from spe_unicorn.spe.filter import Flag
+from spe_unicorn.symbols.table import SymbolTable
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.devices import gicv3_registers as icc
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.schedule import TURN
 from tests.host import a64

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.spe.packets import DataAddress, PacketType

@@ -23,12 +23,12 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 import spe_unicorn
-from spe_unicorn.arch.access import SystemAccessTrap
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2
+from spe_unicorn.arch.access.verdicts import SystemAccessTrap
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.cores.profile import CoreError, ModelName
-from spe_unicorn.host.attach import AttachError, Attachment, TrappedAccessError
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.plugin.attach import AttachError, Attachment, TrappedAccessError
 from spe_unicorn.spe.filter import Flag
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.host import a64 as a

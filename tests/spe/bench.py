@@ -5,14 +5,14 @@ from __future__ import annotations
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
     PMSCR_EL1,
     PMSIRR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     MDCR_EL2,
     MDCR_EL3,
     SCR_EL3,

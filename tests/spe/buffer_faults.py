@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBPTR_EL1,
     PMBSR_EL1,
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Features, ImpDef
-from spe_unicorn.arch.id_registers import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1
-from spe_unicorn.arch.spe_registers import PMBLIMITR_EL1, PMBPTR_EL1, PMSCR_EL1, PMSCR_EL2
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.id import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBPTR_EL1, PMSCR_EL1, PMSCR_EL2
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     MAIR_EL2,

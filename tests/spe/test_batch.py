@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation, Timing
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBPTR_EL1,
     PMSCR_EL1,
     PMSFCR_EL1,
@@ -19,7 +19,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSIRR_EL1,
     PMSLATFR_EL1,
 )
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1
 from spe_unicorn.spe import batch
 from spe_unicorn.spe.sample import (
     HAS_DATA_SOURCE,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
     PMBPTR_EL1,
@@ -15,7 +15,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSCR_EL1,
     PMSCR_EL2,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MDCR_EL3,
     SCR_EL3,

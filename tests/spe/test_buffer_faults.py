@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBPTR_EL1,
     PMBSR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     TTBR0_EL1,
     TTBR0_EL2,
 )

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBSR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     TTBR0_EL1,
 )
 from tests.spe.buffer_faults import (

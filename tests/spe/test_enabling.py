@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.effective import profiling_buffer_owner
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBSR_EL1,
     PMBSR_EL2,
@@ -14,7 +13,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSCR_EL1,
     PMSCR_EL2,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTPOFF_EL2,
     CNTVOFF_EL2,
@@ -25,6 +24,7 @@ from spe_unicorn.arch.system_registers import (
     MDCR_EL3,
     SCR_EL3,
 )
+from spe_unicorn.arch.rules.effective import profiling_buffer_owner
 from spe_unicorn.spe.enabling import (
     Collection,
     collection,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBSR_EL1,
     PMBSR_EL2,
@@ -18,7 +18,7 @@ from spe_unicorn.arch.spe_registers import (
     BufferStatus,
     EventClass,
 )
-from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 from spe_unicorn.spe.management import (
     ManagementEvent,
     buffer_full,

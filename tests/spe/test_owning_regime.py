@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.descriptors import Fault
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.memory.descriptors import Fault
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
     PMSCR_EL2,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     MDCR_EL2,

@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.operation import Timing
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
@@ -17,7 +17,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSIRR_EL1,
     PMSLATFR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CONTEXTIDR_EL1,
 )
 from tests.spe.bench import BUFFER, LIMIT, Bench

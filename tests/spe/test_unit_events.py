@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
@@ -21,7 +21,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSLATFR_EL1,
     PMSNEVFR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     MDCR_EL3,
 )
 from spe_unicorn.spe.feed import SampleEvent

@@ -1,8 +1,9 @@
-"""The bricks from which the timer and the GIC build their accessors (see ``arch.access``)."""
+"""What the timer and the GIC build their accessors from (see ``arch.access.verdicts``)."""
 
 from __future__ import annotations
 
-from spe_unicorn.arch.access import (
+from spe_unicorn.arch.access.checks import NESTED
+from spe_unicorn.arch.access.verdicts import (
     SYSREG_TRAP,
     Accessor,
     Allowed,
@@ -14,10 +15,9 @@ from spe_unicorn.arch.access import (
     Test,
     Undefined,
 )
-from spe_unicorn.arch.access_checks import NESTED
-from spe_unicorn.arch.effective import el_is_in_host
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.effective import el_is_in_host
 
 
 def undefined(name: str, text: str, test: Test | None = None) -> Step:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from spe_unicorn.arch.access import (
+from spe_unicorn.arch.access.verdicts import (
     Test,
 )
-from spe_unicorn.arch.effective import (
-    effective_hcr_nvx,
-    el2_enabled,
-    el_is_in_host,
-)
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import (
+from spe_unicorn.arch.pe import EL2, PE
+from spe_unicorn.arch.registers.fgt import (
     HDFGRTR2_EL2,
     HDFGRTR_EL2,
     HDFGWTR2_EL2,
     HDFGWTR_EL2,
 )
-from spe_unicorn.arch.pe import EL2, PE
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,
     SCR_EL3,
+)
+from spe_unicorn.arch.rules.effective import (
+    effective_hcr_nvx,
+    el2_enabled,
+    el_is_in_host,
 )
 
 

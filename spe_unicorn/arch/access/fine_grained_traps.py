@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.access import SYSREG_TRAP
-from spe_unicorn.arch.access_checks import fine_grained_traps_enabled
-from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.fgt_registers import (
+from spe_unicorn.arch.access.checks import fine_grained_traps_enabled
+from spe_unicorn.arch.access.verdicts import SYSREG_TRAP
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome, system_register_trap
+from spe_unicorn.arch.pe import EL0, EL1, PE
+from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
     HFGITR_EL2,
     HFGRTR_EL2,
     HFGWTR_EL2,
 )
-from spe_unicorn.arch.id_registers import ID_AA64DFR0_EL1
-from spe_unicorn.arch.pe import EL0, EL1, PE
-from spe_unicorn.arch.syndromes import EC, Syndrome, system_register_trap
-from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import SCTLR_EL1
+from spe_unicorn.arch.registers.id import ID_AA64DFR0_EL1
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.system import SCTLR_EL1
+from spe_unicorn.arch.rules.effective import el_is_in_host
 
 _SYSTEM: Final = 0xD500_0000
 """MSR, MRS, SYS and SYSL, and with op0 = 0b00 others."""

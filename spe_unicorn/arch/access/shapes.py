@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from spe_unicorn.arch.access import (
-    SYSREG_TRAP,
-    Accessor,
-    Allowed,
-    Levels,
-    NVMem,
-    Rule,
-    Step,
-    Steps,
-    SystemAccessTrap,
-    Test,
-    Undefined,
-)
-from spe_unicorn.arch.access_checks import (
+from spe_unicorn.arch.access.checks import (
     E2PB,
     NESTED,
     NSPB,
@@ -31,9 +18,22 @@ from spe_unicorn.arch.access_checks import (
     not_host_at_el2,
     nvx,
 )
+from spe_unicorn.arch.access.verdicts import (
+    SYSREG_TRAP,
+    Accessor,
+    Allowed,
+    Levels,
+    NVMem,
+    Rule,
+    Step,
+    Steps,
+    SystemAccessTrap,
+    Test,
+    Undefined,
+)
 from spe_unicorn.arch.features import Feature, every
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 
 # The branches of the pseudocode
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.access import (
-    PSB_CSYNC_TRAP,
-    Accessor,
-    Allowed,
-    NVMem,
-    Rule,
-    Step,
-    SystemAccessTrap,
-)
-from spe_unicorn.arch.access_checks import (
+from spe_unicorn.arch.access.checks import (
     E2PB,
     ECVEN,
     ENPMS3,
@@ -30,7 +21,7 @@ from spe_unicorn.arch.access_checks import (
     fine_grained_traps_enabled,
     host_at_el2,
 )
-from spe_unicorn.arch.access_shapes import (
+from spe_unicorn.arch.access.shapes import (
     accessor_of,
     buffer_control,
     by_level,
@@ -47,13 +38,18 @@ from spe_unicorn.arch.access_shapes import (
     trap,
     untrapped,
 )
-from spe_unicorn.arch.effective import (
-    effective_hcr_nvx,
-    effective_pmscr_el2_ee,
-    el_is_in_host,
+from spe_unicorn.arch.access.verdicts import (
+    PSB_CSYNC_TRAP,
+    Accessor,
+    Allowed,
+    NVMem,
+    Rule,
+    Step,
+    SystemAccessTrap,
 )
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import (
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
+from spe_unicorn.arch.registers.fgt import (
     HDFGRTR2_EL2,
     HDFGRTR_EL2,
     HDFGWTR2_EL2,
@@ -65,9 +61,8 @@ from spe_unicorn.arch.fgt_registers import (
     HFGWTR2_EL2,
     HFGWTR_EL2,
 )
-from spe_unicorn.arch.id_registers import ID_REGISTERS
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.id import ID_REGISTERS
+from spe_unicorn.arch.registers.spe import (
     PMBIDR_EL1,
     PMBLIMITR_EL1,
     PMBMAR_EL1,
@@ -87,7 +82,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSNEVFR_EL1,
     ExceptionEnable,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CNTPOFF_EL2,
     HCR_EL2,
     ISR_EL1,
@@ -98,6 +93,11 @@ from spe_unicorn.arch.system_registers import (
     RNDRRS,
     SCR_EL3,
     VNCR_EL2,
+)
+from spe_unicorn.arch.rules.effective import (
+    effective_hcr_nvx,
+    effective_pmscr_el2_ee,
+    el_is_in_host,
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spe_unicorn.arch.features import Features, ImpDef
-from spe_unicorn.arch.identification import identify
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.sysreg import RegisterFile
-from spe_unicorn.arch.system_registers import SYSTEM_REGISTERS
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import RegisterFile
+from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
+from spe_unicorn.arch.rules.identification import identify
 
 
 @dataclass

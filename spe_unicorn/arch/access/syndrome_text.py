@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.access import SysRegTable
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.exceptions import ExceptionEntry, ExceptionRecord
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.syndromes import EC, Syndrome
-from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.verdicts import SysRegTable
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers.sysreg import Encoding
 
 _FAULTS: Final = {
     Fault.AddressSize: "address size fault",

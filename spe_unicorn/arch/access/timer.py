@@ -9,32 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.access import Accessor, Levels, Step, Steps, Test
-from spe_unicorn.arch.access_shapes import hypervisor_register
-from spe_unicorn.arch.effective import (
-    el2_enabled,
-    el_is_in_host,
-    have_el,
-    lower_security_state,
-    tge,
-)
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
-    CNTHCTL_EL2,
-    CNTKCTL_EL1,
-    CNTVOFF_EL2,
-    SCR_EL3,
-)
-from spe_unicorn.devices import timer_registers as t
-from spe_unicorn.devices.accessors import (
+from spe_unicorn.arch.access.accessors import (
     NOT_AT_EL0,
     accessor,
     allowed,
     el2_name,
     trap,
     undefined,
+)
+from spe_unicorn.arch.access.shapes import hypervisor_register
+from spe_unicorn.arch.access.verdicts import Accessor, Levels, Step, Steps, Test
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.registers import timer as t
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
+    CNTHCTL_EL2,
+    CNTKCTL_EL1,
+    CNTVOFF_EL2,
+    SCR_EL3,
+)
+from spe_unicorn.arch.rules.effective import (
+    el2_enabled,
+    el_is_in_host,
+    have_el,
+    lower_security_state,
+    tge,
 )
 
 
@@ -258,4 +258,4 @@ TIMER_ACCESSORS: Final[tuple[Accessor, ...]] = (
     hypervisor_register(CNTHCTL_EL2),
     hypervisor_register(CNTVOFF_EL2, nvmem=0x60),
 )
-"""Every name of the generic timer but CNTPOFF_EL2, which steers SPE and is ``arch.access``'s."""
+"""Every name of the generic timer but CNTPOFF_EL2, which steers SPE (``arch.access.spe``)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
 from spe_unicorn.arch.pe import PE
-from spe_unicorn.arch.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 
 SYSREG_TRAP: Final = 0x18
 """Exception class of a trapped MSR, MRS or system instruction."""

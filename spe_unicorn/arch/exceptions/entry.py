@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from spe_unicorn.arch.descriptors import FaultRecord, PASpace
-from spe_unicorn.arch.effective import effective_hcr_nvx, el_is_in_host
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.memory.descriptors import FaultRecord, PASpace
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
 )
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
-from spe_unicorn.arch.syndromes import EC, Syndrome
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     HPFAR_EL2,
     SCTLR,
     SCTLR_EL1,
@@ -32,6 +31,7 @@ from spe_unicorn.arch.system_registers import (
     VBAR_EL2,
     VBAR_EL3,
 )
+from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el_is_in_host
 
 
 class ExceptionType(IntEnum):

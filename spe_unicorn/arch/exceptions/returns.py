@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spe_unicorn.arch.effective import (
+from spe_unicorn.arch.exceptions.entry import el_of, pstate_mask
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3, SPSR
+from spe_unicorn.arch.rules.effective import (
     el2_enabled,
     el_is_in_host,
     have_el,
@@ -12,10 +16,6 @@ from spe_unicorn.arch.effective import (
     secure_el2_enabled,
     tge,
 )
-from spe_unicorn.arch.exceptions import el_of, pstate_mask
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3, SPSR
 
 _REINSTATED = (
     SPSR.N.mask

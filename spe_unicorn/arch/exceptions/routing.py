@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.effective import (
-    effective_hcr_nvx,
-    el2_enabled,
-    el_is_in_host,
-    have_el,
-    lower_security_state,
-    secure_el2_enabled,
-    tge,
+from spe_unicorn.arch.exceptions.entry import ExceptionType
+from spe_unicorn.arch.exceptions.syndromes import (
+    FP_ACCESS_TRAP,
+    UNDEFINED,
+    Syndrome,
+    WFx,
+    hvc,
+    smc,
+    wfx_trap,
 )
-from spe_unicorn.arch.exceptions import ExceptionType
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
-from spe_unicorn.arch.syndromes import FP_ACCESS_TRAP, UNDEFINED, Syndrome, WFx, hvc, smc, wfx_trap
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CPACR_EL1,
     CPTR_EL2,
     CPTR_EL3,
@@ -26,6 +25,15 @@ from spe_unicorn.arch.system_registers import (
     SCR_EL3,
     SCTLR_EL1,
     SCTLR_EL2,
+)
+from spe_unicorn.arch.rules.effective import (
+    effective_hcr_nvx,
+    el2_enabled,
+    el_is_in_host,
+    have_el,
+    lower_security_state,
+    secure_el2_enabled,
+    tge,
 )
 
 

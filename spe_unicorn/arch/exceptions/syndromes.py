@@ -8,8 +8,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers.sysreg import Encoding
 
 _IL = 1 << 25
 _CONDITION_ALWAYS = 1 << 24 | 0xE << 20

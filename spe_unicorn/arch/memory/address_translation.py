@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
@@ -12,12 +13,11 @@ from spe_unicorn.arch.descriptors import (
     Regime,
     acc_desc_at,
 )
-from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate, s1_translate
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
 from spe_unicorn.arch.ports import PhysicalMemory
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.translation import full_translate, s1_translate
+from spe_unicorn.arch.rules.effective import el_is_in_host
 
 
 class ATOperation(NamedTuple):

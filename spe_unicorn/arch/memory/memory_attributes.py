@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     NORMAL_NC,
     AccessDescriptor,
     AccessType,
     MemoryAttributes,
     Shareability,
 )
-from spe_unicorn.arch.regimes import TranslationContext
-from spe_unicorn.arch.walk_parameters import S1TTWParams, S2TTWParams
+from spe_unicorn.arch.memory.regimes import TranslationContext
+from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, S2TTWParams
 
 
 def s1_decode_memattrs(params: S1TTWParams, descriptor: int) -> MemoryAttributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.arch.descriptors import AccessDescriptor, AccessType, PASpace, Regime
-from spe_unicorn.arch.regimes import TranslationContext
-from spe_unicorn.arch.walk_parameters import S1TTWParams, S2TTWParams
+from spe_unicorn.arch.memory.descriptors import AccessDescriptor, AccessType, PASpace, Regime
+from spe_unicorn.arch.memory.regimes import TranslationContext
+from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, S2TTWParams
 
 _S2AP0 = 1 << 6
 _S2AP1 = 1 << 7

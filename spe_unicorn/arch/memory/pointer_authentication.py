@@ -5,10 +5,10 @@ The engine authenticates. Here is the address that comes out where it succeeds (
 
 from __future__ import annotations
 
-from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.system_registers import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.registers.system import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.rules.effective import el_is_in_host
 
 _SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
 _MASK = (1 << 64) - 1

@@ -9,16 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spe_unicorn.arch.descriptors import MemoryAttributes, PASpace, Regime
-from spe_unicorn.arch.effective import (
-    el2_enabled_in,
-    el_is_in_host,
-    have_el,
-    security_state_at,
+from spe_unicorn.arch.memory.descriptors import MemoryAttributes, PASpace, Regime
+from spe_unicorn.arch.memory.vmsa import VMSA, vmsa_of
+from spe_unicorn.arch.memory.walk_parameters import (
+    S1TTWParams,
+    S2TTWParams,
+    Stage1Registers,
+    Stage2Registers,
+    get_s1_ttw_params,
+    get_s2_ttw_params,
 )
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     MAIR_EL2,
@@ -40,14 +43,11 @@ from spe_unicorn.arch.system_registers import (
     VTCR_EL2,
     VTTBR_EL2,
 )
-from spe_unicorn.arch.vmsa import VMSA, vmsa_of
-from spe_unicorn.arch.walk_parameters import (
-    S1TTWParams,
-    S2TTWParams,
-    Stage1Registers,
-    Stage2Registers,
-    get_s1_ttw_params,
-    get_s2_ttw_params,
+from spe_unicorn.arch.rules.effective import (
+    el2_enabled_in,
+    el_is_in_host,
+    have_el,
+    security_state_at,
 )
 
 _Stage1 = tuple[int, type[SysReg], type[SysReg], type[SysReg], "type[SysReg] | None", type[SysReg]]

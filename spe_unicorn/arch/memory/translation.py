@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     DEVICE_NGNRNE,
     NORMAL_NC,
     NORMAL_WB,
@@ -22,21 +22,21 @@ from spe_unicorn.arch.descriptors import (
     FaultRecord,
     PASpace,
 )
-from spe_unicorn.arch.memory_attributes import (
+from spe_unicorn.arch.memory.memory_attributes import (
     s1_decode_memattrs,
     s1_output_memattrs,
     s2_combine_s1_memattrs,
     s2_decode_memattrs,
 )
-from spe_unicorn.arch.permissions import (
+from spe_unicorn.arch.memory.permissions import (
     refused,
     s1_output_space,
     s1_permissions,
     s2_permissions,
 )
+from spe_unicorn.arch.memory.regimes import TranslationContext
+from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, TTWParams
 from spe_unicorn.arch.ports import PhysicalMemory
-from spe_unicorn.arch.regimes import TranslationContext
-from spe_unicorn.arch.walk_parameters import S1TTWParams, TTWParams
 
 _AF = 1 << 10
 _AP2 = 1 << 7

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from spe_unicorn.arch.id_registers import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
 from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.registers.id import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from spe_unicorn.arch.descriptors import AccessType, PASpace, Regime
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.memory.descriptors import AccessType, PASpace, Regime
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     SCTLR_EL1,
     SCTLR_EL2,
@@ -15,7 +16,6 @@ from spe_unicorn.arch.system_registers import (
     VSTCR_EL2,
     VTCR_EL2,
 )
-from spe_unicorn.arch.vmsa import VMSA
 
 _PS_BITS = (32, 36, 40, 42, 44, 48, 52, 56)
 _PS_52 = 6

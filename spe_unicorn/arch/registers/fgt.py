@@ -8,7 +8,7 @@ RES0.
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, Features, every
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, Res0, Reset
 
 _FGT = every(Feature.FEAT_FGT, Feature.FEAT_EL2)

@@ -1,11 +1,11 @@
 """The ID registers of AArch64, ID_AA64*_EL1: what a core says it implements.
 
-What of it comes from a core's profile and what from the engine, ``arch.identification`` tells.
+``arch.rules.identification`` tells what of it comes from a core's profile and what from the engine.
 """
 
 from __future__ import annotations
 
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import ReadOnly, Res0
 
 

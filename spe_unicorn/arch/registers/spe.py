@@ -1,7 +1,7 @@
 """The registers of the Statistical Profiling Extension (Arm ARM D24.7), one class a register.
 
-Who may access them is told by ``arch.access``; what the identification registers read as, by
-``arch.identification``.
+``arch.access.spe`` tells who may access them, ``arch.rules.identification`` what the identification
+registers read as.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef, every, lacks, some
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Res0, Res1, Reset
 
 _ALL = (1 << 64) - 1

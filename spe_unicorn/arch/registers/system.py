@@ -1,7 +1,7 @@
 """The system registers that steer SPE, and those of the PE around it.
 
 They are those of exceptions, translation, context and timers; the fine-grained traps are in
-``arch.fgt_registers``, the ID registers in ``arch.id_registers``.
+``arch.registers.fgt``, the ID registers in ``arch.registers.id``.
 
 Fields whose features no core here can have are plain storage under their names; where a value
 lives, in our cells or in the engine's, is the host's business.
@@ -10,9 +10,9 @@ lives, in our cells or in the engine's, is the host's business.
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, Features, every, some
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.id_registers import ID_REGISTERS
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.id import ID_REGISTERS
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Register, Res0, Res1, Reset
 
 _EL2 = Feature.FEAT_EL2

@@ -1,13 +1,13 @@
 """The registers of the generic timer's counters and comparators (Arm ARM D24.11).
 
 The controls of the lower levels (CNTKCTL_EL1, CNTHCTL_EL2) and the offsets (CNTVOFF_EL2,
-CNTPOFF_EL2) are ``arch.system_registers``'.
+CNTPOFF_EL2) are ``arch.registers.system``'.
 """
 
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, every
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, ReadOnly, Res0
 
 _EL2 = Feature.FEAT_EL2

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMSCR_EL1,
     PMSCR_EL2,
     ExceptionEnable,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTPOFF_EL2,
     HCR_EL2,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from spe_unicorn.arch.features import Condition, Feature, Features, ImpDef, every, some
-from spe_unicorn.arch.spe_registers import OPTIONAL_EVENTS
+from spe_unicorn.arch.registers.spe import OPTIONAL_EVENTS
 
 
 class Dependency(NamedTuple):

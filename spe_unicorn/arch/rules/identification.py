@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from spe_unicorn.arch.effective import (
-    effective_pmscr_el2_envm,
-    profiling_buffer_owner,
-    security_state_at,
-)
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.pe import EL3, PE
+from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,
@@ -23,9 +19,13 @@ from spe_unicorn.arch.id_registers import (
     ID_AA64MMFR1_EL1,
     ID_AA64PFR0_EL1,
 )
-from spe_unicorn.arch.pe import EL3, PE
-from spe_unicorn.arch.spe_registers import PMBIDR_EL1, PMSIDR_EL1
-from spe_unicorn.arch.sysreg import ReadOnlyCell, SysReg
+from spe_unicorn.arch.registers.spe import PMBIDR_EL1, PMSIDR_EL1
+from spe_unicorn.arch.registers.sysreg import ReadOnlyCell, SysReg
+from spe_unicorn.arch.rules.effective import (
+    effective_pmscr_el2_envm,
+    profiling_buffer_owner,
+    security_state_at,
+)
 
 
 def pmsidr_el1(features: Features, impdef: ImpDef) -> PMSIDR_EL1:

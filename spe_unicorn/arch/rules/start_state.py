@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
 from spe_unicorn.arch.pe import EL2, EL3
-from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.spe import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 
 
 def firmware_state(registers: RegisterFile, el: int) -> None:

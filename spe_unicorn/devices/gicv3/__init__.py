@@ -12,10 +12,10 @@ from typing import Final
 
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.devices.gicv3_cpu_interface import CPUInterface
-from spe_unicorn.devices.gicv3_mmio import Distributor, Redistributors
-from spe_unicorn.devices.gicv3_routing import PRIVATE, SGIS, InterruptRouting
-from spe_unicorn.devices.gicv3_virtual import VirtualInterface
+from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
+from spe_unicorn.devices.gicv3.mmio import Distributor, Redistributors
+from spe_unicorn.devices.gicv3.routing import PRIVATE, SGIS, InterruptRouting
+from spe_unicorn.devices.gicv3.virtual import VirtualInterface
 
 MAX_PES: Final = 8
 

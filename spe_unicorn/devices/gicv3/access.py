@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.access import Accessor, Levels, Step, Steps, Test
-from spe_unicorn.arch.access_shapes import hypervisor_register, monitor_register
-from spe_unicorn.arch.effective import el2_enabled
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
-from spe_unicorn.devices import gicv3_registers as icc
-from spe_unicorn.devices import gicv3_virtual_registers as v
-from spe_unicorn.devices.accessors import (
+from spe_unicorn.arch.access.accessors import (
     NESTED_AT_EL1,
     NOT_AT_EL0,
     accessor,
@@ -25,7 +16,16 @@ from spe_unicorn.devices.accessors import (
     trap,
     undefined,
 )
-from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2
+from spe_unicorn.arch.access.shapes import hypervisor_register, monitor_register
+from spe_unicorn.arch.access.verdicts import Accessor, Levels, Step, Steps, Test
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.rules.effective import el2_enabled
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3 import virtual_registers as v
+from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 
 _GROUP0 = {
     icc.ICC_IAR0_EL1: v.ICV_IAR0_EL1,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.effective import lower_security_state, security_state_at
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL3, PE, SecurityState
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
-from spe_unicorn.devices import gicv3_registers as icc
-from spe_unicorn.devices.gicv3_priorities import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.rules.effective import lower_security_state, security_state_at
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3.priorities import (
     IDLE,
     IMPLEMENTED,
     LEAST_POINT,
@@ -22,8 +22,8 @@ from spe_unicorn.devices.gicv3_priorities import (
     preempts,
     running,
 )
-from spe_unicorn.devices.gicv3_routing import Group, InterruptRouting, Pending
-from spe_unicorn.devices.gicv3_virtual import VirtualInterface
+from spe_unicorn.devices.gicv3.routing import Group, InterruptRouting, Pending
+from spe_unicorn.devices.gicv3.virtual import VirtualInterface
 
 INTID_SECURE: Final = 1020
 INTID_NONSECURE: Final = 1021

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.devices.gicv3_routing import PRIVATE, Bank, Group, InterruptRouting
+from spe_unicorn.devices.gicv3.routing import PRIVATE, Bank, Group, InterruptRouting
 
 DISTRIBUTOR_SIZE: Final = 0x1_0000
 REDISTRIBUTOR_SIZE: Final = 0x2_0000

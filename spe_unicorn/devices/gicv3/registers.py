@@ -7,7 +7,7 @@ those after them are not there.
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, ReadOnly, Res0, Res1
 
 _EL2 = Feature.FEAT_EL2

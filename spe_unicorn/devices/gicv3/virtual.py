@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.devices import gicv3_virtual_registers as v
-from spe_unicorn.devices.gicv3_priorities import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.devices.gicv3 import virtual_registers as v
+from spe_unicorn.devices.gicv3.priorities import (
     IDLE,
     IMPLEMENTED,
     LEAST_POINT,
@@ -18,7 +18,7 @@ from spe_unicorn.devices.gicv3_priorities import (
     preempts,
     running,
 )
-from spe_unicorn.devices.gicv3_virtual_registers import (
+from spe_unicorn.devices.gicv3.virtual_registers import (
     ICH_HCR_EL2,
     ICH_VMCR_EL2,
     ListRegister,

@@ -7,9 +7,9 @@ List registers and 32 levels of virtual preemption.
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, ReadOnly, Res0, Res1
-from spe_unicorn.devices import gicv3_registers as icc
+from spe_unicorn.devices.gicv3 import registers as icc
 
 _EL2 = Feature.FEAT_EL2
 

@@ -17,7 +17,7 @@ from unicorn.unicorn_const import UC_ERR_OK
 from unicorn.unicorn_py3.arch.arm64 import UcRegCP64
 from unicorn.unicorn_py3.unicorn import uclib
 
-from spe_unicorn.arch.sysreg import Encoding
+from spe_unicorn.arch.registers.sysreg import Encoding
 
 NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
 """An ``until`` that no guest reaches: it is not a multiple of 4."""

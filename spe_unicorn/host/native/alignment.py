@@ -8,8 +8,8 @@ import numpy as np
 from numba import carray, cfunc, types
 
 from spe_unicorn.arch.operation import Extend
-from spe_unicorn.host.native_calls import address_of, call1, call_register, pointer_to
-from spe_unicorn.host.native_state import LAYOUT, State, Stop
+from spe_unicorn.host.native.calls import address_of, call1, call_register, pointer_to
+from spe_unicorn.host.native.state import LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""

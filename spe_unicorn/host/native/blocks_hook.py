@@ -14,8 +14,8 @@ from numba import carray, cfunc, njit, types
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Extend
-from spe_unicorn.host.engine import PSTATE
-from spe_unicorn.host.native_calls import (
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import (
     USER,
     address_of,
     call1,
@@ -24,9 +24,9 @@ from spe_unicorn.host.native_calls import (
     call_translate,
     pointer_to,
 )
-from spe_unicorn.host.native_exception import returns_alike
-from spe_unicorn.host.native_marks import marks_of
-from spe_unicorn.host.native_state import (
+from spe_unicorn.host.native.exception import returns_alike
+from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
     FOLD,

@@ -12,7 +12,7 @@ from numba import from_dtype, types
 from numba.extending import intrinsic
 from unicorn import UC_PROT_EXEC, UC_PROT_READ
 
-from spe_unicorn.host.native_state import LAYOUT
+from spe_unicorn.host.native.state import LAYOUT
 
 USER: Final = types.CPointer(from_dtype(LAYOUT))
 """What hooks are given. Compiled code is cached by its signature: with the layout in it, what was

@@ -17,11 +17,11 @@ from numba.extending import intrinsic
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import HCR_EL2, SCTLR_EL3
-from spe_unicorn.host.engine import PSTATE
-from spe_unicorn.host.native_calls import address_of, call_register, call_translate, pointer_to
-from spe_unicorn.host.native_state import CODE_MAINTENANCE, LINES, State
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import address_of, call_register, call_translate, pointer_to
+from spe_unicorn.host.native.state import CODE_MAINTENANCE, LINES, State
 
 LINE: Final = 64
 """Bytes that IC IVAU is about: CTR_EL0.IminLine of the engine."""

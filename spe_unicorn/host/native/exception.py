@@ -2,8 +2,8 @@
 
 System calls and page faults are most of what an operating system stops for. The engine has found
 out what happened and where it goes, and entering its vector is a matter of a few registers. The
-rules are those of ``arch.exceptions.take_exception``, which everything else is entered by; what of
-them depends on controls is worked out in advance (``host.levels``).
+rules are those of ``arch.exceptions.entry.take_exception``, by which everything else is entered.
+What depends on controls is worked out in advance (``host.pe.levels``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numba import carray, njit
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.syndromes import EC
-from spe_unicorn.arch.system_registers import SPSR, SPSR_EL1, SPSR_EL2
-from spe_unicorn.host.engine import PC, PSTATE, SP, SP_EL
-from spe_unicorn.host.native_calls import address_of, call2, call_fetch, call_register, pointer_to
-from spe_unicorn.host.native_code import CP_REG, rows_of
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2
+from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
+from spe_unicorn.host.native.calls import address_of, call2, call_fetch, call_register, pointer_to
+from spe_unicorn.host.native.code import CP_REG, rows_of
+from spe_unicorn.host.native.state import (
     ENTRY_PSTATE,
     LEVEL_BITS,
     LEVEL_MARKS,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numba import carray, cfunc, types
 
-from spe_unicorn.host.native_state import LAYOUT
+from spe_unicorn.host.native.state import LAYOUT
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""

@@ -4,8 +4,8 @@ Every hook is a C function made by numba, so no compiler is needed where this ru
 ever decides anything about the architecture: it counts, it looks a number up in a table, and where
 that does not settle the matter it leaves a :class:`Stop` and what is known of it in :class:`State`
 and stops the engine. All decisions are then made between two runs of the engine, with the PE at
-rest. The exceptions are samples that need no more than a few registers (``native_special``), and
-exceptions and returns that an operating system lives on (``native_exception``).
+rest. The exceptions are samples that need no more than a few registers (``blocks_hook``), and
+exceptions and returns that an operating system lives on (``exception``).
 
 The engine reports the start of a block before it runs, so a block is counted whole and given back
 in part when an exception ends it early.
@@ -23,17 +23,17 @@ from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import ESR_EL2
-from spe_unicorn.host.engine import PC, Engine, address_of, lib
-from spe_unicorn.host.native_block import compile_block_hook
-from spe_unicorn.host.native_calls import USER, call1, call2, call_register
-from spe_unicorn.host.native_calls import address_of as pointer_value
-from spe_unicorn.host.native_code import named_registers, rows_of
-from spe_unicorn.host.native_exception import enter, saved_states
-from spe_unicorn.host.native_flow import FLOW_HOOK
-from spe_unicorn.host.native_special import PROBE_HOOK, SPECIAL_HOOK
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import ESR_EL2
+from spe_unicorn.host.engine.engine import PC, Engine, address_of, lib
+from spe_unicorn.host.native.blocks_hook import PROBE_HOOK, SPECIAL_HOOK
+from spe_unicorn.host.native.calls import USER, call1, call2, call_register
+from spe_unicorn.host.native.calls import address_of as pointer_value
+from spe_unicorn.host.native.code import named_registers, rows_of
+from spe_unicorn.host.native.exception import enter, saved_states
+from spe_unicorn.host.native.flow import FLOW_HOOK
+from spe_unicorn.host.native.hot_path import compile_block_hook
+from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
     ENTRY_PSTATE,
@@ -48,7 +48,7 @@ from spe_unicorn.host.native_state import (
     Stop,
     signed,
 )
-from spe_unicorn.host.native_system import READ_HOOK, SYSTEM_HOOK, WRITE_HOOK
+from spe_unicorn.host.native.system import READ_HOOK, SYSTEM_HOOK, WRITE_HOOK
 
 _STOP_PC: Final = State.pc.offset
 _PC: Final = int(PC)
@@ -151,7 +151,7 @@ class NativeHooks:
         self.follows_flow = False
         """Whether the last branch is known."""
         self.trapped: frozenset[int] = frozenset()
-        """What blocks have :data:`~native_state.MARK_TRAP` for (``arch.fine_grained_traps``)."""
+        """What blocks have ``MARK_TRAP`` for (``arch.access.fine_grained_traps``)."""
 
     def install(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from spe_unicorn.host.native_state import BLOCKS, FOLD, LENGTH, SPREAD, State
+from spe_unicorn.host.native.state import BLOCKS, FOLD, LENGTH, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.host.events import SEV, SEVL, WFE
-from spe_unicorn.host.native_state import (
+from spe_unicorn.host.native.state import (
     MARK_ERET,
     MARK_EVENT,
     MARK_FP,
@@ -13,6 +12,7 @@ from spe_unicorn.host.native_state import (
     MARK_RETURN,
     MARK_SYNC,
 )
+from spe_unicorn.host.pe.events import SEV, SEVL, WFE
 
 ERET: Final = 0xD69F_03E0
 """The word of the exception return that does not authenticate its address."""

@@ -11,10 +11,10 @@ executed. Either way it is resolved once.
 
 **For wrong paths.** Where a branch was mispredicted, ``ModelState.on_misprediction``, if it is set,
 is called as ``void f(engine, State *, int64_t branch, int64_t predicted, int64_t actual)``: the
-engine, the state of ``native_state``, the branch's address, where it had been predicted to go and
-where it went, all virtual. The block at ``actual`` has not been counted then: ``granted - budget``
-operations have been executed, the branch included. So it is where the engine stopped behind the
-branch, when Python has it called.
+engine, the state (``host.native.state``), the branch's address, where it had been predicted to
+go and where it went, all virtual. The block at ``actual`` has not been counted then:
+``granted - budget`` operations have been executed, the branch included. So it is where the
+engine stopped behind the branch, when Python has it called.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import access, forget_translations
 from spe_unicorn.cores.predictor import Branch, resolve
-from spe_unicorn.host.engine import address_of
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_calls import address_of as _address
-from spe_unicorn.host.native_calls import (
+from spe_unicorn.host.engine.engine import address_of
+from spe_unicorn.host.native.calls import address_of as _address
+from spe_unicorn.host.native.calls import (
     call_access,
     call_forget,
     call_misprediction,
     call_resolve,
     call_vmem_read,
 )
-from spe_unicorn.host.native_calls import pointer_to as _pointer
-from spe_unicorn.host.native_state import State, signed
+from spe_unicorn.host.native.calls import pointer_to as _pointer
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.state import State, signed
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
@@ -56,7 +56,7 @@ class ModelState(ctypes.Structure):
     """What the hooks of a core model and Python share.
 
     ``epoch``, ``unattended`` and ``flushes`` are the addresses of fields of the
-    :class:`~spe_unicorn.host.native_state.State` at ``state``, so that nothing here depends on what
+    :class:`~spe_unicorn.host.native.state.State` at ``state``, so that nothing here depends on what
     other fields that has. While ``pending``, ``branch``, ``kind`` and ``target`` say what ends the
     block that began last. ``stepped`` is set while somebody tells of branches who sees each
     operation.

@@ -14,10 +14,10 @@ import numpy as np
 from numba import carray, cfunc, types
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.host.engine import PC, PSTATE
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_calls import address_of, call_register, pointer_to
-from spe_unicorn.host.native_state import LAYOUT, State
+from spe_unicorn.host.engine.engine import PC, PSTATE
+from spe_unicorn.host.native.calls import address_of, call_register, pointer_to
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.state import LAYOUT, State
 
 _ROWS: Final = 64
 """Loads of which is noted where they are, between two looks."""

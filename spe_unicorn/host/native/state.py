@@ -94,7 +94,7 @@ def _revision() -> str:
     package = Path(__file__).parents[__name__.count(".") - 1]
     sources = (file.read_bytes() for file in sorted(package.rglob("*.py")))
     for text in sources:
-        if b"numba" in text or b"native_state" in text or b"class Stop(" in text:
+        if b"numba" in text or b"native.state" in text or b"class Stop(" in text:
             digest.update(text)
     return digest.hexdigest()
 
@@ -340,7 +340,7 @@ MARK_SYNC: Final = 4
 MARK_ERET: Final = 8
 """The block ends with the ERET that does not authenticate its address."""
 MARK_ORDER: Final = 16
-"""The block has an operation that a :class:`~spe_unicorn.host.watching.Watcher` is told of."""
+"""The block has an operation that a :class:`~spe_unicorn.host.run.watching.Watcher` is told of."""
 MARK_TRAP: Final = 32
 """The block has an operation that a fine-grained trap may take to EL2."""
 MARK_EVENT: Final = 64

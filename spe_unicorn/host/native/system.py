@@ -9,8 +9,8 @@ from numba import carray, cfunc, njit, types
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.host.engine import PC, PSTATE
-from spe_unicorn.host.native_calls import (
+from spe_unicorn.host.engine.engine import PC, PSTATE
+from spe_unicorn.host.native.calls import (
     USER,
     address_of,
     call0,
@@ -18,8 +18,8 @@ from spe_unicorn.host.native_calls import (
     call_register,
     pointer_to,
 )
-from spe_unicorn.host.native_code import CP_REG, forget_line
-from spe_unicorn.host.native_state import (
+from spe_unicorn.host.native.code import CP_REG, forget_line
+from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
     CODE_MAINTENANCE,
     FLUSH_MAINTENANCE,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.address_translation import AT_OPERATIONS, address_translate
-from spe_unicorn.arch.descriptors import FaultRecord
-from spe_unicorn.arch.effective import el2_enabled
+from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS, address_translate
+from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import PAR_EL1, SPSR
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.native_state import Answer
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import PAR_EL1, SPSR
+from spe_unicorn.arch.rules.effective import el2_enabled
+from spe_unicorn.host.native.state import Answer
+from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _LEAST: dict[int, int] = {0: EL1, 4: EL2, 6: EL3}
 """By op1, the lowest Exception level that has an AT instruction."""

@@ -15,21 +15,21 @@ from typing import Final
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
-from spe_unicorn.arch.effective import el_is_in_host
-from spe_unicorn.arch.exception_routing import Routed, abort_target, default_target
+from spe_unicorn.arch.exceptions.routing import Routed, abort_target, default_target
+from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, data_abort
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.syndromes import SP_ALIGNMENT, data_abort
-from spe_unicorn.arch.system_registers import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.host import native_alignment as native
-from spe_unicorn.host.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.decode import address_from, decode
-from spe_unicorn.host.engine import SP
-from spe_unicorn.host.latch import register
-from spe_unicorn.host.native_state import signed
+from spe_unicorn.arch.registers.system import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.decode import address_from, decode
+from spe_unicorn.host.engine.engine import SP
+from spe_unicorn.host.native import alignment as native
+from spe_unicorn.host.native.state import signed
+from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.pe.description import register
 
 _MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31

@@ -10,29 +10,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.arch.access import Allowed, SystemAccessTrap, access
-from spe_unicorn.arch.effective import el2_enabled, el_is_in_host, physical_count_offset
-from spe_unicorn.arch.exception_routing import Routed, fp_access_trap, wait_trap
-from spe_unicorn.arch.fgt_registers import (
+from spe_unicorn.arch.access.fine_grained_traps import (
+    syndrome_of,
+    trap_id,
+    trapped_at,
+    traps_supervisor_call,
+)
+from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
+from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
+from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
+from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, wait_trap
+from spe_unicorn.arch.exceptions.syndromes import PSB_CSYNC_TRAP, WFx
+from spe_unicorn.arch.operation import Instruction, Mark
+from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
     HFGITR_EL2,
     HFGRTR_EL2,
     HFGWTR_EL2,
 )
-from spe_unicorn.arch.fine_grained_traps import (
-    syndrome_of,
-    trap_id,
-    trapped_at,
-    traps_supervisor_call,
-)
-from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1
-from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.spe_access import STEERING_ACCESSORS, psb_csync
-from spe_unicorn.arch.syndromes import PSB_CSYNC_TRAP, WFx
-from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTKCTL_EL1,
     CNTVOFF_EL2,
@@ -44,16 +44,11 @@ from spe_unicorn.arch.system_registers import (
     SCTLR_EL1,
     SPSR_EL1,
 )
-from spe_unicorn.devices.timer_access import TIMER_ACCESSORS
-from spe_unicorn.devices.timer_registers import CNTPCT_EL0, CNTVCT_EL0
-from spe_unicorn.host import sysregs
-from spe_unicorn.host.alignment import Alignment
-from spe_unicorn.host.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.events import EVENT_HINTS
-from spe_unicorn.host.levels import Levels
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_marks import ERET, marks_of
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, physical_count_offset
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.marks import ERET, marks_of
+from spe_unicorn.host.native.state import (
     MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
@@ -64,6 +59,11 @@ from spe_unicorn.host.native_state import (
     WRITE,
     Action,
 )
+from spe_unicorn.host.pe import sysregs
+from spe_unicorn.host.pe.alignment import Alignment
+from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.pe.events import EVENT_HINTS
+from spe_unicorn.host.pe.levels import Levels
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
@@ -92,7 +92,7 @@ class Meaning:
     calls_trapped: tuple[bool, ...]
     """Whether SVC goes to EL2 by a fine-grained trap."""
     trapped: tuple[frozenset[int], ...]
-    """What fine-grained traps trap, as ``arch.fine_grained_traps`` numbers it."""
+    """What fine-grained traps trap, as ``arch.access.fine_grained_traps`` numbers it."""
     counters: int
     """``State.counters``."""
     engine_identity: int

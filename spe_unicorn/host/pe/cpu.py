@@ -11,35 +11,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unicorn import UC_HOOK_INTR, UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE, Uc
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.address_translation import AT_OPERATIONS
-from spe_unicorn.arch.descriptors import Fault, FaultRecord, acc_desc_gpr
-from spe_unicorn.arch.effective import el2_enabled, tge
-from spe_unicorn.arch.exception_return import exception_return, illegal_exception_return
-from spe_unicorn.arch.exceptions import (
+from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
     ExceptionRecord,
     ExceptionType,
     take_exception,
 )
+from spe_unicorn.arch.exceptions.returns import exception_return, illegal_exception_return
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.identification import identify
+from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.start_state import firmware_state
-from spe_unicorn.arch.syndromes import EC, Syndrome
-from spe_unicorn.arch.sysreg import Encoding, RegisterFile, SysReg
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.host import sysregs
-from spe_unicorn.host.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
-from spe_unicorn.host.events import EventRegister
-from spe_unicorn.host.memory import RamMemory
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_code import LINE
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
+from spe_unicorn.arch.rules.effective import el2_enabled, tge
+from spe_unicorn.arch.rules.identification import identify
+from spe_unicorn.arch.rules.start_state import firmware_state
+from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
+from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.code import LINE
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.state import (
     CODE_MAINTENANCE,
     FLUSH_MAINTENANCE,
     READ,
@@ -47,10 +45,12 @@ from spe_unicorn.host.native_state import (
     TLB_MAINTENANCE,
     Action,
 )
-from spe_unicorn.host.secure_memory import SecureMemory
+from spe_unicorn.host.pe import sysregs
+from spe_unicorn.host.pe.events import EventRegister
+from spe_unicorn.host.pe.secure_memory import SecureMemory
 
 if TYPE_CHECKING:
-    from spe_unicorn.host.native_model import ModelHooks
+    from spe_unicorn.host.native.model import ModelHooks
 
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
@@ -376,7 +376,7 @@ class UnicornCPU:
         self.state.flushes += maintenance.flush
 
     def _forget_lines(self, lines: Iterable[int]) -> None:
-        """Forget the code in lines by their physical addresses (``native_code`` says how)."""
+        """Forget the code in lines by their physical addresses (``host.native.code`` says how)."""
         engine = self.engine
         pstate = engine.get(PSTATE)
         engine.put(PSTATE, _MASKED | EL3 << 2 | 1)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
 from spe_unicorn.arch.operation import (
     Access,
     Active,
@@ -22,21 +23,20 @@ from spe_unicorn.arch.operation import (
     RegisterKind,
     VectorAccess,
 )
-from spe_unicorn.arch.pointer_authentication import authenticated_address
 from spe_unicorn.arch.ports import Cracker
-from spe_unicorn.host import engine as e
-from spe_unicorn.host.blocks import WRITES, Plan, When, cracked, tests_flags
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import (
+from spe_unicorn.decode import (
     address_from,
     branch_taken,
     condition_holds,
     decode,
     extended,
 )
-from spe_unicorn.host.native_flow import FLOW_VALID
-from spe_unicorn.host.native_state import SAMPLE_PA, signed
-from spe_unicorn.host.vectors import active_elements, predicate, vector_bits, vector_element
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.state import SAMPLE_PA, signed
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.vectors import active_elements, predicate, vector_bits, vector_element
+from spe_unicorn.host.run.blocks import WRITES, Plan, When, cracked, tests_flags
 
 _MASK: Final = (1 << 64) - 1
 _VECTOR_BITS: Final = 128

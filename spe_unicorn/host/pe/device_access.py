@@ -6,15 +6,15 @@ from typing import Final, Protocol
 
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.exceptions.syndromes import data_abort, instruction_abort
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.operation import Instruction
-from spe_unicorn.arch.syndromes import data_abort, instruction_abort
-from spe_unicorn.host.alignment import Alignment
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import Transfer, decode, transfer
-from spe_unicorn.host.exceptions import Exceptions
-from spe_unicorn.host.latch import Latch, register
-from spe_unicorn.host.native_state import Stop
+from spe_unicorn.decode import Transfer, decode, transfer
+from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.pe.alignment import Alignment
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import Latch, register
+from spe_unicorn.host.pe.exceptions import Exceptions
 
 _MASK: Final = (1 << 64) - 1
 

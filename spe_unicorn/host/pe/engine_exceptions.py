@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from spe_unicorn.arch.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
-from spe_unicorn.arch.effective import tge
-from spe_unicorn.arch.exceptions import ExceptionRecord
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord
+from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
+from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0, EL1
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.decode import decode
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.rules.effective import tge
+from spe_unicorn.decode import decode
+from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
 
 _INSTRUCTION_ABORTS: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA_ABORTS: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spe_unicorn.arch.exception_routing import default_target
-from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.syndrome_text import entry_text
-from spe_unicorn.arch.syndromes import ILLEGAL_STATE, PC_ALIGNMENT, UNDEFINED, Syndrome
-from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.arch.access.syndrome_text import entry_text
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.exceptions.routing import default_target
+from spe_unicorn.arch.exceptions.syndromes import ILLEGAL_STATE, PC_ALIGNMENT, UNDEFINED, Syndrome
+from spe_unicorn.host.pe.cpu import UnicornCPU
 
 
 class Exceptions:

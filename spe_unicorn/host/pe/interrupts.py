@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.effective import el2_enabled, tge
-from spe_unicorn.arch.exception_routing import route_interrupt
-from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.exceptions.routing import route_interrupt
+from spe_unicorn.arch.exceptions.syndromes import SERROR, ProfilingSource, profiling
 from spe_unicorn.arch.pe import EL1, PE
-from spe_unicorn.arch.syndromes import SERROR, ProfilingSource, profiling
-from spe_unicorn.arch.system_registers import HCR_EL2, ISR_EL1
-from spe_unicorn.host.cpu import PEAt, UnicornCPU
+from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1
+from spe_unicorn.arch.rules.effective import el2_enabled, tge
+from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
 from spe_unicorn.spe.management import pending_exception
 
 _ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}

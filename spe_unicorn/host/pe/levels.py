@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from spe_unicorn.arch.effective import effective_hcr_nvx, el_is_in_host
-from spe_unicorn.arch.exceptions import kept_and_set
+from spe_unicorn.arch.access.fine_grained_traps import traps_supervisor_call
+from spe_unicorn.arch.exceptions.entry import kept_and_set
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fine_grained_traps import traps_supervisor_call
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.system_registers import SCTLR_EL2
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers.system import SCTLR_EL2
+from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el_is_in_host
+from spe_unicorn.host.native.state import (
     LEVEL_BITS,
     MARK_ERET,
     MARK_RETURN,
     signed,
 )
+from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _LEVELS: Final = (EL0, EL1, EL2, EL3)
 _KNOWN: Final = 64

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, ModelName
-from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 
 MakeModel = Callable[[UnicornCPU, Iterable[tuple[int, int]] | None], CoreModel]
 """Makes the model of one PE, before that has any other hook of ours.
@@ -22,7 +22,7 @@ def core_models(core: Core, name: ModelName) -> MakeModel:
         return lambda cpu, regions: ConstantModel()
     # compiled code, which nobody is to wait for who does not want it
     from spe_unicorn.cores.cache_model import CacheModel, last_level
-    from spe_unicorn.host.native_model import ModelHooks
+    from spe_unicorn.host.native.model import ModelHooks
 
     last = last_level(core.numbers)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import ISR_EL1, RNDR, RNDRRS
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.engine import NZCV
-from spe_unicorn.host.interrupts import Interrupts
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import ISR_EL1, RNDR, RNDRRS
+from spe_unicorn.host.engine.engine import NZCV
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.interrupts import Interrupts
 
 
 class _ReadOnly:

@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-from spe_unicorn.arch.access import SysRegTable
-from spe_unicorn.arch.exception_routing import wait_trap
+from spe_unicorn.arch.access.verdicts import SysRegTable
+from spe_unicorn.arch.exceptions.routing import wait_trap
+from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.arch.syndromes import EC, UNDEFINED, WFx
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import SPSR
-from spe_unicorn.host import pe_registers
-from spe_unicorn.host.controls import Controls
-from spe_unicorn.host.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.engine_exceptions import corrected
-from spe_unicorn.host.events import EVENT_HINTS, SEV, SEVL
-from spe_unicorn.host.exceptions import Exceptions
-from spe_unicorn.host.interrupts import Interrupts
-from spe_unicorn.host.native_marks import ERET
-from spe_unicorn.host.native_state import Stop
-from spe_unicorn.host.refused_access import Bus, RefusedAccesses
-from spe_unicorn.host.system_access import TABLE, DeviceRegister, SystemAccesses
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.marks import ERET
+from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.pe import pe_registers
+from spe_unicorn.host.pe.controls import Controls
+from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.device_access import Bus, RefusedAccesses
+from spe_unicorn.host.pe.engine_exceptions import corrected
+from spe_unicorn.host.pe.events import EVENT_HINTS, SEV, SEVL
+from spe_unicorn.host.pe.exceptions import Exceptions
+from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.system_access import TABLE, DeviceRegister, SystemAccesses
 
 NEVER_HAPPENS: Final = 1 << 62
 """A count of operations that no machine reaches."""

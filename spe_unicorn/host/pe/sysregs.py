@@ -3,7 +3,7 @@
 Four kinds of register:
 
 * those that the engine lacks (SPE, fine-grained traps): the access stops the engine and the rules
-  of ``arch.access`` answer it;
+  of ``arch.access.verdicts`` answer it;
 * identification registers: the engine has them, but what they show is the core's: constants in
   the compiled hook;
 * the counters: answered in the compiled hook from the number of executed operations;
@@ -16,16 +16,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.features import ImpDef
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
-from spe_unicorn.arch.id_registers import ID_AA64PFR0_EL1, ID_REGISTERS
-from spe_unicorn.arch.identification import id_register
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
-from spe_unicorn.host.engine import Engine
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_state import READ, SYSTEM, WRITE, Action
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
+from spe_unicorn.arch.rules.identification import id_register
+from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.state import READ, SYSTEM, WRITE, Action
 
 MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
 MPIDR_EL1: Final = Encoding(3, 0, 0, 0, 5)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spe_unicorn.arch.access import (
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.verdicts import (
     Accessor,
     Allowed,
     NVMem,
@@ -21,22 +22,16 @@ from spe_unicorn.arch.access import (
     Verdict,
     access,
 )
-from spe_unicorn.arch.descriptors import FaultRecord
-from spe_unicorn.arch.effective import el_is_in_host
+from spe_unicorn.arch.exceptions.syndromes import data_abort, system_register_trap
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS
+from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.syndromes import data_abort, system_register_trap
-from spe_unicorn.arch.sysreg import Encoding, SysReg
-from spe_unicorn.arch.system_registers import CNTPOFF_EL2, VNCR_EL2
-from spe_unicorn.host.address_translation import translate_address
-from spe_unicorn.host.controls import EL12_NAMES, REDIRECTED, Controls
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.engine import X
-from spe_unicorn.host.exceptions import Exceptions
-from spe_unicorn.host.latch import NestedAccess
-from spe_unicorn.host.native_state import (
+from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.system import CNTPOFF_EL2, VNCR_EL2
+from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.host.engine.engine import X
+from spe_unicorn.host.native.state import (
     READ,
     RECORDS_STEERED,
     STEERED,
@@ -45,7 +40,12 @@ from spe_unicorn.host.native_state import (
     Action,
     Answer,
 )
-from spe_unicorn.host.sysregs import normal_action
+from spe_unicorn.host.pe.address_translation import translate_address
+from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import NestedAccess
+from spe_unicorn.host.pe.exceptions import Exceptions
+from spe_unicorn.host.pe.sysregs import normal_action
 
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from unicorn import arm64_const as regs
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.effective import el2_enabled, el_is_in_host
 from spe_unicorn.arch.operation import Active
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.engine import PC, Engine, new_engine
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
+from spe_unicorn.host.engine.engine import PC, Engine, new_engine
+from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _ZCR: Final = {
     EL1: Encoding(3, 0, 1, 2, 0),

@@ -23,14 +23,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.arch.fine_grained_traps import trap_id
+from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
-from spe_unicorn.host import engine as e
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.native import NativeHooks
-from spe_unicorn.host.native_marks import marks_of
-from spe_unicorn.host.native_state import (
+from spe_unicorn.decode import decode
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.state import (
     BLOCKS,
     MARK_TRAP,
     PLAN_ACCESS,

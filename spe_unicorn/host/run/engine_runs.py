@@ -6,15 +6,15 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.arch.syndromes import EC
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.engine import NEVER
-from spe_unicorn.host.handling import CALLS, PREFETCH_ABORT, StopHandler
-from spe_unicorn.host.native_state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
-from spe_unicorn.host.population import Population
-from spe_unicorn.host.watching import Watcher
+from spe_unicorn.decode import decode
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
+from spe_unicorn.host.run.population import Population
+from spe_unicorn.host.run.watching import Watcher
 from spe_unicorn.spe.sampler import Sampler
 
 _ACCESSES: Final = 1 << 8

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.host.blocks import Blocks, cracked
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.handling import CALLS
-from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native_state import Stop, slot_of
-from spe_unicorn.host.noted import Noted
-from spe_unicorn.host.wrong_path import WrongPaths
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state import Stop, slot_of
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.stops import CALLS
+from spe_unicorn.host.run.blocks import Blocks, cracked
+from spe_unicorn.host.run.samples import Noted
+from spe_unicorn.host.run.wrong_paths import WrongPaths
 from spe_unicorn.spe.sampler import Sampler
 
 _MASK: Final = (1 << 64) - 1

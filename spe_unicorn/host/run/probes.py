@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.host.blocks import Block, Blocks
-from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.run.blocks import Block, Blocks
 from spe_unicorn.spe.sampler import Sampler
 
 _MOST_PROBES: Final = 256

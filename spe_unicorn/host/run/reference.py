@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.engine_run import AT_AN_OPERATION
-from spe_unicorn.host.handling import CALLS, StopHandler
-from spe_unicorn.host.native_state import Stop, signed
-from spe_unicorn.host.runner import Runner
-from spe_unicorn.host.watching import ORDERING
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state import Stop, signed
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.stops import CALLS, StopHandler
+from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.watching import ORDERING
 from spe_unicorn.spe.sampler import Sampler
 
 _PLENTY: Final = 1 << 40

@@ -4,7 +4,7 @@ Before each run of the engine the runner grants a budget: the operations in fron
 chosen one, or in front of a limit. The compiled hook stops the engine in front of the block that
 would exceed it. From there the chosen operation is either described by its block's plan, which
 lets the block run (see ``blocks``), or the runner steps to it. What comes out is the same either
-way, and the same as with ``host.reference``, which does nothing but step.
+way, and the same as with ``host.run.reference``, which does nothing but step.
 """
 
 from __future__ import annotations
@@ -15,14 +15,9 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.host.blocks import Block, Blocks
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.engine import NEVER
-from spe_unicorn.host.engine_run import AT_AN_OPERATION, EngineRuns
-from spe_unicorn.host.handling import CALLS, NEVER_HAPPENS, Ending, StopHandler
-from spe_unicorn.host.latch import Latch
-from spe_unicorn.host.native_state import (
+from spe_unicorn.decode import decode
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.state import (
     MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
@@ -31,9 +26,14 @@ from spe_unicorn.host.native_state import (
     Stop,
     signed,
 )
-from spe_unicorn.host.population import Population
-from spe_unicorn.host.probes import Probes
-from spe_unicorn.host.watching import ORDERING, Watcher, distance
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.stops import CALLS, NEVER_HAPPENS, Ending, StopHandler
+from spe_unicorn.host.run.blocks import Block, Blocks
+from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION, EngineRuns
+from spe_unicorn.host.run.population import Population
+from spe_unicorn.host.run.probes import Probes
+from spe_unicorn.host.run.watching import ORDERING, Watcher, distance
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20

@@ -1,6 +1,6 @@
 """Samples that the compiled hook has noted: described all at once, for ``spe.batch``.
 
-It comes to what :meth:`~spe_unicorn.host.latch.Latch.sampled` says of each of them.
+It comes to what :meth:`~spe_unicorn.host.pe.description.Latch.sampled` says of each of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from spe_unicorn.arch.operation import Family, Instruction
-from spe_unicorn.host.decode import condition_holds
-from spe_unicorn.host.native_flow import FLOW_VALID
-from spe_unicorn.host.native_state import SAMPLE_PA, SAMPLES
+from spe_unicorn.decode import condition_holds
+from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.state import SAMPLE_PA, SAMPLES
 from spe_unicorn.spe.batch import (
     COLUMNS,
     CONDITION_FAILED,

@@ -20,11 +20,11 @@ from numba import carray, cfunc, types
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
-from spe_unicorn.host.blocks import cracked
-from spe_unicorn.host.cpu import UnicornCPU
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.native_calls import pointer_to as _pointer
-from spe_unicorn.host.native_state import LAYOUT, signed
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.calls import pointer_to as _pointer
+from spe_unicorn.host.native.state import LAYOUT, signed
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.run.blocks import cracked
 
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.devices import gicv3, gicv3_mmio
+from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE
+from spe_unicorn.devices.gicv3 import mmio as gicv3_mmio
 from spe_unicorn.machine import memory_map as board
-from spe_unicorn.machine.fdt import (
+from spe_unicorn.machine.boot.fdt import (
     DeviceTree,
     DeviceTreeError,
     Node,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from spe_unicorn.machine.symbols import SymbolTable
+from spe_unicorn.symbols.table import SymbolTable
 
 EXECUTE, WRITE, READ = 1, 2, 4
 """The bits of :attr:`Segment.flags`, as ELF numbers them."""

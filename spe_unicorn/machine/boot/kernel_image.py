@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.image import LoadError
 
 FLAT_OFFSET: Final = 0x8_0000
 """Where a kernel goes that does not say so, in bytes above a multiple of 2 MiB."""

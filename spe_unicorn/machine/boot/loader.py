@@ -18,10 +18,10 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
+from spe_unicorn.machine.boot.relocation import relocate
 from spe_unicorn.machine.files import naming, regular_file
-from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
-from spe_unicorn.machine.relocation import relocate
-from spe_unicorn.machine.symbols import Symbol, SymbolTable
+from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 PIE_OFFSET = 0x20_0000
 """Where a position-independent image goes, in bytes above the start of RAM.

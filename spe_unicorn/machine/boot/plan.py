@@ -12,15 +12,15 @@ from typing import Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.machine.dtb import BoardDescription, board_dtb, with_boot_data
-from spe_unicorn.machine.fdt import DeviceTreeError
+from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb, with_boot_data
+from spe_unicorn.machine.boot.fdt import DeviceTreeError
+from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
+from spe_unicorn.machine.boot.kernel_image import KernelImage, parse_kernel
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.files import beginning, contents, naming
-from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
-from spe_unicorn.machine.kernel_image import KernelImage, parse_kernel
-from spe_unicorn.machine.loader import load_elf
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.symbols import SymbolTable
+from spe_unicorn.symbols.table import SymbolTable
 
 FLASH_BANK: Final = FLASH.size // 2
 """Bytes of the flash bank at 0x0, into which ``bios`` goes."""

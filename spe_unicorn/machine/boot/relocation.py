@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spe_unicorn.machine.image import LoadError, Segment
+from spe_unicorn.machine.boot.image import LoadError, Segment
 
 _DT_RELA, _DT_RELASZ, _DT_PLTRELSZ, _DT_JMPREL, _DT_RELRSZ, _DT_RELR = 7, 8, 2, 23, 35, 36
 _R_NONE, _R_NONE_WITHDRAWN, _R_RELATIVE, _R_IRELATIVE = 0, 256, 1027, 1032

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot import BootPlan
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.plan import BootPlan
 
 
 def start(board: Board, plan: BootPlan) -> None:

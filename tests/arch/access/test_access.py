@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from spe_unicorn.arch.access import (
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS, psb_csync
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.access.verdicts import (
     PSB_CSYNC_ISS,
     PSB_CSYNC_TRAP,
     Accessor,
@@ -16,10 +18,8 @@ from spe_unicorn.arch.access import (
     access,
 )
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS, psb_csync
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.arch.system_registers import MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import MDCR_EL3, SCR_EL3
 from tests.arch.access_matrix import DATA, EVERYTHING, Section, load_sections, prepare, run, spelled
 
 # Every branch of the access pseudocode of PMSICR_EL1, counted in the architecture's register

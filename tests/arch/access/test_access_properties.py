@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.access import Accessor, Allowed, Undefined, access
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.access.verdicts import Accessor, Allowed, Undefined, access
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_access import SPE_ACCESSORS, STEERING_ACCESSORS
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.system_registers import RNDR, RNDRRS
+from spe_unicorn.arch.registers.system import RNDR, RNDRRS
 
 feature_sets = st.frozensets(st.sampled_from(Feature))
 ACCESSORS = (*SPE_ACCESSORS, *STEERING_ACCESSORS)

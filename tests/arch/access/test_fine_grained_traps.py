@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from spe_unicorn.arch import fgt_registers as fgt
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fine_grained_traps import (
+from spe_unicorn.arch.access.fine_grained_traps import (
     syndrome_of,
     trap_id,
     trapped_at,
     traps_supervisor_call,
 )
-from spe_unicorn.arch.id_registers import ID_AA64DFR0_EL1
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers import fgt
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.id import ID_AA64DFR0_EL1
+from spe_unicorn.arch.registers.sysreg import SysReg
 
 FEATURES = frozenset(
     {Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_FGT, Feature.FEAT_VHE, Feature.FEAT_PMUv3}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.syndrome_text import syndrome_text
-from spe_unicorn.arch.syndromes import Syndrome
+from spe_unicorn.arch.access.syndrome_text import syndrome_text
+from spe_unicorn.arch.exceptions.syndromes import Syndrome
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,19 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.exception_return import exception_return
-from spe_unicorn.arch.exception_routing import default_target, route_interrupt
-from spe_unicorn.arch.exceptions import ExceptionRecord, ExceptionType, take_exception
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType, take_exception
+from spe_unicorn.arch.exceptions.returns import exception_return
+from spe_unicorn.arch.exceptions.routing import default_target, route_interrupt
+from spe_unicorn.arch.exceptions.syndromes import Syndrome
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
 )
-from spe_unicorn.arch.syndromes import Syndrome
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     SCR_EL3,
     SCTLR_EL1,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.exception_return import exception_return
+from spe_unicorn.arch.exceptions.returns import exception_return
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
 )
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3, SPSR
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3, SPSR
 from tests.arch.fake_pe import ALL_LEVELS, FakePE
 
 EL0T, EL1T, EL1H, EL2T, EL2H, EL3T, EL3H = 0x0, 0x4, 0x5, 0x8, 0x9, 0xC, 0xD

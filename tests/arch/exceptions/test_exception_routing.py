@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch import syndromes
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.exception_routing import (
+from spe_unicorn.arch.exceptions import syndromes
+from spe_unicorn.arch.exceptions.entry import ExceptionType
+from spe_unicorn.arch.exceptions.routing import (
     InterruptRoute,
     Routed,
     abort_target,
@@ -18,11 +18,11 @@ from spe_unicorn.arch.exception_routing import (
     route_interrupt,
     wait_trap,
 )
-from spe_unicorn.arch.exceptions import ExceptionType
+from spe_unicorn.arch.exceptions.syndromes import FP_ACCESS_TRAP, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.syndromes import FP_ACCESS_TRAP, UNDEFINED, WFx
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     CPACR_EL1,
     CPTR_EL2,
     CPTR_EL3,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch import syndromes
-from spe_unicorn.arch.descriptors import Fault, FaultRecord, PASpace
-from spe_unicorn.arch.exceptions import (
+from spe_unicorn.arch.exceptions import syndromes
+from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
     ExceptionRecord,
     ExceptionType,
@@ -15,15 +14,16 @@ from spe_unicorn.arch.exceptions import (
     take_exception,
 )
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, PASpace
+from spe_unicorn.arch.pe import SecurityState
+from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
 )
-from spe_unicorn.arch.pe import SecurityState
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     SCR_EL3,
     SCTLR_EL1,

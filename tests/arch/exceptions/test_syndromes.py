@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch import syndromes
-from spe_unicorn.arch.descriptors import Fault, FaultRecord
-from spe_unicorn.arch.spe_registers import PMSCR_EL1
-from spe_unicorn.arch.syndromes import (
+from spe_unicorn.arch.exceptions import syndromes
+from spe_unicorn.arch.exceptions.syndromes import (
     ProfilingSource,
     Syndrome,
     TransferSyndrome,
@@ -15,6 +13,8 @@ from spe_unicorn.arch.syndromes import (
     data_abort,
     instruction_abort,
 )
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers.spe import PMSCR_EL1
 
 
 @pytest.mark.parametrize(

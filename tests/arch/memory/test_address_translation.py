@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.address_translation import AT_OPERATIONS, address_translate, encode_par
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS, address_translate, encode_par
+from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
     MemoryAttributes,
     PASpace,
 )
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     SCR_EL3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
@@ -15,10 +15,10 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_ifetch,
     acc_desc_spe,
 )
-from spe_unicorn.arch.regimes import translation_context
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.arch.vmsa import VMSA
-from spe_unicorn.arch.walk_parameters import Stage1Registers
+from spe_unicorn.arch.memory.regimes import translation_context
+from spe_unicorn.arch.memory.translation import full_translate
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.descriptors import PASpace, Regime
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.id_registers import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
-from spe_unicorn.arch.regimes import context_for, translation_regime
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.memory.descriptors import PASpace, Regime
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.registers.id import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     SCR_EL3,

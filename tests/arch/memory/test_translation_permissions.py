@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
     FaultRecord,
@@ -17,10 +17,10 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_ifetch,
     acc_desc_spe,
 )
-from spe_unicorn.arch.regimes import TranslationContext, translation_context
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.arch.vmsa import VMSA
-from spe_unicorn.arch.walk_parameters import Stage1Registers
+from spe_unicorn.arch.memory.regimes import TranslationContext, translation_context
+from spe_unicorn.arch.memory.translation import full_translate
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
 from tests.arch.translation_tables import (
     AF,
     AP_EL0,

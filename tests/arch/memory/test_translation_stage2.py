@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
     FaultRecord,
@@ -16,11 +16,11 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_ifetch,
     acc_desc_spe,
 )
-from spe_unicorn.arch.regimes import TranslationContext
-from spe_unicorn.arch.system_registers import HCR_EL2, VSTCR_EL2, VTCR_EL2
-from spe_unicorn.arch.translation import full_translate, s1_translate
-from spe_unicorn.arch.vmsa import VMSA
-from spe_unicorn.arch.walk_parameters import Stage2Registers
+from spe_unicorn.arch.memory.regimes import TranslationContext
+from spe_unicorn.arch.memory.translation import full_translate, s1_translate
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.memory.walk_parameters import Stage2Registers
+from spe_unicorn.arch.registers.system import HCR_EL2, VSTCR_EL2, VTCR_EL2
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_registers import SPE_REGISTERS
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.system_registers import SYSTEM_REGISTERS
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from spe_unicorn.bits import Res0, Res1
 
 REGISTERS = (*SPE_REGISTERS, *SYSTEM_REGISTERS)

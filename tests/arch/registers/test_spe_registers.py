@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
     PMBPTR_EL1,
@@ -25,7 +25,7 @@ from spe_unicorn.arch.spe_registers import (
     TimestampCounter,
     event_filter_mask,
 )
-from spe_unicorn.arch.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 
 F = Feature
 ONES = (1 << 64) - 1

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.spe_registers import PMBLIMITR_EL1, PMBPTR_EL1, PMSDSFR_EL1, PMSIRR_EL1
-from spe_unicorn.arch.sysreg import Encoding, OwnCell, ReadOnlyCell, RegisterFile, SysReg
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBPTR_EL1, PMSDSFR_EL1, PMSIRR_EL1
+from spe_unicorn.arch.registers.sysreg import Encoding, OwnCell, ReadOnlyCell, RegisterFile, SysReg
 
 FEATURES = frozenset({Feature.FEAT_SPE})
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch import fgt_registers, id_registers, system_registers
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers import fgt as fgt_registers
+from spe_unicorn.arch.registers import id as id_registers
+from spe_unicorn.arch.registers import system as system_registers
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.effective import (
+from spe_unicorn.arch.access.still import StillPE
+from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.pe import SecurityState
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMSCR_EL1, PMSCR_EL2
+from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.rules.effective import (
     BufferOwner,
     effective_hcr_nvx,
     effective_pmblimitr_nvm,
@@ -18,11 +23,6 @@ from spe_unicorn.arch.effective import (
     security_state_at,
     tge,
 )
-from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.pe import SecurityState
-from spe_unicorn.arch.spe_registers import PMBLIMITR_EL1, PMSCR_EL1, PMSCR_EL2
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.system_registers import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 from tests.arch.access_matrix import DATA, EVERYTHING, prepare
 
 S, NS, ROOT, REALM = (

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,
@@ -13,10 +14,9 @@ from spe_unicorn.arch.id_registers import (
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
 )
-from spe_unicorn.arch.identification import id_register, pmbidr_el1, pmsidr_el1
-from spe_unicorn.arch.spe_registers import PMBIDR_EL1, PMSIDR_EL1
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers.spe import PMBIDR_EL1, PMSIDR_EL1
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.identification import id_register, pmbidr_el1, pmsidr_el1
 from tests.arch.access_matrix import EVERYTHING, prepare
 
 F = Feature

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.fgt_registers import FGT_REGISTERS, HDFGRTR_EL2, HDFGWTR2_EL2
-from spe_unicorn.arch.spe_registers import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
-from spe_unicorn.arch.start_state import firmware_state
-from spe_unicorn.arch.still import StillPE
-from spe_unicorn.arch.system_registers import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.fgt import FGT_REGISTERS, HDFGRTR_EL2, HDFGWTR2_EL2
+from spe_unicorn.arch.registers.spe import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.rules.start_state import firmware_state
 from tests.arch.access_matrix import EVERYTHING
 
 ONES = (1 << 64) - 1

@@ -6,8 +6,8 @@ import pytest
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.devices import gicv3_registers as icc
 from spe_unicorn.devices.gicv3 import PMBIRQ, GICPort, GICv3
+from spe_unicorn.devices.gicv3 import registers as icc
 from tests.arch.fake_pe import FakePE
 from tests.devices.gic_board import (
     ICACTIVER,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.access import Allowed, SysRegTable, SystemAccessTrap, Undefined, access
+from spe_unicorn.arch.access.verdicts import (
+    Allowed,
+    SysRegTable,
+    SystemAccessTrap,
+    Undefined,
+    access,
+)
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.system_registers import HCR_EL2, SCR_EL3
-from spe_unicorn.devices.gicv3_access import gic_accessors
-from spe_unicorn.devices.gicv3_registers import ICC_REGISTERS
-from spe_unicorn.devices.gicv3_virtual_registers import ICH_HCR_EL2, ICH_REGISTERS
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.devices.gicv3.access import gic_accessors
+from spe_unicorn.devices.gicv3.registers import ICC_REGISTERS
+from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2, ICH_REGISTERS
 from tests.arch.fake_pe import FakePE
 
 FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_VHE})

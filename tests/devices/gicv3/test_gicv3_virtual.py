@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.devices import gicv3_registers as icc
-from spe_unicorn.devices import gicv3_virtual_registers as v
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3 import virtual_registers as v
 from tests.arch.fake_pe import FakePE
 from tests.devices.gic_board import FEATURES
 from tests.devices.lines import FakeLine

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.disassembly import disassemble
+from spe_unicorn.host.engine.disassembly import disassemble
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.exceptions import pstate_mask
+from spe_unicorn.arch.exceptions.entry import pstate_mask
 from spe_unicorn.arch.pe import EL1, EL2
-from spe_unicorn.host.engine import SP_EL, X
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.host.engine.engine import SP_EL, X
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, Result, image_of
 

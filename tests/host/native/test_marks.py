@@ -8,9 +8,9 @@ import pytest
 from numba import njit
 
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.native_marks import marks_of
-from spe_unicorn.host.native_state import (
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.state import (
     MARK_ERET,
     MARK_EVENT,
     MARK_FP,
@@ -18,7 +18,7 @@ from spe_unicorn.host.native_state import (
     MARK_RETURN,
     MARK_SYNC,
 )
-from spe_unicorn.host.watching import ORDERING
+from spe_unicorn.host.run.watching import ORDERING
 from tests.host import a64 as a
 
 ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF

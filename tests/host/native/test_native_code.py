@@ -7,8 +7,8 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.sysreg import SysReg
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import SysReg
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
 
@@ -74,7 +74,7 @@ def test_maintenance_of_all_code_has_the_patch_seen() -> None:
 
 
 def test_the_engine_alone_misses_the_patch() -> None:
-    """Why there is something to do. An engine that sees it would make ``native_code`` needless."""
+    """An engine that sees the patch would make ``host.native.code`` needless."""
     assert patched_run([a.ISB]) == [1, 1]
 
 

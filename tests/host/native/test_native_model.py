@@ -9,10 +9,10 @@ import pytest
 
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.cores.predictor import Branch
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.native_model import branch_kind, branch_of
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.model import branch_kind, branch_of
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of

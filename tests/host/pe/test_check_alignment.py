@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.pe import EL3
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import Sampling
 from tests.host import a64 as a

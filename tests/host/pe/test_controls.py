@@ -6,9 +6,9 @@ from random import Random
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.host.controls import meaning_of
-from spe_unicorn.host.cpu import UnicornCPU
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.host.pe.controls import meaning_of
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
 

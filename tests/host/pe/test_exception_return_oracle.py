@@ -13,16 +13,16 @@ from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc
 from unicorn import arm64_const as regs
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
 
-from spe_unicorn.arch.exception_return import exception_return
-from spe_unicorn.arch.exceptions import el_of
-from spe_unicorn.arch.id_registers import (
+from spe_unicorn.arch.exceptions.entry import el_of
+from spe_unicorn.arch.exceptions.returns import exception_return
+from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
 )
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     ELR_EL1,
     ELR_EL2,
     ELR_EL3,

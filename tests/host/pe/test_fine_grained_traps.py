@@ -6,13 +6,13 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch import fgt_registers as fgt
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.sysreg import Encoding
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.arch.registers import fgt
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
 from tests.host import a64 as a
 from tests.host.guests import FROM_LOWER, GUEST, VECTORS, board, enter_application, put, run

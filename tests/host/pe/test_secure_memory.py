@@ -6,11 +6,11 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.memory_map import SECURE_RAM
 from spe_unicorn.machine.options import Sampling

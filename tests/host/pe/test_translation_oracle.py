@@ -22,7 +22,7 @@ from random import Random
 
 import pytest
 
-from spe_unicorn.arch.descriptors import (
+from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AccessType,
     AddressDescriptor,
@@ -32,9 +32,12 @@ from spe_unicorn.arch.descriptors import (
     acc_desc_gpr,
     acc_desc_ifetch,
 )
-from spe_unicorn.arch.regimes import TranslationContext, translation_context
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.memory.regimes import TranslationContext, translation_context
+from spe_unicorn.arch.memory.translation import full_translate
+from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, Stage1Registers, Stage2Registers
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MAIR_EL1,
     MAIR_EL2,
@@ -54,9 +57,6 @@ from spe_unicorn.arch.system_registers import (
     VTCR_EL2,
     VTTBR_EL2,
 )
-from spe_unicorn.arch.translation import full_translate
-from spe_unicorn.arch.vmsa import VMSA
-from spe_unicorn.arch.walk_parameters import S1TTWParams, Stage1Registers, Stage2Registers
 from tests.host.engine_walker import (
     FETCH,
     HAS_INTERNAL,

@@ -6,12 +6,12 @@ from dataclasses import astuple
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.sysreg import SysReg
-from spe_unicorn.host.handling import Ending
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from tests.host import a64 as a
 from tests.machine.small_boards import RAM, board_at

@@ -12,14 +12,14 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.operation import Extend, Family, VectorAccess
 from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.registers import system as s
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.decode import decode
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.host import a64 as a

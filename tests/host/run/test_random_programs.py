@@ -15,11 +15,11 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.cores.profile import Core, ModelName, load_core
-from spe_unicorn.host.decode import decode
-from spe_unicorn.host.engine import PSTATE
-from spe_unicorn.host.native_model import branch_kind
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.decode import decode
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.model import branch_kind
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.host.a64 import sys
 from tests.host.machine_runs import Machine, Result

@@ -7,10 +7,10 @@ from dataclasses import astuple
 import pytest
 from unicorn.arm64_const import UC_ARM64_REG_X0
 
-from spe_unicorn.arch.fgt_registers import HFGITR_EL2
+from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
 from spe_unicorn.arch.operation import Family, Operation, RegisterKind
-from spe_unicorn.arch.pointer_authentication import authenticated_address
-from spe_unicorn.arch.spe_registers import (
+from spe_unicorn.arch.registers.fgt import HFGITR_EL2
+from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
@@ -20,7 +20,7 @@ from spe_unicorn.arch.spe_registers import (
     PMSICR_EL1,
     PMSIRR_EL1,
 )
-from spe_unicorn.arch.system_registers import (
+from spe_unicorn.arch.registers.system import (
     HCR_EL2,
     MDCR_EL2,
     SCTLR_EL1,
@@ -29,16 +29,16 @@ from spe_unicorn.arch.system_registers import (
     VBAR_EL2,
     VNCR_EL2,
 )
-from spe_unicorn.host.attach import attach
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.plugin.attach import attach
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.host import a64 as a
 from tests.host.machine_runs import Machine, image_of
-from tests.host.test_attach import CODE as USER_CODE
-from tests.host.test_attach import DATA as USER_DATA
-from tests.host.test_attach import MAX, engine
+from tests.plugin.test_attach import CODE as USER_CODE
+from tests.plugin.test_attach import DATA as USER_DATA
+from tests.plugin.test_attach import MAX, engine
 from tests.spe.fakes import WITH_EL2, FakePE
 
 CODE, DATA, BUFFER, VECTORS = 0x4000_0000, 0x4010_0000, 0x4020_0000, 0x4030_0000

@@ -6,11 +6,11 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from spe_unicorn.arch import system_registers as s
 from spe_unicorn.arch.operation import Active, Operation
+from spe_unicorn.arch.registers import system as s
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.host.reference import ReferenceRunner
-from spe_unicorn.host.runner import Runner
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.packets import Event, OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.host import a64 as a

@@ -11,9 +11,9 @@ import pytest
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.machine.boot import BootPlan, boot_plan, machine_dtb
-from spe_unicorn.machine.fdt import DeviceTree, Node, cells, parse, strings, to_bytes, wide
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.fdt import DeviceTree, Node, cells, parse, strings, to_bytes, wide
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.plan import BootPlan, boot_plan, machine_dtb
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image, packed
 from tests.machine.elf_builder import Elf, Load

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.boot import DTB_MAX, BootPlan, boot_plan
-from spe_unicorn.machine.dtb import BoardDescription, board_dtb
-from spe_unicorn.machine.fdt import parse
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb
+from spe_unicorn.machine.boot.fdt import parse
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.plan import DTB_MAX, BootPlan, boot_plan
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
 from spe_unicorn.machine.options import MachineOptions
 from tests.machine.boot_files import MIB, arm64_image, packed, zboot

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from spe_unicorn.cores.profile import load_core
-from spe_unicorn.machine.boot import boot_plan
+from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.options import MachineOptions
 from tests.machine.boot_files import MIB, arm64_image, packed
 from tests.machine.elf_builder import Elf, Load

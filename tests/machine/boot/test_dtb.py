@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.machine.dtb import BoardDescription, board_dtb, with_boot_data
-from spe_unicorn.machine.fdt import (
+from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb, with_boot_data
+from spe_unicorn.machine.boot.fdt import (
     DeviceTree,
     DeviceTreeError,
     Node,

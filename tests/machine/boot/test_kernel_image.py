@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from spe_unicorn.machine.image import LoadError
-from spe_unicorn.machine.kernel_image import KernelImage, parse_kernel
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.kernel_image import KernelImage, parse_kernel
 from tests.machine.boot_files import MIB, arm64_image, packed, zboot
 
 LIMIT = 16 * MIB

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spe_unicorn.machine.image import EXECUTE, READ, WRITE, Image, LoadError
-from spe_unicorn.machine.loader import PIE_OFFSET, load_elf
+from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError
+from spe_unicorn.machine.boot.loader import PIE_OFFSET, load_elf
 from tests.machine.elf_builder import (
     EM_X86_64,
     ET_CORE,

@@ -11,8 +11,8 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spe_unicorn.machine.image import Image, LoadError
-from spe_unicorn.machine.loader import load_elf
+from spe_unicorn.machine.boot.image import Image, LoadError
+from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.machine.elf_builder import ET_DYN, PT_DYNAMIC, RAM, Elf, Load, Sym
 

@@ -7,10 +7,10 @@ import pytest
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot import BootPlan, Piece, boot_plan
-from spe_unicorn.machine.image import LoadError
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.boot.plan import BootPlan, Piece, boot_plan
+from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.start import start
 from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image
 
 CORE = load_core("generic")

@@ -1,0 +1,1 @@
+"""Who may access a System register, and where a refused access goes."""

@@ -1,0 +1,1 @@
+"""Exceptions: entry, return, routing, syndromes."""

@@ -1,0 +1,1 @@
+"""The memory system (VMSA): descriptors, permissions, regimes, walks, AT."""

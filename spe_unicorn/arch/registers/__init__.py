@@ -1,0 +1,1 @@
+"""Registers as declarations, a class each."""

@@ -1,0 +1,1 @@
+"""What controls and features come to: effective controls, identification, start state."""

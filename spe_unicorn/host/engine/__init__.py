@@ -1,0 +1,1 @@
+"""The engine made usable: memory, registers, the saved context, disassembly."""

@@ -1,0 +1,1 @@
+"""Running the engine: how far, which operation is chosen, what was sampled."""

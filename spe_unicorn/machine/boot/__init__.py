@@ -1,0 +1,1 @@
+"""How firmware gets into memory, and what the guest begins with."""

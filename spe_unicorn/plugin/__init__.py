@@ -1,0 +1,1 @@
+"""SPE on somebody else's ``Uc``."""
