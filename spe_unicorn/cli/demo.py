@@ -48,7 +48,7 @@ def _demonstrate() -> int:
     board = Board(options, ConsoleEnds(write=console.extend))
     image = load_elf(file, RAM_BASE, options.ram)
     board.load(image)
-    board.unit.stream_observers.append(records.extend)
+    board.unit.streamed.connect(records.extend)
     board.run()
     counts = board.unit.statistics
     click.echo(

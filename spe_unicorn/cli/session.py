@@ -145,7 +145,7 @@ class _Session:
             midr=self.board.core.midr,
         )
         for pe, file in zip(self.board.pes, files, strict=True):
-            pe.unit.stream_observers.append(file.write)
+            pe.unit.streamed.connect(file.write)
 
     def _attach_traces(self) -> None:
         writers: dict[str | None, Callable[[str], None]] = {None: _print}
@@ -164,7 +164,7 @@ class _Session:
         """Run to the end, report, and return the exit status."""
         board, stopper = self.board, self.stopper
         start(board, self.plan)
-        board.on_slice(self._on_slice)
+        board.slice_ended.connect(self._on_slice)
         stopper.on_stop = self._stop
         stopper.start_clock()
         if stopper.reason is not None:

@@ -162,10 +162,10 @@ class _Watch:
         self._since = _Since()
         self._translation = checks.translation(cpu)
         self._loads = NoticedLoads(cpu.hooks)
-        pe.handler.system.observers.append(self._on_access)
-        cpu.exception_observers.append(self._on_exception)
-        unit.management_observers.append(self._on_management)
-        unit.record_observers.append(self._on_record)
+        pe.handler.system.accessed.connect(self._on_access)
+        cpu.exception_taken.connect(self._on_exception)
+        unit.managed.connect(self._on_management)
+        unit.recorded.connect(self._on_record)
         pe.runner.watch(self)
 
     # What the runner tells: host.watching.Watcher

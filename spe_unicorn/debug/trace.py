@@ -64,7 +64,7 @@ def trace_sysreg(board: Board, pe: ProcessingElement, write: Write) -> None:
         where = f"{place(board, access.pc)} EL{access.el}"
         write(f"{_moment(board, pe)} sysreg {where} {what} {verdict} [{rule}]{did}\n")
 
-    pe.handler.system.observers.append(on_access)
+    pe.handler.system.accessed.connect(on_access)
 
 
 def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:
@@ -77,7 +77,7 @@ def trace_exception(board: Board, pe: ProcessingElement, write: Write) -> None:
             f" vector {place(board, entry.vector)}\n"
         )
 
-    pe.cpu.exception_observers.append(on_exception)
+    pe.cpu.exception_taken.connect(on_exception)
 
 
 def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:
@@ -114,10 +114,10 @@ def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:
     def on_pmbirq(level: bool) -> None:
         write(f"{_moment(board, pe)} spe PMBIRQ {int(level)}\n")
 
-    pe.unit.record_observers.append(on_record)
+    pe.unit.recorded.connect(on_record)
     if isinstance(pe.unit, StatisticalProfilingUnit):
-        pe.unit.management_observers.append(on_management)
-    pe.pmbirq.on_change = on_pmbirq
+        pe.unit.managed.connect(on_management)
+    pe.pmbirq.changed.connect(on_pmbirq)
 
 
 TRACERS: Final[Mapping[str, Tracer]] = {

@@ -47,6 +47,7 @@ from spe_unicorn.machine.psci import (
 from spe_unicorn.machine.schedule import Schedule
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.sampler import Sampler
@@ -157,10 +158,11 @@ class Board:
         """Brings the machine back to its first moment."""
         self.exit_status: int | None = None
         """What the guest ended with, 0 to 255; None while it has not."""
-        self._look: Callable[[], None] | None = None
+        self.slice_ended: Signal[[]] = Signal()
+        """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
             if looks is not None:
-                looks.on_slice = self._each_slice
+                looks.slice_ended.connect(self._each_slice)
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
@@ -292,15 +294,10 @@ class Board:
         else:
             self._schedule.stop()
 
-    def on_slice(self, look: Callable[[], None]) -> None:
-        """Have ``look`` called every few hundredths of a second while the machine runs."""
-        self._look = look
-
     def _each_slice(self) -> None:
         if self.uart.listening:
             self.uart.poll()
-        if self._look is not None:
-            self._look()
+        self.slice_ended()
 
     # Around the PEs: machine.pe.Surroundings
 

@@ -28,6 +28,7 @@ from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.bus import Bus
 from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
 _BUSY: Final = 1 << 8
@@ -48,15 +49,15 @@ class PMBIRQ:
 
     def __init__(self, line: IRQLine) -> None:
         self.level = False
-        self.on_change: Callable[[bool], None] | None = None
+        self.changed: Signal[[bool]] = Signal()
+        """Told of the level each time the line is driven."""
         self._line = line
 
     def set_level(self, level: bool) -> None:
         """Drive the line."""
         self.level = level
         self._line.set_level(level)
-        if self.on_change is not None:
-            self.on_change(level)
+        self.changed(level)
 
 
 class Surroundings(Protocol):

@@ -17,6 +17,7 @@ from typing import Final
 
 from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.signals import Signal
 
 TURN: Final = 1 << 14
 """Operations of a turn while another PE has something to do."""
@@ -42,8 +43,8 @@ class Schedule:
         self.pes = tuple(pes)
         self.running = self.pes[0]
         """The PE whose turn it is, or was last."""
-        self.on_slice: Callable[[], None] | None = None
-        """Called between turns, every few hundredths of a second."""
+        self.slice_ended: Signal[[]] = Signal()
+        """Told between turns, every few hundredths of a second."""
         self._rtc_due = rtc_due
         self._wait = wait
         self._time = 0
@@ -56,7 +57,7 @@ class Schedule:
         self._looked = 0.0
         for pe in self.pes:
             pe.alone = False
-            pe.interrupts.on_pending = self.changed
+            pe.interrupts.became_pending.connect(self.changed)
 
     def stop(self) -> None:
         """End the run soon; from anywhere, at any time."""
@@ -108,8 +109,7 @@ class Schedule:
         now = time.monotonic()
         if now - self._looked > _SLICE_SECONDS:
             self._looked = now
-            if self.on_slice is not None:
-                self.on_slice()
+            self.slice_ended()
 
     def _choose(self) -> bool:
         """Go on with the turn, or begin that of the next PE; False if there is none."""

@@ -122,7 +122,6 @@ class _Handler(StopHandler):
 
     def __init__(self, cpu: UnicornCPU, attachment: Attachment, interrupts: Interrupts) -> None:
         super().__init__(cpu, _NoPlatform(), interrupts=interrupts)
-        self.system.prevents_trap = self._shows_trap
         self._attachment = attachment
 
     def handle(self, stop: Stop) -> bool:
@@ -150,7 +149,7 @@ class _Handler(StopHandler):
             self.end(UcError(self.status))
         self.ending = Ending.INTERRUPTED
 
-    def _shows_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
+    def prevents_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
         """A trap enters the guest's vectors if it has any, else it is the caller's to see."""
         if self.cpu.registers.raw(_VBAR[trap.target_el]):
             return False
@@ -309,13 +308,14 @@ class Attachment:
         self.handler.error = None
         self.cpu.pc = begin
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
-        self.runner.on_slice = lambda: self._look_at_clock(deadline)
+        forget_clock = self.runner.slice_ended.connect(lambda: self._look_at_clock(deadline))
         self.running = True
         self.handler.interrupts.update()
         try:
             self.runner.run(count or None, until)
         finally:
             self.running = False
+            forget_clock()
             self._leave()
         error = self.uc._hook_exception or self.handler.error
         if error is not None:
@@ -360,7 +360,7 @@ class Attachment:
         return any(isinstance(hook, HOOK_INTR_CFUNC) for hook in self.uc._callbacks.values())
 
     def _observe(self, unit: Sampler) -> None:
-        unit.record_observers.append(self._on_record)
+        unit.recorded.connect(self._on_record)
 
     def _on_record(self, raw: bytes, operation: Operation) -> None:
         if self._callbacks:

@@ -65,7 +65,7 @@ class ExternalSampler(Sampler):
         """What the context registers held at reset that still hold it."""
         self.enabled = True
         self.enabled_at = (True,) * 4
-        pe.registers.observe(self._on_write)
+        pe.registers.written.connect(self._on_write)
         self.refresh()
 
     def reset(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +19,11 @@ from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.batch import CONDITION_FAILED, EL, MISALIGNED, Batch, Outcome
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
-from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.operation_type import OperationType, operation_type
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.sample import (
@@ -37,13 +37,6 @@ from spe_unicorn.spe.sample import (
     events_of,
     implemented_events,
 )
-
-RecordObserver = Callable[[bytes, Operation], None]
-"""Told of each record that was written whole, padding included, and of its operation."""
-StreamObserver = Callable[[bytes], None]
-"""Told of one or more records that were written whole, padding included; far cheaper."""
-ManagementObserver = Callable[[ManagementEvent, int], None]
-"""Told of each management event, and of the Exception level whose PMBSR_ELx records it."""
 
 NOWHERE = (False,) * 4
 """Profiling is disabled at every Exception level."""
@@ -122,8 +115,10 @@ class Sampler(ABC):
         self.enabled_at = NOWHERE
         self.armed = False
         self.statistics = Statistics()
-        self.record_observers: list[RecordObserver] = []
-        self.stream_observers: list[StreamObserver] = []
+        self.recorded: Signal[[bytes, Operation]] = Signal()
+        """Told of each record that was written whole, padding included, and of its operation."""
+        self.streamed: Signal[[bytes]] = Signal()
+        """Told of one or more records that were written whole, padding included; far cheaper."""
         self.until_hit = interval.until_hit
         self.following = interval.following
         self.cracker = cracker
@@ -257,7 +252,7 @@ class Sampler(ABC):
         selection, ``instructions`` are those by number. False, and nothing is done, if they have
         to be completed one by one. Raises RuntimeError if others than these would be selected.
         """
-        if self._sampling or not self._model.constant or self.record_observers:
+        if self._sampling or not self._model.constant or self.recorded:
             return False
         if self._filter is not self._batch_filter:
             self._batch_filter = self._filter
@@ -335,13 +330,11 @@ class Sampler(ABC):
 
     def _written(self, record: bytes, operation: Operation) -> None:
         self._stream(record, 1)
-        for observer in self.record_observers:
-            observer(record, operation)
+        self.recorded(record, operation)
 
     def _stream(self, data: bytes, records: int) -> None:
         """So many whole records were written."""
         statistics = self.statistics
         statistics.written += records
         statistics.bytes += len(data)
-        for observer in self.stream_observers:
-            observer(data)
+        self.streamed(data)

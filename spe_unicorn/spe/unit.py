@@ -69,6 +69,7 @@ from spe_unicorn.arch.rules.effective import (
     lower_security_state,
     profiling_buffer_owner,
 )
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.batch import SELECTED_AT
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (
@@ -89,7 +90,7 @@ from spe_unicorn.spe.management import (
     reporting_el,
 )
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import NOWHERE, ManagementObserver, Sampler
+from spe_unicorn.spe.sampler import NOWHERE, Sampler
 
 _COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
 """Registers whose cells the unit works on itself: a write to them needs no second look."""
@@ -195,7 +196,8 @@ class StatisticalProfilingUnit(Sampler):
             aborted=serror if pe.impdef.external_abort == _SERROR else None,
             peek=self._peek,
         )
-        self.management_observers: list[ManagementObserver] = []
+        self.managed: Signal[[ManagementEvent, int]] = Signal()
+        """Told of each management event, and of the EL whose PMBSR_ELx records it."""
         self._cycles = cycles
         self._capacity = pe.impdef.max_sampled_operations
         self._selected_at = 0
@@ -219,7 +221,7 @@ class StatisticalProfilingUnit(Sampler):
         ):
             cell.set(registers.raw(register))
             registers.add(register, cell)
-        registers.observe(self._on_write)
+        registers.written.connect(self._on_write)
         self.reload()
 
     def reload(self) -> None:
@@ -410,8 +412,7 @@ class StatisticalProfilingUnit(Sampler):
         if event.is_full and self._events is not None:
             self._events.event(SampleEvent.BUFFER_FULL)
         self.refresh()
-        for observer in self.management_observers:
-            observer(event, el)
+        self.managed(event, el)
 
     def _translate(self, address: int) -> AddressDescriptor | FaultRecord:
         """Translate a write to ``address`` as the owner of the buffer would make it."""

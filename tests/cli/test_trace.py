@@ -105,3 +105,15 @@ def test_tracing_changes_nothing_for_the_guest(run_json, firmware):
     for result in (plain, traced):
         result.pop("seconds")
     assert traced == plain
+
+
+def test_two_traces_of_one_kind_are_the_same(command, firmware, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    traces = ("--trace", f"spe:{first}", "--trace", f"spe:{second}")
+    command("run", "-q", "--console", "none", *traces, firmware("spe_irq_el1"))
+    lines = first.read_text().splitlines()
+    assert [line.split()[2:] for line in lines if " PMBIRQ " in line][:2] == [
+        ["PMBIRQ", "1"],
+        ["PMBIRQ", "0"],
+    ]
+    assert second.read_text().splitlines() == lines

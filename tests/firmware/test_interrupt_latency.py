@@ -32,8 +32,8 @@ def test_no_operation_lies_between_a_full_buffer_and_the_vector() -> None:
         if record.kind is ExceptionType.IRQ:
             taken.append(cpu.executed)
 
-    board.pmbirq.on_change = rises
-    cpu.exception_observers.append(takes)
+    board.pmbirq.changed.connect(rises)
+    cpu.exception_taken.connect(takes)
     assert board.run() is Ending.EXIT
     assert len(deliverable) >= 8
     assert set(deliverable) <= set(taken)

@@ -53,7 +53,7 @@ def self_profiling(sampling: bool) -> Result:
             if register is PMSCR_EL1 and new & 3:
                 registers.set_raw(register, new & ~3)
 
-        registers.observe(switch_off)
+        registers.written.connect(switch_off)
     return machine.run(2_000_000)
 
 

@@ -134,11 +134,11 @@ class Machine:
         self.streams: list[bytearray] = []
         for pe in self.board.pes:
             self.streams.append(bytearray())
-            pe.unit.stream_observers.append(self.streams[-1].extend)
+            pe.unit.streamed.connect(self.streams[-1].extend)
             if not together:
-                pe.unit.record_observers.append(self._on_record)
+                pe.unit.recorded.connect(self._on_record)
             if isinstance(pe.unit, StatisticalProfilingUnit):
-                pe.unit.management_observers.append(self._on_event)
+                pe.unit.managed.connect(self._on_event)
 
     def _start_at(self, el: int) -> None:
         board = self.board
@@ -163,7 +163,7 @@ class Machine:
         pe = self.board.pes[0]
         features = self.board.options.profile.features
         pe.unit = ExternalSampler(pe.cpu, 1, ConstantModel(), features=features)
-        pe.unit.record_observers.append(self._on_record)
+        pe.unit.recorded.connect(self._on_record)
 
     def go_on_with(self, runner: type[Runner]) -> None:
         """From now on another way to run; translations made for the one so far are forgotten."""

@@ -83,7 +83,7 @@ def watch(pe: ProcessingElement) -> Notes:
         notes.latencies.append(placed.record.counter(CounterIndex.TOTAL) or 0)
         notes.times.append(placed.record.timestamp or 0)
 
-    pe.unit.record_observers.append(on_record)
+    pe.unit.recorded.connect(on_record)
     return notes
 
 

@@ -75,9 +75,11 @@ class Bench:
             events=self.events,
         )
         self.reported: list[tuple[ManagementEvent, int]] = []
-        self.unit.management_observers.append(lambda event, el: self.reported.append((event, el)))
+        self.unit.managed.connect(lambda event, el: self.reported.append((event, el)))
         self.seen: list[bytes] = []
-        self.unit.record_observers.append(lambda record, operation: self.seen.append(record))
+        self.see_no_records = self.unit.recorded.connect(
+            lambda record, operation: self.seen.append(record)
+        )
 
     def program(self, **pmscr: int) -> None:
         """What a driver writes before it enables: an empty buffer, interval 1."""

@@ -87,7 +87,7 @@ def prepared(
     bench = Bench(features, impdef=impdef, timing=timing)
     bench.program(**pmscr)
     bench.registers.write(PMSIRR_EL1, interval << 8)
-    bench.unit.record_observers.clear()
+    bench.see_no_records()
     bench.sample()
     return bench
 
@@ -274,7 +274,7 @@ def test_a_sample_behind_a_batch_collides_with_its_last_one() -> None:
 
 def test_whoever_is_told_of_each_operation_is_told_of_each() -> None:
     bench = prepared()
-    bench.unit.record_observers.append(lambda record, operation: None)
+    bench.unit.recorded.connect(lambda record, operation: None)
     sample = Sample(alu(), bench.now + APART)
     assert not bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
 
@@ -290,7 +290,7 @@ def test_records_that_may_not_fit_are_left_to_be_written_one_by_one() -> None:
 def test_a_stream_observer_hears_of_a_whole_batch_at_once() -> None:
     bench = prepared()
     heard: list[bytes] = []
-    bench.unit.stream_observers.append(heard.append)
+    bench.unit.streamed.connect(heard.append)
     samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(3)]
     start = bench.registers.raw(PMBPTR_EL1)
     assert bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))

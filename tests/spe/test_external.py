@@ -16,7 +16,7 @@ def sampler(
 ) -> tuple[ExternalSampler, list[bytes]]:
     subject = ExternalSampler(pe, period, ConstantModel(), filter_)
     seen: list[bytes] = []
-    subject.record_observers.append(lambda record, operation: seen.append(record))
+    subject.recorded.connect(lambda record, operation: seen.append(record))
     return subject, seen
 
 
@@ -112,7 +112,7 @@ def test_nothing_shows_in_the_registers() -> None:
     pe = FakePE(EL1_ONLY)
     before = pe.registers.save()
     told = []
-    pe.registers.observe(lambda *write: told.append(write))
+    pe.registers.written.connect(lambda *write: told.append(write))
     subject, seen = sampler(pe, 1)
     for _ in range(10):
         subject.advance(1)
@@ -143,7 +143,7 @@ def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> Non
     pe = FakePE(frozenset())
     seen: list[bytes] = []
     subject = ExternalSampler(pe, 1, ConstantModel(), features=SPE)
-    subject.record_observers.append(lambda record, operation: seen.append(record))
+    subject.recorded.connect(lambda record, operation: seen.append(record))
     subject.advance(1)
     subject.complete(alu(0x1000))
     (record,) = decoded(seen)

@@ -106,8 +106,8 @@ def test_observers_are_told_of_the_record_before_the_event() -> None:
     bench = Bench()
     bench.program()
     order: list[str] = []
-    bench.unit.record_observers.append(lambda *_: order.append("record"))
-    bench.unit.management_observers.append(lambda *_: order.append("event"))
+    bench.unit.recorded.connect(lambda *_: order.append("record"))
+    bench.unit.managed.connect(lambda *_: order.append("event"))
     bench.registers.write(PMBPTR_EL1, LIMIT - 64)
     bench.sample()
     assert order == ["record", "event"]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from spe_unicorn.arch.features import Features, ImpDef
 from spe_unicorn.bits import Condition, Register
+from spe_unicorn.signals import Signal
 
 S = TypeVar("S", bound="SysReg")
 
@@ -138,9 +139,6 @@ class ReadOnlyCell:
 
 _DEFAULT_CHOICES = ImpDef()
 
-WriteObserver = Callable[[type[SysReg], int, int], None]
-"""Told of each architectural or hardware write: the register, its old and its new raw value."""
-
 
 class RegisterFile:
     """The values of one PE's System registers.
@@ -162,7 +160,8 @@ class RegisterFile:
         self._cells: dict[type[SysReg], Cell] = {}
         self._present: dict[type[SysReg], int] = {}
         self._writable: dict[type[SysReg], int] = {}
-        self._observers: list[WriteObserver] = []
+        self.written: Signal[[type[SysReg], int, int]] = Signal()
+        """Told of every :meth:`write` and :meth:`update` behind the store: old value, new value."""
         for register in registers:
             self.add(register)
 
@@ -208,12 +207,7 @@ class RegisterFile:
 
     def _store(self, register: type[SysReg], cell: Cell, old: int, new: int) -> None:
         cell.set(new)
-        for observer in self._observers:
-            observer(register, old, new)
-
-    def observe(self, observer: WriteObserver) -> None:
-        """Have ``observer`` told of every :meth:`write` and :meth:`update`, after the store."""
-        self._observers.append(observer)
+        self.written(register, old, new)
 
     def reset(self, unknown: Callable[[], int]) -> None:
         """Warm reset of every register; ``unknown()`` gives 64 bits for UNKNOWN fields."""

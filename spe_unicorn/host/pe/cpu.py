@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +48,7 @@ from spe_unicorn.host.native.state import (
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.events import EventRegister
 from spe_unicorn.host.pe.secure_memory import SecureMemory
+from spe_unicorn.signals import Signal
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
@@ -204,11 +205,11 @@ class UnicornCPU:
         self.events = EventRegister()
         self.illegal = False
         """PSTATE.IL, of which the engine makes nothing."""
-        self.on_pm: Callable[[], None] | None = None
-        """Called when PSTATE.PM has changed."""
+        self.pm_changed: Signal[[]] = Signal()
+        """Told when PSTATE.PM has changed."""
         self.model: ModelHooks | None = None
         """What feeds the core model, if that is one that has to see everything."""
-        self.exception_observers: list[Callable[[ExceptionRecord, ExceptionEntry], None]] = []
+        self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception in front of its entry."""
         known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
         mine = (r for r in known if r.implemented(features))
@@ -259,8 +260,7 @@ class UnicornCPU:
     def pm(self, value: bool) -> None:
         if value != self._pm:
             self._pm = value
-            if self.on_pm is not None:
-                self.on_pm()
+            self.pm_changed()
 
     def returned(self, from_el: int) -> None:
         """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""
@@ -418,8 +418,7 @@ class UnicornCPU:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
         pstate = s.SPSR_EL1(self.pstate)
         entry = take_exception(self, pstate, record, target_el, self.pc)
-        for observer in self.exception_observers:
-            observer(record, entry)
+        self.exception_taken(record, entry)
         self.enter(entry)
         return entry
 

@@ -16,6 +16,7 @@ from spe_unicorn.arch.pe import EL1, PE
 from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
 from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import pending_exception
 
 _ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}
@@ -75,15 +76,15 @@ class Interrupts:
         self._cpu = cpu
         self.profiling = InsistentLine(self.update)
         """Whether a Profiling Buffer management event asks for an exception."""
-        cpu.on_pm = self._on_pm
+        cpu.pm_changed.connect(self._on_pm)
         line = InsistentLine if by_state else Line
         self.irq, self.fiq = line(self.update), line(self.update)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
         self._serror = False
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
         """The levels of IRQ and FIQ at the PE as it is given, where that makes a difference."""
-        self.on_pending: Callable[[], None] | None = None
-        """Called when any input may have been asserted."""
+        self.became_pending: Signal[[]] = Signal()
+        """Told when any input may have been asserted."""
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
 
     def pend_serror(self) -> None:
@@ -134,8 +135,8 @@ class Interrupts:
         state = self._cpu.state
         state.deliver = deliver
         state.look_special()
-        if self.pending and self.on_pending is not None:
-            self.on_pending()
+        if self.became_pending and self.pending:
+            self.became_pending()
 
     def take(self) -> bool:
         """Take what is due, if anything is.

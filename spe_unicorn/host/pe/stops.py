@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
 
-from spe_unicorn.arch.access.verdicts import SysRegTable
+from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
 from spe_unicorn.arch.exceptions.routing import wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.operation import Mark
@@ -131,7 +131,7 @@ class StopHandler:
         self.exceptions = Exceptions(cpu, self.fail)
         registers = {**(devices or {}), **pe_registers.registers(cpu, self.interrupts)}
         self.system = SystemAccesses(
-            cpu, self.controls, self.exceptions, table, registers, self.steered
+            cpu, self.controls, self.exceptions, table, registers, self.steered, self.prevents_trap
         )
         self.memory = RefusedAccesses(cpu, self.controls.alignment, self.exceptions, platform)
         self._state = cpu.hooks.state
@@ -186,6 +186,10 @@ class StopHandler:
                 return True
             self.platform.wait_for_event()
         cpu.pc = cpu.pc + 4 & _MASK
+        return False
+
+    def prevents_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
+        """Asked in front of a trap of a System register access: True if it is not to be taken."""
         return False
 
     def steered(self) -> None:

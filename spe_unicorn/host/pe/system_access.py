@@ -46,6 +46,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import NestedAccess
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
+from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
@@ -92,7 +93,8 @@ class SystemAccesses:
 
     ``table`` knows the accessors of registers that the hooks do not leave to the engine,
     ``devices`` those registers among them that are devices'. ``steered`` is called behind a write
-    that steers what the engine does not know of.
+    that steers what the engine does not know of. ``prevents_trap`` is asked before a trap: True if
+    it is not to be taken.
     """
 
     def __init__(
@@ -103,19 +105,19 @@ class SystemAccesses:
         table: SysRegTable,
         devices: Mapping[type[SysReg], DeviceRegister],
         steered: Callable[[], None],
+        prevents_trap: Callable[[Accessor, SystemAccessTrap], bool],
     ) -> None:
-        self.observers: list[Callable[[SystemAccess], None]] = []
+        self.accessed: Signal[[SystemAccess]] = Signal()
         """Told of each access to a register that the engine lacks, behind it."""
         self.redirected: NestedAccess | None = None
         """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
-        self.prevents_trap: Callable[[Accessor, SystemAccessTrap], bool] | None = None
-        """Asked in front of a trap, if somebody is to be: True if it is not to be taken."""
         self._cpu = cpu
         self._controls = controls
         self._exceptions = exceptions
         self._table = table
         self._devices = devices
         self._steered = steered
+        self._prevents_trap = prevents_trap
         self._engine = cpu.engine
         self._state = cpu.hooks.state
 
@@ -145,14 +147,14 @@ class SystemAccesses:
                 self._engine.set_x(rt, value)
             else:
                 cpu.registers.write(target, value)
-                if self.observers:
+                if self.accessed:
                     new = cpu.registers.raw(target)
                 if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
                     self._steered()
-        if self.observers:
-            seen = SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
-            for observer in self.observers:
-                observer(seen)
+        if self.accessed:
+            self.accessed(
+                SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
+            )
         raised = target is None and self._redirected(verdict, accessor, rt, read, value)
         if not raised:
             cpu.pc = pc + 4 & _MASK
@@ -254,7 +256,7 @@ class SystemAccesses:
     ) -> bool:
         """An access that reaches no register: a trap, UNDEFINED or memory. True if it raised."""
         if isinstance(verdict, SystemAccessTrap):
-            if self.prevents_trap is not None and self.prevents_trap(accessor, verdict):
+            if self._prevents_trap(accessor, verdict):
                 return True
             syndrome = system_register_trap(accessor.encoding, rt, read, verdict.ec)
             self._exceptions.synchronous(syndrome, verdict.target_el)

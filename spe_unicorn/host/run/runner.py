@@ -10,7 +10,6 @@ way, and the same as with ``host.run.reference``, which does nothing but step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
@@ -34,6 +33,7 @@ from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION, EngineRuns
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.probes import Probes
 from spe_unicorn.host.run.watching import ORDERING, Watcher, distance
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
 _FIRST_SLICE: Final = 1 << 20
@@ -55,8 +55,8 @@ class Runner:
         self.handler = handler
         self.stopping = False
         """Set by anybody, at any time: the run ends within a slice."""
-        self.on_slice: Callable[[], None] | None = None
-        """Called between slices, every few hundredths of a second."""
+        self.slice_ended: Signal[[]] = Signal()
+        """Told between slices, every few hundredths of a second."""
         self.running = False
         """Whether :meth:`run` is on its way."""
         self.watcher: Watcher | None = None
@@ -125,8 +125,7 @@ class Runner:
                 slice_began = executed
                 slice_ends = executed + self._slice
                 began = now
-                if self.on_slice is not None:
-                    self.on_slice()
+                self.slice_ended()
                 if self.stopping:
                     self.stopping = False
                     return Ending.INTERRUPTED

@@ -27,7 +27,7 @@ def test_an_encoding_prints_as_assemblers_take_it() -> None:
 def test_a_write_leaves_reserved_bits_and_tells_observers() -> None:
     file = file_of(PMSIRR_EL1)
     seen: list[tuple[type[SysReg], int, int]] = []
-    file.observe(lambda register, old, new: seen.append((register, old, new)))
+    file.written.connect(lambda register, old, new: seen.append((register, old, new)))
     file.write(PMSIRR_EL1, 0xFFFF_FFFF_FFFF_FFFF)
     file.write(PMSIRR_EL1, 0x100)
     assert seen == [(PMSIRR_EL1, 0, 0xFFFF_FF01), (PMSIRR_EL1, 0xFFFF_FF01, 0x100)]
@@ -37,7 +37,7 @@ def test_a_write_leaves_reserved_bits_and_tells_observers() -> None:
 def test_hardware_writes_every_bit_and_tells_observers() -> None:
     file = file_of(PMBPTR_EL1)
     seen: list[int] = []
-    file.observe(lambda register, old, new: seen.append(new))
+    file.written.connect(lambda register, old, new: seen.append(new))
     file.write(PMBPTR_EL1, 0x1001)
     file.update(PMBPTR_EL1(0x1001))
     assert seen == [0x1000, 0x1001]
@@ -46,7 +46,7 @@ def test_hardware_writes_every_bit_and_tells_observers() -> None:
 
 def test_reset_save_and_restore_tell_nobody() -> None:
     file = file_of(PMSIRR_EL1, PMBLIMITR_EL1)
-    file.observe(lambda *_: pytest.fail("nobody is to be told"))
+    file.written.connect(lambda *_: pytest.fail("nobody is to be told"))
     file.reset(lambda: (1 << 64) - 1)
     saved = file.save()
     assert saved == {PMSIRR_EL1: 0xFFFF_FF01, PMBLIMITR_EL1: 0xFFFF_FFFF_FFFF_F006}

@@ -129,7 +129,7 @@ def entered(
 
     cpu.take = counting
     if plain:
-        cpu.exception_observers.append(lambda record, entry: None)
+        cpu.exception_taken.connect(lambda record, entry: None)
     result = subject.run(OPERATIONS)
     return result, [cpu.engine.get(number) for number in SP_EL], taken
 

@@ -120,7 +120,7 @@ def test_both_runners_sample_the_same_operations_beside_faults() -> None:
         board = machine(code, runner, sampling=Sampling(3))
         seen: list[bytes] = []
         unit = board.pes[0].unit
-        unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
+        unit.recorded.connect(lambda record, _: seen.append(bytes(record)))
         assert run(board, 400)[0] == 20
         return seen
 

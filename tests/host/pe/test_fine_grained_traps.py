@@ -120,7 +120,7 @@ def test_both_runners_sample_the_same_operations_of_code_with_traps() -> None:
         subject = board(traps, guest, runner, sampling=Sampling(3))
         seen: list[bytes] = []
         unit = subject.pes[0].unit
-        unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
+        unit.recorded.connect(lambda record, _: seen.append(bytes(record)))
         subject.run(900)
         return seen
 

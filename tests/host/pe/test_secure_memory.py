@@ -154,7 +154,7 @@ def test_both_runners_sample_the_same_operations_of_such_code() -> None:
     def records(runner: type[Runner]) -> list[bytes]:
         board = secure_board(code, runner, sampling=Sampling(3))
         seen: list[bytes] = []
-        board.pes[0].unit.record_observers.append(lambda record, _: seen.append(bytes(record)))
+        board.pes[0].unit.recorded.connect(lambda record, _: seen.append(bytes(record)))
         run_at_once(board)
         assert caught(board) == (20, EXTERNAL_LOAD)
         return seen
