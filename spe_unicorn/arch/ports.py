@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
+from spe_unicorn.arch.spaces import PASpace
 
 
 class PhysicalMemory(Protocol):

@@ -32,8 +32,8 @@ from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
-from spe_unicorn.host.pe.stops import Ending
 from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.arch.registers.system import (
     ELR_EL1,
@@ -21,6 +20,7 @@ from spe_unicorn.arch.registers.system import (
     FAR_EL3,
 )
 from spe_unicorn.arch.rules.effective import security_state_at
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.rules.effective import security_state_at
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
@@ -23,10 +23,11 @@ from spe_unicorn.devices.timer import FREQUENCY
 from spe_unicorn.host.engine.engine import Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names
-from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.models import core_models
-from spe_unicorn.host.pe.stops import HVC, Ending, StopHandler
+from spe_unicorn.host.pe.stops import HVC, StopHandler
+from spe_unicorn.host.ports import Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.boot.image import Image

@@ -23,7 +23,7 @@ from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.host.native.state import READ, WRITE, Action
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.system_access import DeviceRegister
+from spe_unicorn.host.ports import DeviceRegister
 
 
 @dataclass(frozen=True)

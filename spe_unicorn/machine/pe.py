@@ -12,17 +12,17 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.arch.rules.effective import physical_count_offset
+from spe_unicorn.decode.words import WFE
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import GenericTimer, next_event
-from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.pe.events import WFE
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.stops import NEVER_HAPPENS, Ending, StopHandler
-from spe_unicorn.host.pe.system_access import DeviceRegister
+from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.bus import Bus

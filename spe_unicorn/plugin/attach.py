@@ -30,11 +30,12 @@ from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop
-from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.models import core_models
-from spe_unicorn.host.pe.stops import NEVER_HAPPENS, Ending, StopHandler
+from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.pe.system_access import TABLE
+from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.pmu.junction import EventJunction

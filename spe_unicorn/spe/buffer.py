@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from spe_unicorn.arch.memory.descriptors import AddressDescriptor, FaultRecord, PASpace
+from spe_unicorn.arch.memory.descriptors import AddressDescriptor, FaultRecord
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.registers.sysreg import OwnCell
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.management import ManagementEvent, buffer_full, external_abort, mmu_fault
 
 Translate = Callable[[int], AddressDescriptor | FaultRecord]

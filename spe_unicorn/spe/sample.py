@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.operation import Active, Operation, Timing
 from spe_unicorn.arch.pe import SecurityState
 from spe_unicorn.arch.registers.spe import event_filter_mask
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.operation_type import OperationType
 from spe_unicorn.spe.packets import (

@@ -14,7 +14,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     FaultRecord,
     MemoryAttributes,
-    PASpace,
     acc_desc_at,
     acc_desc_spe,
 )
@@ -69,6 +68,7 @@ from spe_unicorn.arch.rules.effective import (
     lower_security_state,
     profiling_buffer_owner,
 )
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.batch import SELECTED_AT
 from spe_unicorn.spe.buffer import ProfilingBuffer

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.memory.descriptors import PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import Regime
 from spe_unicorn.arch.memory.regimes import TranslationContext, translation_context
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.memory.walk_parameters import Stage1Registers, Stage2Registers
+from spe_unicorn.arch.spaces import PASpace
 
 VALID = 1
 TABLE = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.debug.report import backtrace, failure_report
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import MachineOptions

@@ -11,7 +11,7 @@ import pytest
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import spe
 from spe_unicorn.cores.profile import Core, load_core
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE

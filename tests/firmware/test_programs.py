@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING

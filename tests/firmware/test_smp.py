@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.profile import ModelName, core_names
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import WholeRun

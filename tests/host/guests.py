@@ -7,7 +7,7 @@ from dataclasses import astuple
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from tests.host import a64 as a

@@ -14,7 +14,7 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, ModelName
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, Segment

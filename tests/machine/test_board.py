@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import HCR_EL2
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from tests.host import a64
 from tests.machine.small_boards import (

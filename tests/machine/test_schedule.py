@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.devices.gicv3 import registers as icc
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board

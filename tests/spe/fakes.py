@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.operation import CostClass, Family, Instruction, Operation
 from spe_unicorn.arch.registers.id import ID_AA64MMFR0_EL1
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.registers.sysreg import RegisterFile
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
+from spe_unicorn.arch.spaces import PASpace
 
 SPE = frozenset({Feature.FEAT_SPE, Feature.FEAT_SPE_ArchInst})
 EL1_ONLY: Features = SPE

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.arch.memory.descriptors import (
-    NORMAL_WB,
-    AddressDescriptor,
-    Fault,
-    FaultRecord,
-    PASpace,
-)
+from spe_unicorn.arch.memory.descriptors import NORMAL_WB, AddressDescriptor, Fault, FaultRecord
 from spe_unicorn.arch.registers.spe import BufferStatus, EventClass
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.management import ManagementEvent, external_abort
 from tests.spe.fakes import FakeMemory

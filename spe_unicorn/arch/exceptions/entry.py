@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.memory.descriptors import FaultRecord, PASpace
+from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
 from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
@@ -32,6 +32,7 @@ from spe_unicorn.arch.registers.system import (
     VBAR_EL3,
 )
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el_is_in_host
+from spe_unicorn.arch.spaces import PASpace
 
 
 class ExceptionType(IntEnum):

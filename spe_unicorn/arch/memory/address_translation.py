@@ -9,7 +9,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
-    PASpace,
     Regime,
     acc_desc_at,
 )
@@ -18,6 +17,7 @@ from spe_unicorn.arch.memory.translation import full_translate, s1_translate
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.arch.spaces import PASpace
 
 
 class ATOperation(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from spe_unicorn.arch.spaces import PASpace
+
 
 class Regime(Enum):
     """Regime. The translation regimes of AArch64 state (Arm ARM D8.1.2)."""
@@ -18,15 +20,6 @@ class Regime(Enum):
     def has_unprivileged(self) -> bool:
         """HasUnprivileged(). Whether EL0 runs in the regime, and so two VA ranges exist."""
         return self in (Regime.EL10, Regime.EL20)
-
-
-class PASpace(IntEnum):
-    """PASpace. The physical address spaces, numbered as ``{NSE, NS}``."""
-
-    Secure = 0
-    NonSecure = 1
-    Root = 2
-    Realm = 3
 
 
 class AccessType(Enum):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.arch.memory.descriptors import AccessDescriptor, AccessType, PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import AccessDescriptor, AccessType, Regime
 from spe_unicorn.arch.memory.regimes import TranslationContext
 from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, S2TTWParams
+from spe_unicorn.arch.spaces import PASpace
 
 _S2AP0 = 1 << 6
 _S2AP1 = 1 << 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from spe_unicorn.arch.memory.descriptors import MemoryAttributes, PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import MemoryAttributes, Regime
 from spe_unicorn.arch.memory.vmsa import VMSA, vmsa_of
 from spe_unicorn.arch.memory.walk_parameters import (
     S1TTWParams,
@@ -49,6 +49,7 @@ from spe_unicorn.arch.rules.effective import (
     have_el,
     security_state_at,
 )
+from spe_unicorn.arch.spaces import PASpace
 
 _Stage1 = tuple[int, type[SysReg], type[SysReg], type[SysReg], "type[SysReg] | None", type[SysReg]]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from spe_unicorn.arch.memory.descriptors import PASpace
 from spe_unicorn.arch.memory.regimes import TranslationContext
 from spe_unicorn.arch.memory.translation import output_address
 from spe_unicorn.arch.memory.walk_parameters import S1TTWParams
 from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.spaces import PASpace
 
 _VALID, _TABLE_OR_PAGE, _NS = 1 << 0, 1 << 1, 1 << 5
 _NS_TABLE = 1 << 63

@@ -20,7 +20,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     Fault,
     FaultRecord,
-    PASpace,
 )
 from spe_unicorn.arch.memory.memory_attributes import (
     s1_decode_memattrs,
@@ -37,6 +36,7 @@ from spe_unicorn.arch.memory.permissions import (
 from spe_unicorn.arch.memory.regimes import TranslationContext
 from spe_unicorn.arch.memory.walk_parameters import S1TTWParams, TTWParams
 from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.spaces import PASpace
 
 _AF = 1 << 10
 _AP2 = 1 << 7

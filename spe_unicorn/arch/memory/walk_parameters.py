@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from spe_unicorn.arch.memory.descriptors import AccessType, PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import AccessType, Regime
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.registers.system import (
     HCR_EL2,
@@ -16,6 +16,7 @@ from spe_unicorn.arch.registers.system import (
     VSTCR_EL2,
     VTCR_EL2,
 )
+from spe_unicorn.arch.spaces import PASpace
 
 _PS_BITS = (32, 36, 40, 42, 44, 48, 52, 56)
 _PS_52 = 6

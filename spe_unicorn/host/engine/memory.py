@@ -8,7 +8,7 @@ from bisect import bisect_right
 
 from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
 
-from spe_unicorn.arch.memory.descriptors import PASpace
+from spe_unicorn.arch.spaces import PASpace
 
 
 class Ram:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from spe_unicorn.decode.words import ERET, ERETAA, ERETAB, PSB_CSYNC, SEV, SEVL, WFE
 from spe_unicorn.host.native.state import (
     MARK_ERET,
     MARK_EVENT,
@@ -12,12 +11,7 @@ from spe_unicorn.host.native.state import (
     MARK_RETURN,
     MARK_SYNC,
 )
-from spe_unicorn.host.pe.events import SEV, SEVL, WFE
 
-ERET: Final = 0xD69F_03E0
-"""The word of the exception return that does not authenticate its address."""
-_ERETAA, _ERETAB = 0xD69F_0BFF, 0xD69F_0FFF
-_PSB_CSYNC: Final = 0xD503_223F
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
 _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""
@@ -31,9 +25,9 @@ def marks_of(word: int) -> int:
     """
     if word == ERET:
         return MARK_RETURN | MARK_ERET | MARK_ORDER
-    if word in (_ERETAA, _ERETAB):
+    if word in (ERETAA, ERETAB):
         return MARK_RETURN | MARK_ORDER
-    if word == _PSB_CSYNC:
+    if word == PSB_CSYNC:
         return MARK_SYNC | MARK_ORDER
     if word in (WFE, SEV, SEVL):
         return MARK_EVENT

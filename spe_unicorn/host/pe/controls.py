@@ -46,8 +46,9 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, physical_count_offset
+from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.marks import ERET, marks_of
+from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.state import (
     MARK_EVENT,
     MARK_FP,
@@ -62,7 +63,6 @@ from spe_unicorn.host.native.state import (
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.alignment import Alignment
 from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
-from spe_unicorn.host.pe.events import EVENT_HINTS
 from spe_unicorn.host.pe.levels import Levels
 
 _COUNTERS: Final = tuple(

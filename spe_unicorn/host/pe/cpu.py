@@ -48,6 +48,7 @@ from spe_unicorn.host.native.state import (
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.events import EventRegister
 from spe_unicorn.host.pe.secure_memory import SecureMemory
+from spe_unicorn.host.ports import EngineException
 from spe_unicorn.signals import Signal
 
 if TYPE_CHECKING:
@@ -87,18 +88,6 @@ _ADDRESS_CLASSES: Final = frozenset(
     }
 )
 """Exception classes that write FAR_ELx; the last two are watchpoints."""
-
-
-@dataclass(frozen=True)
-class EngineException:
-    """What the engine knows of an exception that it took but did not enter.
-
-    ``number`` is the engine's own for the kind of exception, ``target_el`` where it goes.
-    """
-
-    number: int
-    record: ExceptionRecord
-    target_el: int
 
 
 @lru_cache(maxsize=1)

@@ -33,10 +33,10 @@ from spe_unicorn.decode import (
 )
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.native.state import SAMPLE_PA, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import active_elements, predicate, vector_bits, vector_element
-from spe_unicorn.host.run.blocks import WRITES, Plan, When, cracked, tests_flags
 
 _MASK: Final = (1 << 64) - 1
 _VECTOR_BITS: Final = 128

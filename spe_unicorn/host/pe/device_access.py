@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
@@ -15,24 +15,9 @@ from spe_unicorn.host.pe.alignment import Alignment
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch, register
 from spe_unicorn.host.pe.exceptions import Exceptions
+from spe_unicorn.host.ports import Bus
 
 _MASK: Final = (1 << 64) - 1
-
-
-class Bus(Protocol):
-    """The devices that a PE reaches."""
-
-    def claims(self, address: int) -> bool:
-        """Whether a device answers at a physical address."""
-        ...
-
-    def read(self, address: int, size: int) -> int:
-        """A device answers a load of ``size`` bytes."""
-        ...
-
-    def write(self, address: int, size: int, value: int) -> None:
-        """A device takes a store of ``size`` bytes."""
-        ...
 
 
 class RefusedAccesses:

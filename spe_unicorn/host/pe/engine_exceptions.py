@@ -14,7 +14,8 @@ from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.decode import decode
-from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.ports import EngineException
 
 _INSTRUCTION_ABORTS: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA_ABORTS: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})

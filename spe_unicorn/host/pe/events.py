@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-WFE: Final = 0xD503_205F
-SEV: Final = 0xD503_209F
-SEVL: Final = 0xD503_20BF
-EVENT_HINTS: Final = frozenset({WFE, SEV, SEVL})
-"""The words of the hints that have to do with events."""
-
 
 class EventRegister:
     """Whether the next WFE of a PE completes at once.

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from unicorn import UC_PROT_EXEC, UC_PROT_NONE
 
-from spe_unicorn.arch.memory.descriptors import AddressDescriptor, PASpace, acc_desc_gpr
+from spe_unicorn.arch.memory.descriptors import AddressDescriptor, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.table_scan import maps_as_non_secure
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL3, PE, SecurityState
 from spe_unicorn.arch.rules.effective import security_state_at
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.host.engine.engine import PC, Engine
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.state import State

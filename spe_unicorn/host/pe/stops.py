@@ -8,9 +8,7 @@ carried out by ``system_access``, ``refused_access`` and ``exceptions``. What li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Final, Protocol
+from typing import Final
 
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
 from spe_unicorn.arch.exceptions.routing import wait_trap
@@ -20,89 +18,24 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.marks import ERET
+from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe import pe_registers
 from spe_unicorn.host.pe.controls import Controls
-from spe_unicorn.host.pe.cpu import EngineException, UnicornCPU
-from spe_unicorn.host.pe.device_access import Bus, RefusedAccesses
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.device_access import RefusedAccesses
 from spe_unicorn.host.pe.engine_exceptions import corrected
-from spe_unicorn.host.pe.events import EVENT_HINTS, SEV, SEVL
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.system_access import TABLE, DeviceRegister, SystemAccesses
+from spe_unicorn.host.pe.system_access import TABLE, SystemAccesses
+from spe_unicorn.host.ports import DeviceRegister, Ending, EngineException, Failure, Platform
 
-NEVER_HAPPENS: Final = 1 << 62
-"""A count of operations that no machine reaches."""
 _MASK: Final = (1 << 64) - 1
-_SEMIHOSTING: Final = 0xD45E_0000
-"""HLT #0xF000."""
 PREFETCH_ABORT: Final = 3
 """The engine's number for a fault of an instruction fetch."""
 SVC, HVC, SMC = 2, 11, 13
 """The engine's numbers of the exceptions whose return address is the next operation."""
 CALLS: Final = frozenset({SVC, HVC, SMC})
-
-
-class Ending(Enum):
-    """Why a run ended."""
-
-    LIMIT = "limit"
-    """The given number of operations has been executed."""
-    UNTIL = "until"
-    """The given address has been reached."""
-    EXIT = "exit"
-    """The guest ended it."""
-    INTERRUPTED = "interrupted"
-    """The user did."""
-    ASLEEP = "asleep"
-    """The PE waits for an interrupt, or is off, and nothing can happen while it runs alone."""
-    RESET = "reset"
-    """The guest asked for the machine to start anew."""
-    TURN = "turn"
-    """Another PE, which had nothing to do, has now."""
-    FAILED = "failed"
-    """The guest or the engine did something that cannot go on."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What cannot go on, in a sentence, and where: a virtual address."""
-
-    reason: str
-    pc: int
-    hint: str = ""
-
-
-class Platform(Bus, Protocol):
-    """What is around the PE."""
-
-    def wait_for_event(self) -> None:
-        """The PE waits for an event: let others go on, if there are any. It need not wait long."""
-        ...
-
-    def send_event(self) -> None:
-        """The PE has sent an event to all PEs, itself included."""
-        ...
-
-    def call(self, exception: EngineException) -> bool:
-        """Firmware answers an HVC or SMC; False where there is no firmware."""
-        ...
-
-    def semihosting(self) -> bool:
-        """The host answers ``HLT #0xF000``; False where it does not."""
-        ...
-
-    deadline: int
-    """``cpu.executed`` at which something happens by itself; :data:`NEVER_HAPPENS` for nothing."""
-
-    def happen(self) -> None:
-        """The deadline has been reached: let it happen, and set the next one."""
-        ...
-
-    def wait(self) -> bool:
-        """The PE has nothing to do: let the next thing happen; False if that is not up to it."""
-        ...
 
 
 class StopHandler:
@@ -264,7 +197,7 @@ class StopHandler:
             return True
         if exception.record.syndrome == UNDEFINED:
             words = cpu.read_code(cpu.pc, 1)
-            if words == (_SEMIHOSTING,) and self.platform.semihosting():
+            if words == (SEMIHOSTING,) and self.platform.semihosting():
                 cpu.pc = cpu.pc + 4 & _MASK
                 return True
             if words and self.system.masks_profiling(words[0]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.verdicts import (
@@ -46,6 +46,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import NestedAccess
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
+from spe_unicorn.host.ports import DeviceRegister
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
@@ -74,18 +75,6 @@ class SystemAccess:
     old: int | None
     new: int | None
     verdict: Verdict
-
-
-class DeviceRegister(Protocol):
-    """A System register that is a device's: reads and writes have effects of their own."""
-
-    def read(self) -> int:
-        """What an MRS gives."""
-        ...
-
-    def write(self, value: int) -> None:
-        """What an MSR does."""
-        ...
 
 
 class SystemAccesses:

@@ -13,8 +13,8 @@ from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
+from spe_unicorn.host.ports import Watcher
 from spe_unicorn.host.run.population import Population
-from spe_unicorn.host.run.watching import Watcher
 from spe_unicorn.spe.sampler import Sampler
 
 _ACCESSES: Final = 1 << 8

@@ -11,11 +11,12 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
+from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import Stop, slot_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch
 from spe_unicorn.host.pe.stops import CALLS
-from spe_unicorn.host.run.blocks import Blocks, cracked
+from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.samples import Noted
 from spe_unicorn.host.run.wrong_paths import WrongPaths
 from spe_unicorn.spe.sampler import Sampler

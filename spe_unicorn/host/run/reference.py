@@ -11,16 +11,16 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
+from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.native.state import Stop, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
+from spe_unicorn.host.ports import ORDERING
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.runner import Runner
-from spe_unicorn.host.run.watching import ORDERING
 from spe_unicorn.spe.sampler import Sampler
 
 _PLENTY: Final = 1 << 40
-_WFI: Final = 0xD503_207F
 
 
 class ReferenceRunner(Runner):
@@ -51,7 +51,7 @@ class ReferenceRunner(Runner):
         members = self._population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
         operations = self._latch.begin(cpu.pc) if chosen else []
-        sleeps = words == (_WFI,)
+        sleeps = words == (WFI,)
         level = cpu.el
         stop = self._run_one()
         if self.handler.memory.lets_through(stop):

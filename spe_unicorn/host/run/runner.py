@@ -27,12 +27,13 @@ from spe_unicorn.host.native.state import (
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch
-from spe_unicorn.host.pe.stops import CALLS, NEVER_HAPPENS, Ending, StopHandler
+from spe_unicorn.host.pe.stops import CALLS, StopHandler
+from spe_unicorn.host.ports import NEVER_HAPPENS, ORDERING, Ending, Watcher
 from spe_unicorn.host.run.blocks import Block, Blocks
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION, EngineRuns
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.probes import Probes
-from spe_unicorn.host.run.watching import ORDERING, Watcher, distance
+from spe_unicorn.host.run.watching import distance
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 

@@ -7,37 +7,8 @@ operations are executed and sampled stays the same, it only takes longer.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
-from spe_unicorn.arch.operation import Instruction, Mark
-
-ORDERING: Final = frozenset({Mark.PSB_CSYNC, Mark.DSB, Mark.ISB, Mark.ERET})
-"""Marks of the operations that a watcher is told of."""
-
-
-class Watcher(Protocol):
-    """Whoever wants to know in which order things happen on a PE. It changes nothing."""
-
-    @property
-    def tracking(self) -> bool:
-        """Whether it cares now. What makes it care is something that it is told of."""
-        ...
-
-    def reset(self) -> None:
-        """The PE was reset."""
-        ...
-
-    def executed(self, mark: Mark, pc: int) -> None:
-        """An operation with one of the marks in :data:`ORDERING` was executed at ``pc``."""
-        ...
-
-    def paused(self) -> None:
-        """A run has come to its end."""
-        ...
-
-    def steered(self, pc: int) -> None:
-        """A register that steers SPE or its addresses may have been written, at ``pc``."""
-        ...
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.host.ports import ORDERING, Watcher
 
 
 def distance(watcher: Watcher | None, code: tuple[Instruction, ...]) -> int:

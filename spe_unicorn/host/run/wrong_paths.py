@@ -22,9 +22,9 @@ from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.calls import pointer_to as _pointer
+from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import LAYOUT, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.run.blocks import cracked
 
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12

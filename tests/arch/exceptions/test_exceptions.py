@@ -14,7 +14,7 @@ from spe_unicorn.arch.exceptions.entry import (
     take_exception,
 )
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, PASpace
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.pe import SecurityState
 from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
@@ -34,6 +34,7 @@ from spe_unicorn.arch.registers.system import (
     VBAR_EL2,
     VBAR_EL3,
 )
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.fake_pe import ALL_LEVELS, FakePE
 
 EL0T, EL1T, EL1H, EL2T, EL2H, EL3T, EL3H = 0x0, 0x4, 0x5, 0x8, 0x9, 0xC, 0xD

@@ -10,7 +10,6 @@ from spe_unicorn.arch.memory.descriptors import (
     Fault,
     FaultRecord,
     MemoryAttributes,
-    PASpace,
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import (
@@ -29,6 +28,7 @@ from spe_unicorn.arch.registers.system import (
     VTCR_EL2,
     VTTBR_EL2,
 )
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.fake_pe import FakePE
 from tests.arch.translation_tables import (
     AF,

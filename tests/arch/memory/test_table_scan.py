@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.memory.descriptors import PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import Regime
 from spe_unicorn.arch.memory.regimes import TranslationContext, translation_context
 from spe_unicorn.arch.memory.table_scan import maps_as_non_secure
 from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
+from spe_unicorn.arch.spaces import PASpace
 
 VALID, TABLE, PAGE, AF, NS, NS_TABLE = 1, 3, 3, 1 << 10, 1 << 5, 1 << 63
 ROOT = 0x1000

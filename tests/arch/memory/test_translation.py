@@ -9,7 +9,6 @@ from spe_unicorn.arch.memory.descriptors import (
     Fault,
     FaultRecord,
     MemoryAttributes,
-    PASpace,
     Regime,
     acc_desc_gpr,
     acc_desc_ifetch,
@@ -19,6 +18,7 @@ from spe_unicorn.arch.memory.regimes import translation_context
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.features import Feature, ImpDef
-from spe_unicorn.arch.memory.descriptors import PASpace, Regime
+from spe_unicorn.arch.memory.descriptors import Regime
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.registers.id import ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -29,6 +29,7 @@ from spe_unicorn.arch.registers.system import (
     VTCR_EL2,
     VTTBR_EL2,
 )
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.fake_pe import ALL_LEVELS, FakePE
 
 NS = SCR_EL3.of(NS=1).value

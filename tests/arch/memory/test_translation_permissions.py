@@ -10,7 +10,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
     FaultRecord,
-    PASpace,
     Regime,
     acc_desc_at,
     acc_desc_gpr,
@@ -21,6 +20,7 @@ from spe_unicorn.arch.memory.regimes import TranslationContext, translation_cont
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     AP_EL0,

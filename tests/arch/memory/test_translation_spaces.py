@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.memory.descriptors import (
-    AddressDescriptor,
-    FaultRecord,
-    PASpace,
-    acc_desc_gpr,
-)
+from spe_unicorn.arch.memory.descriptors import AddressDescriptor, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.memory.walk_parameters import Stage2Registers
 from spe_unicorn.arch.registers.system import VSTCR_EL2, VTCR_EL2
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

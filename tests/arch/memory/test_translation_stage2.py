@@ -11,7 +11,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AddressDescriptor,
     FaultRecord,
     MemoryAttributes,
-    PASpace,
     acc_desc_gpr,
     acc_desc_ifetch,
     acc_desc_spe,
@@ -21,6 +20,7 @@ from spe_unicorn.arch.memory.translation import full_translate, s1_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.memory.walk_parameters import Stage2Registers
 from spe_unicorn.arch.registers.system import HCR_EL2, VSTCR_EL2, VTCR_EL2
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     BLOCK,

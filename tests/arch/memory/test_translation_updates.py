@@ -8,7 +8,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
     FaultRecord,
-    PASpace,
     acc_desc_at,
     acc_desc_gpr,
     acc_desc_ifetch,
@@ -17,6 +16,7 @@ from spe_unicorn.arch.memory.descriptors import (
 from spe_unicorn.arch.memory.regimes import TranslationContext
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
+from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     AP_EL0,

@@ -12,7 +12,7 @@ from spe_unicorn.arch.exceptions.entry import pstate_mask
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import SP_EL, X
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.host import a64 as a

@@ -18,7 +18,7 @@ from spe_unicorn.host.native.state import (
     MARK_RETURN,
     MARK_SYNC,
 )
-from spe_unicorn.host.run.watching import ORDERING
+from spe_unicorn.host.ports import ORDERING
 from tests.host import a64 as a
 
 ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF

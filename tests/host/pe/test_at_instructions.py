@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.arch.pe import EL3
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.host import a64 as a

@@ -10,7 +10,7 @@ from spe_unicorn.arch.pe import EL1
 from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import Encoding
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling

@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.host.pe.stops import Ending
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board

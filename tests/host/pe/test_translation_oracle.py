@@ -27,7 +27,6 @@ from spe_unicorn.arch.memory.descriptors import (
     AccessType,
     AddressDescriptor,
     FaultRecord,
-    PASpace,
     Regime,
     acc_desc_gpr,
     acc_desc_ifetch,
@@ -57,6 +56,7 @@ from spe_unicorn.arch.registers.system import (
     VTCR_EL2,
     VTTBR_EL2,
 )
+from spe_unicorn.arch.spaces import PASpace
 from tests.host.engine_walker import (
     FETCH,
     HAS_INTERNAL,

@@ -1,0 +1,171 @@
+"""How each member of the population in a block is described when it is the sampled one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
+from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.state import (
+    PLAN_ACCESS,
+    PLAN_ALIGN,
+    PLAN_BASE,
+    PLAN_BASE_AT_END,
+    PLAN_EXACT,
+    PLAN_EXTEND,
+    PLAN_FLAGS,
+    PLAN_FLAGS_AT_END,
+    PLAN_INDEX,
+    PLAN_INDEX_AT_END,
+    PLAN_PLACE,
+    PLAN_RUN,
+    PLAN_SHIFT,
+    PLAN_WRITE,
+)
+
+WRITES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
+"""Families that write memory."""
+RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.DSB, Mark.ISB, Mark.EXCEPTION})
+"""Marks of operations that no hook and no host code has to see at their own place in a block."""
+
+
+class When(IntEnum):
+    """Where a register has the value that the sampled operation saw."""
+
+    START = 0
+    END = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a member of the population in a block is described when it is the sampled one.
+
+    ``instruction`` is the operation, or the micro-operation, and ``place`` is the operation's place
+    in the block, counted from 0. ``exact``: only by stepping to it. Else ``base``, ``index`` and
+    ``flags`` say where those values are to be had, where the operation needs them.
+    """
+
+    instruction: Instruction
+    place: int
+    exact: bool
+    base: When = When.START
+    index: When = When.START
+    flags: When = When.START
+
+    @property
+    def words(self) -> tuple[int, int]:
+        """The plan as the compiled block hook reads it, the number of its instruction apart."""
+        if self.exact:
+            return PLAN_EXACT, 0
+        word = PLAN_RUN | self.place << PLAN_PLACE
+        detail = 0
+        access = self.instruction.access
+        if access is not None:
+            word |= PLAN_ACCESS
+            if self.instruction.family in WRITES:
+                word |= PLAN_WRITE
+            if access.base is not None:
+                word |= _number(access.base) + 1 << PLAN_BASE
+                if self.base is When.END:
+                    word |= PLAN_BASE_AT_END
+                    detail = (access.writeback or 0) << 32
+            if access.index is not None:
+                word |= _number(access.index) + 1 << PLAN_INDEX
+                word |= access.extend << PLAN_EXTEND | access.shift << PLAN_SHIFT
+                if self.index is When.END:
+                    word |= PLAN_INDEX_AT_END
+            if access.align_down:
+                word |= access.align_down.bit_length() - 1 << PLAN_ALIGN
+            detail += access.offset & 0xFFFF_FFFF
+        if tests_flags(self.instruction):
+            word |= PLAN_FLAGS if self.flags is When.START else PLAN_FLAGS_AT_END
+        return word, detail
+
+
+def plan_block(code: Sequence[Instruction], cracker: Cracker | None = None) -> list[Plan]:
+    """The plan of each member of the population in a block, in order."""
+    runs_on = all(i.mark in RUNS_ON for i in code)
+    written_after = [0] * len(code)
+    for k in range(len(code) - 2, -1, -1):
+        written_after[k] = written_after[k + 1] | code[k + 1].writes
+    plans = []
+    written = 0
+    for k, instruction in enumerate(code):
+        for part in cracked(instruction, cracker):
+            plan = _plan(part, k, written, written_after[k]) if runs_on else None
+            plans.append(plan or Plan(part, k, exact=True))
+        written |= instruction.writes
+    return plans
+
+
+def cracked(instruction: Instruction, cracker: Cracker | None) -> tuple[Instruction, ...]:
+    """The members of the population that an operation is."""
+    return (instruction,) if cracker is None else cracker.parts(instruction)
+
+
+def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan | None:
+    """A plan that lets the block run, given what other operations of the block write."""
+    access = instruction.access
+    if not by_registers(instruction):
+        return None
+    base = index = flags = When.START
+    if access is not None:
+        if access.base is not None:
+            # at the end, a base that the operation itself moved is moved back; one that it loaded
+            # over is gone
+            kept = access.writeback is not None or not instruction.writes >> access.base & 1
+            found = _when(access.base, before, after, kept)
+            if found is None or (found is When.END and access.index_writeback is not None):
+                return None
+            base = found
+        if access.index is not None:
+            kept = not instruction.writes >> access.index & 1
+            found = _when(access.index, before, after, kept)
+            if found is None:
+                return None
+            index = found
+    elif instruction.family not in (Family.OTHER, Family.BRANCH):
+        return None
+    if instruction.family is Family.BRANCH:
+        # where it went is where the next block begins; that says nothing if both ways lead there
+        if instruction.conditional and instruction.target_offset == 4:
+            return None
+    elif tests_flags(instruction):
+        found = _when(NZCV, before, after, not instruction.writes >> NZCV & 1)
+        if found is None:
+            return None
+        flags = found
+    return Plan(instruction, place, False, base, index, flags)
+
+
+def by_registers(instruction: Instruction) -> bool:
+    """Whether general registers and the flags are all that it takes to describe an operation.
+
+    Predicates, vectors and their length are to be had only in front of it, and compiled code does
+    not authenticate pointers.
+    """
+    access = instruction.access
+    return not (instruction.sve or (access is not None and access.authenticated))
+
+
+def tests_flags(instruction: Instruction) -> bool:
+    """Whether NZCV decides what the operation did, and its next PC does not show it."""
+    return instruction.conditional and instruction.family is Family.OTHER
+
+
+def _when(register: int, before: int, after: int, kept: bool) -> When | None:
+    """Where ``register`` can be read as the operation saw it."""
+    if not before >> register & 1:
+        return When.START
+    if kept and not after >> register & 1:
+        return When.END
+    return None
+
+
+def _number(register: int) -> int:
+    """The engine's number of X0 to X30, or of SP as 31."""
+    return e.SP if register == SP else e.X[register]

@@ -1,0 +1,141 @@
+"""What the host tells upper rooms and asks of them: values and Protocols, nothing that acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord
+from spe_unicorn.arch.operation import Mark
+
+NEVER_HAPPENS: Final = 1 << 62
+"""A count of operations that no machine reaches."""
+ORDERING: Final = frozenset({Mark.PSB_CSYNC, Mark.DSB, Mark.ISB, Mark.ERET})
+"""Marks of the operations that a watcher is told of."""
+
+
+class Ending(Enum):
+    """Why a run ended."""
+
+    LIMIT = "limit"
+    """The given number of operations has been executed."""
+    UNTIL = "until"
+    """The given address has been reached."""
+    EXIT = "exit"
+    """The guest ended it."""
+    INTERRUPTED = "interrupted"
+    """The user did."""
+    ASLEEP = "asleep"
+    """The PE waits for an interrupt, or is off, and nothing can happen while it runs alone."""
+    RESET = "reset"
+    """The guest asked for the machine to start anew."""
+    TURN = "turn"
+    """Another PE, which had nothing to do, has now."""
+    FAILED = "failed"
+    """The guest or the engine did something that cannot go on."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What cannot go on, in a sentence, and where: a virtual address."""
+
+    reason: str
+    pc: int
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class EngineException:
+    """What the engine knows of an exception that it took but did not enter.
+
+    ``number`` is the engine's own for the kind of exception, ``target_el`` where it goes.
+    """
+
+    number: int
+    record: ExceptionRecord
+    target_el: int
+
+
+class Bus(Protocol):
+    """The devices that a PE reaches."""
+
+    def claims(self, address: int) -> bool:
+        """Whether a device answers at a physical address."""
+        ...
+
+    def read(self, address: int, size: int) -> int:
+        """A device answers a load of ``size`` bytes."""
+        ...
+
+    def write(self, address: int, size: int, value: int) -> None:
+        """A device takes a store of ``size`` bytes."""
+        ...
+
+
+class Platform(Bus, Protocol):
+    """What is around the PE."""
+
+    def wait_for_event(self) -> None:
+        """The PE waits for an event: let others go on, if there are any. It need not wait long."""
+        ...
+
+    def send_event(self) -> None:
+        """The PE has sent an event to all PEs, itself included."""
+        ...
+
+    def call(self, exception: EngineException) -> bool:
+        """Firmware answers an HVC or SMC; False where there is no firmware."""
+        ...
+
+    def semihosting(self) -> bool:
+        """The host answers ``HLT #0xF000``; False where it does not."""
+        ...
+
+    deadline: int
+    """``cpu.executed`` at which something happens by itself; :data:`NEVER_HAPPENS` for nothing."""
+
+    def happen(self) -> None:
+        """The deadline has been reached: let it happen, and set the next one."""
+        ...
+
+    def wait(self) -> bool:
+        """The PE has nothing to do: let the next thing happen; False if that is not up to it."""
+        ...
+
+
+class DeviceRegister(Protocol):
+    """A System register that is a device's: reads and writes have effects of their own."""
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        ...
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        ...
+
+
+class Watcher(Protocol):
+    """Whoever wants to know in which order things happen on a PE. It changes nothing."""
+
+    @property
+    def tracking(self) -> bool:
+        """Whether it cares now. What makes it care is something that it is told of."""
+        ...
+
+    def reset(self) -> None:
+        """The PE was reset."""
+        ...
+
+    def executed(self, mark: Mark, pc: int) -> None:
+        """An operation with one of the marks in :data:`ORDERING` was executed at ``pc``."""
+        ...
+
+    def paused(self) -> None:
+        """A run has come to its end."""
+        ...
+
+    def steered(self, pc: int) -> None:
+        """A register that steers SPE or its addresses may have been written, at ``pc``."""
+        ...
