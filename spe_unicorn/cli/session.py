@@ -32,6 +32,7 @@ from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
+from spe_unicorn.debug.whereabouts import whereabouts, whereabouts_text
 from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
@@ -166,6 +167,7 @@ class _Session:
         start(board, self.plan)
         board.slice_ended.connect(self._on_slice)
         stopper.on_stop = self._stop
+        stopper.on_show = self._show
         stopper.start_clock()
         if stopper.reason is not None:
             self._stop()
@@ -181,13 +183,15 @@ class _Session:
                 self.console.close()
         seconds = time.monotonic() - began
         self.files.close(but=self.json)
+        reason = self._reason(ending)
         if ending is Ending.FAILED:
             _print(spelled(failure_report(board)))
-        pc = board.running.cpu.pc
+        elif reason.unfinished:
+            self._print_places(reason)
         outcome = Outcome(
-            self._reason(ending),
-            pc,
-            self.plan.image.symbolize(pc),
+            reason,
+            board.running.number,
+            whereabouts(board),
             seconds,
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
             None if self.misuses is None else tuple(self.misuses.found),
@@ -197,7 +201,14 @@ class _Session:
         if self.json is not None:
             self.json.write(json.dumps(json_object(outcome), indent=2) + "\n")
             self.json.close()
-        return self._reason(ending).status
+        return reason.status
+
+    def _print_places(self, reason: Reason) -> None:
+        """Where the guest was. With -q only if the end is not one that the user asked for."""
+        if not self.settings.quiet:
+            _print(whereabouts_text(whereabouts(self.board)))
+        elif not reason.wanted:
+            _print(f"spe-unicorn: {reason.cause}\n{whereabouts_text(whereabouts(self.board))}")
 
     def _reason(self, ending: Ending) -> Reason:
         """Why the run ended."""
@@ -228,6 +239,10 @@ class _Session:
 
     def _stop(self) -> None:
         self.board.stop()
+
+    def _show(self) -> None:
+        self.progress.hide()
+        _print(whereabouts_text(whereabouts(self.board)))
 
     def _on_slice(self) -> None:
         self.stopper.asked()

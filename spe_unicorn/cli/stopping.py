@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW = signal.SIGUSR1
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
@@ -37,26 +38,40 @@ class Reason:
     cause: str | None
     status: int
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the guest did not come to an end of its own: where it was is of interest."""
+        return self.ending in ("limit", "timeout", "interrupted", "asleep")
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the user asked for this end, of a number of operations or by a signal."""
+        return self.ending in ("limit", "interrupted")
+
 
 class Stopper:
     """Collects reasons to end; the first one counts. While entered, it takes the signals.
 
-    ``on_stop`` is called as soon as there is a reason, also from a signal handler.
+    ``on_stop`` is called as soon as there is a reason, also from a signal handler. ``on_show`` is
+    called after SIGUSR1, which ends nothing, when :meth:`asked` is asked next.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
         self.reason: Reason | None = None
         self.on_stop: Callable[[], None] | None = None
+        self.on_show: Callable[[], None] | None = None
+        self._show = False
         self._timeout = timeout
         self._deadline: float | None = None
         self._handlers: list[object] = []
 
     def __enter__(self) -> Stopper:
         self._handlers = [signal.signal(number, self._on_signal) for number in _SIGNALS]
+        self._handlers.append(signal.signal(_SHOW, self._on_show_signal))
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+        for number, handler in zip((*_SIGNALS, _SHOW), self._handlers, strict=True):
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def start_clock(self) -> None:
@@ -72,7 +87,10 @@ class Stopper:
             self.on_stop()
 
     def asked(self) -> bool:
-        """Whether to end; looks at the clock."""
+        """Whether to end; looks at the clock. Nothing of the machine is half done meanwhile."""
+        if self._show and self.on_show is not None:
+            self._show = False
+            self.on_show()
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._deadline = None
             cause = f"the time limit of {self._timeout:g} s was reached"
@@ -82,3 +100,6 @@ class Stopper:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = _NAMES[signal.Signals(number)]
         self.ask(Reason("interrupted", f"stopped by {name}", 128 + number))
+
+    def _on_show_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._show = True

@@ -11,6 +11,7 @@ from typing import Any
 from spe_unicorn.cli.progress import short
 from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse import Misuse
+from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
 
@@ -29,11 +30,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, where, and what was counted of each PE. ``seconds`` are the host's."""
+    """How a run ended, where, and what was counted of each PE.
+
+    ``running`` is the number of the PE that ran last, ``seconds`` are the host's.
+    """
 
     reason: Reason
-    pc: int
-    symbol: str | None
+    running: int
+    places: tuple[Whereabouts, ...]
     seconds: float
     shares: tuple[Share, ...]
     misuses: tuple[Misuse, ...] | None = None
@@ -127,21 +131,21 @@ def _named(pmu_events: Mapping[int, int]) -> dict[str, int]:
 
 def json_object(outcome: Outcome) -> dict[str, Any]:
     """The same for programs; only ``seconds`` differs between two equal runs."""
-    result = {
+    here = outcome.places[outcome.running].place
+    return {
         "exit_status": outcome.reason.status,
         "ending": outcome.reason.ending,
         "cause": outcome.reason.cause,
-        "pc": hex(outcome.pc),
-        "symbol": outcome.symbol,
+        "pc": hex(here.pc),
+        "symbol": here.symbol,
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "seconds": round(outcome.seconds, 6),
+        "cpus": [
+            {**whereabouts_json(place), **_json_counts(s.operations, s.statistics, s.pmu_events)}
+            for place, s in zip(outcome.places, outcome.shares, strict=True)
+        ],
     }
-    if len(outcome.shares) > 1:
-        result["cpus"] = [
-            _json_counts(s.operations, s.statistics, s.pmu_events) for s in outcome.shares
-        ]
-    return result
 
 
 def _json_counts(

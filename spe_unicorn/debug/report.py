@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,13 +20,12 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import wanting
 
-_FRAMES: Final = 32
-"""Frames that a backtrace shows."""
 _COLUMNS: Final = 4
 _SYNDROMES: Final = {
     1: (ESR_EL1, FAR_EL1, ELR_EL1),
@@ -55,8 +53,11 @@ def failure_report(board: Board) -> str:
         ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
         lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
     lines.append("backtrace by frame pointer:")
-    for number, (address, how) in enumerate(backtrace(board)):
+    for number, (address, how) in enumerate(backtrace(board.running.cpu, board.image)):
         lines.append(f"  #{number:<2} {place(board, address)}{how}")
+    for other in whereabouts(board):
+        if other.cpu != board.running.number:
+            lines.append(f"cpu {other.cpu} {other}")
     if nowhere is not None:
         lines.append(f"hint: {wanting(nowhere)}")
     if failure.hint:
@@ -105,46 +106,3 @@ def _nowhere(board: Board) -> int | None:
     space = PASpace(security_state_at(cpu, cpu.el))
     there = physical is None or board.memory.read(physical, 1, space) is not None
     return None if there else physical
-
-
-def backtrace(board: Board) -> list[tuple[int, str]]:
-    """Addresses of the calls that led here, innermost first, each with a remark.
-
-    Follows the frame records that X29 points to. A function that has made none yet, or needs none,
-    is found by X30.
-    """
-    cpu = board.running.cpu
-    frame, link = cpu.engine.x(29), cpu.engine.x(30)
-    result = [(cpu.pc, "")]
-    record = _frame(board, frame)
-    if link and (record is None or record[1] != link) and _leaf(board, cpu.pc, link):
-        result.append((link - 4, " (X30)"))
-    while record is not None and len(result) < _FRAMES:
-        caller, link = record
-        if not link:
-            break
-        result.append((link - 4, ""))
-        if caller <= frame:  # the stack grows down, so callers lie above
-            break
-        frame = caller
-        record = _frame(board, frame)
-    return result
-
-
-def _frame(board: Board, address: int) -> tuple[int, int] | None:
-    """The frame record at an address: the caller's frame pointer, and the return address."""
-    data = board.running.cpu.read_virtual(address, 16) if address and address % 8 == 0 else None
-    return None if data is None else struct.unpack("<QQ", data)
-
-
-def _leaf(board: Board, pc: int, link: int) -> bool:
-    """Whether X30 may be the return address of the function at ``pc``: it leads out of it."""
-    if board.image is None:
-        return False
-    here, there = _function(board.image, pc), _function(board.image, link - 4)
-    return there is not None and here != there
-
-
-def _function(image: Image, address: int) -> str | None:
-    symbol = image.symbolize(address)
-    return None if symbol is None else symbol.partition("+")[0]

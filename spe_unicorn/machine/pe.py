@@ -235,7 +235,11 @@ class ProcessingElement:
         if not self.alone:
             return False
         if self.deadline == NEVER_HAPPENS:
-            return self._board.wait()
+            self.asleep = True  # for who looks while we wait for input
+            try:
+                return self._board.wait()
+            finally:
+                self.asleep = False
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
         self.happen()
         return True

@@ -4,8 +4,10 @@ import json
 import re
 import subprocess
 
+import pytest
+
 from tests.cli.conftest import COMMAND
-from tests.cli.programs import CRASH, program
+from tests.cli.programs import CRASH, CRASH_SYMBOLS, program
 
 KEYS = {
     "exit_status",
@@ -27,7 +29,10 @@ KEYS = {
     "pmu_events",
     "misuses",
     "seconds",
+    "cpus",
 }
+COUNTS = KEYS - {"exit_status", "ending", "cause", "pc", "symbol", "misuses", "seconds", "cpus"}
+PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception"}
 
 
 def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
@@ -89,3 +94,40 @@ def test_it_can_go_to_standard_output(firmware):
     )
     assert json.loads(result.stdout)["exit_status"] == 0
     assert result.stderr == b"Hello from bare metal AArch64\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--smp", "3")])
+def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
+    cpus = run_json("run", *options, program(tmp_path, CRASH, CRASH_SYMBOLS), status=126)["cpus"]
+    assert len(cpus) == (3 if options else 1)
+    assert all(set(cpu) == COUNTS | PLACE for cpu in cpus)
+    first = {key: cpus[0][key] for key in PLACE}
+    last = first.pop("last_exception")
+    assert first == {
+        "state": "running",
+        "pc": "0x40000024",
+        "symbol": "leaf+0x4",
+        "el": 1,
+        "backtrace": [
+            {"pc": "0x40000024", "symbol": "leaf+0x4"},
+            {"pc": "0x4000001c", "symbol": "main+0x8"},
+            {"pc": "0x40000010", "symbol": "_start+0x10"},
+        ],
+    }
+    assert last == {
+        "text": "DataAbort (write, external abort) ESR 0x96000050 FAR 0xdead0004",
+        "pc": "0x40000024",
+        "symbol": "leaf+0x4",
+        "esr": "0x96000050",
+        "far": "0xdead0004",
+        "from_el": 1,
+        "to_el": 1,
+        "after": 10,
+    }
+    for cpu in cpus[1:]:
+        assert (cpu["state"], cpu["pc"], cpu["backtrace"], cpu["operations"]) == (
+            "off",
+            None,
+            [],
+            0,
+        )

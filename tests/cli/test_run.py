@@ -22,6 +22,7 @@ from tests.cli.programs import (
     SLEEP,
     program,
 )
+from tests.machine.elf_builder import RAM, Sym
 
 PATIENCE = 60
 """Seconds; only a hang takes so long."""
@@ -137,6 +138,66 @@ def test_a_fatal_stop_shows_where_it_was_and_how_it_came_there(command, tmp_path
     assert "FAR_EL1 0xdead0004" in result.stderr
     assert "#1  0x4000001c <main+0x8>" in result.stderr
     assert "hint: set VBAR_EL1" in result.stderr
+
+
+ASLEEP = (
+    "spe-unicorn: at 0x40000004 <halt> EL1, asleep in a WFI: d503207f  wfi\n"
+    "  last exception: none was taken\n"
+)
+LOOPING = "spe-unicorn: at 0x40000000 EL1: 14000000  b #0x40000000\n"
+
+
+def test_a_run_that_was_cut_short_says_where_it_was(command, tmp_path):
+    limit = command("run", "--max-insns", "9", program(tmp_path, LOOP), status=124).stderr
+    assert limit.startswith(f"{LOOPING}  last exception: none was taken\nspe-unicorn: the limit")
+    timeout = command("run", "--timeout", "0.05", program(tmp_path, LOOP), status=124).stderr
+    assert timeout.startswith(LOOPING)
+    asleep = command("run", program(tmp_path, SLEEP, [Sym("halt", RAM + 4, 4)]), status=125)
+    assert asleep.stderr.startswith(ASLEEP)
+
+
+def test_an_end_that_nobody_asked_for_says_where_it_was_though_all_is_to_be_quiet(
+    command, tmp_path
+):
+    options = ("run", "-q", "--max-insns", "9")
+    assert command(*options, program(tmp_path, LOOP), status=124).stderr == ""
+    asleep = command("run", "-q", program(tmp_path, SLEEP, [Sym("halt", RAM + 4, 4)]), status=125)
+    cause = "the guest waits for an interrupt, and nothing can ever raise one"
+    assert asleep.stderr == f"spe-unicorn: {cause}\n{ASLEEP}"
+    timeout = command("run", "-q", "--timeout", "0.05", program(tmp_path, LOOP), status=124).stderr
+    assert timeout.startswith(f"spe-unicorn: the time limit of 0.05 s was reached\n{LOOPING}")
+
+
+@pytest.mark.parametrize(
+    ("code", "typed", "there"),
+    [
+        (LOOP, b"", "at 0x40000000 EL1: 14000000  b #0x40000000"),
+        (ECHO, b"x", "at 0x40000004 EL1: d45e0000  hlt #0xf000"),
+    ],
+    ids=["a loop", "a call that waits for input"],
+)
+def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typed, there):
+    output = tmp_path / "out.jsonl"
+    read, write = os.pipe()
+    process = start(
+        *("record", "-q", "-c", "5", "-o", output, program(tmp_path, code)),
+        stdin=read,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    )
+    os.write(write, typed)
+    if typed:
+        assert process.stdout.read(1) == typed
+    else:
+        wait_for(lambda: output.exists() and output.stat().st_size)
+    for _ in range(2):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stderr.readline() == f"spe-unicorn: {there}\n".encode()
+        assert process.stderr.readline() == b"  last exception: none was taken\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 130
+    os.close(read)
+    os.close(write)
 
 
 # Ctrl-C and other ends from outside

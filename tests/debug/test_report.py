@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from spe_unicorn.debug.report import backtrace, failure_report
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.report import failure_report
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import MachineOptions
 from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
+from tests.host import a64 as a
 from tests.machine.elf_builder import RAM, Sym
+from tests.machine.small_boards import CPU_ON, board_at, psci
 
 
 def run(folder: Path, code: bytes, symbols=(), **options) -> Board:
@@ -98,7 +103,7 @@ def test_a_return_to_aarch32_state_is_told_with_its_place_and_a_remedy(tmp_path)
 
 def test_the_backtrace_follows_frame_records_and_finds_the_caller_of_a_leaf(crashed):
     # the leaf has made no frame record: X30 leads to main, main's record to _start
-    assert backtrace(crashed) == [
+    assert backtrace(crashed.cpu, crashed.image) == [
         (RAM + 0x24, ""),
         (RAM + 0x1C, " (X30)"),
         (RAM + 0x10, ""),
@@ -111,7 +116,8 @@ def test_a_frame_pointer_that_leads_nowhere_ends_the_backtrace(tmp_path):
         0xAA1F03FE,  # mov x30, xzr
         0x00000000,  # udf #0
     )
-    assert backtrace(run(tmp_path, code)) == [(RAM + 8, "")]
+    board = run(tmp_path, code)
+    assert backtrace(board.cpu, board.image) == [(RAM + 8, "")]
 
 
 def test_frame_records_in_a_circle_end_the_backtrace(tmp_path):
@@ -122,7 +128,8 @@ def test_frame_records_in_a_circle_end_the_backtrace(tmp_path):
         0x00000000,
         *(RAM + 0x10, 0, RAM + 4, 0),  # the caller's record is this one
     )
-    assert backtrace(run(tmp_path, code)) == [(RAM + 8, ""), (RAM, "")]
+    board = run(tmp_path, code)
+    assert backtrace(board.cpu, board.image) == [(RAM + 8, ""), (RAM, "")]
 
 
 def test_an_address_that_holds_no_code_is_said_so(tmp_path):
@@ -139,3 +146,13 @@ def test_a_board_that_did_not_fail_has_no_report(tmp_path):
     assert board.handler.ending is Ending.EXIT
     with pytest.raises(ValueError, match="has not failed"):
         failure_report(board)
+
+
+def test_a_failure_of_one_pe_also_says_where_the_others_are():
+    board = board_at([*psci(CPU_ON, 1, RAM + 0x100, 0), a.b(0)], pes=3, el=EL1)
+    board.memory.fill(RAM + 0x100, a.code([0]))
+    assert board.run(100_000) is Ending.FAILED
+    lines = failure_report(board).splitlines()
+    assert "  on cpu 1" in lines
+    assert any(re.fullmatch(r"cpu 0 at 0x400000\w\w EL1: 14000000  b #\w+", line) for line in lines)
+    assert "cpu 2 is off" in lines

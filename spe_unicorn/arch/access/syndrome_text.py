@@ -7,7 +7,7 @@ from typing import Final
 
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
-from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.registers.sysreg import Encoding
@@ -66,10 +66,15 @@ def syndrome_text(syndrome: Syndrome) -> str:
 
 def entry_text(record: ExceptionRecord, entry: ExceptionEntry) -> str:
     """An exception with the syndrome and the address that its entry leaves, if it leaves any."""
-    if entry.esr is None:
-        return record.kind.name
-    text = f"{syndrome_text(Syndrome.of_esr(entry.esr))} ESR {entry.esr:#x}"
-    return text if entry.far is None else f"{text} FAR {entry.far:#x}"
+    return taken_text(record.kind, entry.esr, entry.far)
+
+
+def taken_text(kind: ExceptionType, esr: int | None, far: int | None) -> str:
+    """The same by the values that the entry wrote to ESR_ELx and FAR_ELx, None for nothing."""
+    if esr is None:
+        return kind.name
+    text = f"{syndrome_text(Syndrome.of_esr(esr))} ESR {esr:#x}"
+    return text if far is None else f"{text} FAR {far:#x}"
 
 
 def _access(iss: int) -> str:

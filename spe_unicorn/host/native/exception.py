@@ -14,6 +14,7 @@ import numpy as np
 from numba import carray, njit
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2
@@ -25,6 +26,8 @@ from spe_unicorn.host.native.state import (
     LEVEL_BITS,
     LEVEL_MARKS,
     SPREAD,
+    TAKEN_ESR,
+    TAKEN_FAR,
     State,
 )
 
@@ -51,6 +54,7 @@ _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
 _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
+_SYNC: Final = int(ExceptionType.SYNC)
 _SUPERVISOR_CALL: Final = int(EC.SupervisorCall)
 _SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
 _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
@@ -153,12 +157,17 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
         syndrome &= ~_TRANSFER  # the engine has these at EL2, but stage 2 is not entered here
     s.scratch = syndrome | _LENGTH
     call_register(s.reg_write, uc, _ESR + target, scratch)
+    s.taken_esr, s.taken_has = s.scratch, TAKEN_ESR
     if number != SVC and number != TRAP:
+        s.taken_has = TAKEN_ESR | TAKEN_FAR
         s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
         call_register(s.reg_write, uc, _FAR + target, scratch)
+        s.taken_far = s.scratch
     if number != SVC and number != PREFETCH_ABORT:
         # it was attempted, and what is behind it in its block was not
         s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
+    s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate
+    s.taken_after = s.granted - s.budget
     at_level(s, target)
     s.entered = 1
     return True

@@ -207,6 +207,15 @@ _FIELDS: Final = (
     ("kind", ctypes.c_int64),
     ("rt", ctypes.c_int64),
     ("scratch", ctypes.c_int64),
+    # the last exception that was taken
+    ("taken_to", ctypes.c_int64),
+    ("taken_after", ctypes.c_int64),
+    ("taken_kind", ctypes.c_int64),
+    ("taken_pc", ctypes.c_int64),
+    ("taken_pstate", ctypes.c_int64),
+    ("taken_esr", ctypes.c_int64),
+    ("taken_far", ctypes.c_int64),
+    ("taken_has", ctypes.c_int64),
     # instruction cache lines of whose maintenance other PEs have to hear
     ("lines", ctypes.c_int64),
     ("line_count", ctypes.c_int64),
@@ -220,6 +229,8 @@ UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
 STEERED, RECORDS_STEERED = 1, 2
 """Bits of ``State.steered``."""
+TAKEN_ESR, TAKEN_FAR = 1, 2
+"""Bits of ``State.taken_has``."""
 
 
 class State(ctypes.Structure):
@@ -283,6 +294,11 @@ class State(ctypes.Structure):
     that was last found to be there, ``exception`` where in ``context`` the engine describes an
     exception. ``level`` is where the ERET was that is noticed. ``entered`` is set when an exception
     was entered in compiled code.
+
+    The fields ``taken_...`` describe the last exception that was taken, for people: its target
+    Exception level (0: none was), the operations executed before its entry, its
+    ``arch.exceptions.ExceptionType``, the PC and PSTATE before it, ESR_ELx and FAR_ELx as it left
+    them where :data:`TAKEN_ESR` and :data:`TAKEN_FAR` are set in ``taken_has``.
 
     ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
     registers that are looked after, ``flushes`` the operations that empty a PE's whole TLB, or that

@@ -42,8 +42,11 @@ from spe_unicorn.host.native.state import (
     FLUSH_MAINTENANCE,
     READ,
     SYSTEM,
+    TAKEN_ESR,
+    TAKEN_FAR,
     TLB_MAINTENANCE,
     Action,
+    signed,
 )
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.events import EventRegister
@@ -54,6 +57,7 @@ from spe_unicorn.signals import Signal
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
 
+_MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
 _PM_BIT: Final = s.SPSR.PM.lsb
@@ -88,6 +92,23 @@ _ADDRESS_CLASSES: Final = frozenset(
     }
 )
 """Exception classes that write FAR_ELx; the last two are watchpoints."""
+
+
+@dataclass(frozen=True)
+class TakenException:
+    """The last exception that a PE has taken.
+
+    ``elr`` and ``from_el`` are where it was taken from, ``after`` how many operations the PE had
+    executed before the entry. ``esr`` and ``far`` are what the entry wrote, None for nothing.
+    """
+
+    kind: ExceptionType
+    from_el: int
+    target_el: int
+    elr: int
+    esr: int | None
+    far: int | None
+    after: int
 
 
 @lru_cache(maxsize=1)
@@ -319,6 +340,7 @@ class UnicornCPU:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
         self.hear(Maintenance(tlb=True, code=True))
         self.events = EventRegister()
+        self.state.taken_to = 0
         self.registers.reset(self._unknown.bits64)
         for register, value in _RESET.items():
             if register in self.registers:
@@ -408,8 +430,37 @@ class UnicornCPU:
         pstate = s.SPSR_EL1(self.pstate)
         entry = take_exception(self, pstate, record, target_el, self.pc)
         self.exception_taken(record, entry)
+        self._note_taken(record.kind, pstate.value, entry)
         self.enter(entry)
         return entry
+
+    def _note_taken(self, kind: ExceptionType, pstate: int, entry: ExceptionEntry) -> None:
+        state = self.state
+        state.taken_to, state.taken_kind, state.taken_after = entry.target_el, kind, self.executed
+        state.taken_pc, state.taken_pstate = signed(entry.elr), signed(pstate)
+        state.taken_has = 0
+        if entry.esr is not None:
+            state.taken_esr = signed(entry.esr)
+            state.taken_has |= TAKEN_ESR
+        if entry.far is not None:
+            state.taken_far = signed(entry.far)
+            state.taken_has |= TAKEN_FAR
+
+    @property
+    def last_exception(self) -> TakenException | None:
+        """The last exception that was taken since the PE was reset, None for none."""
+        state = self.state
+        if not state.taken_to:
+            return None
+        return TakenException(
+            ExceptionType(state.taken_kind),
+            state.taken_pstate >> 2 & 3,
+            state.taken_to,
+            state.taken_pc & _MASK,
+            state.taken_esr & _MASK if state.taken_has & TAKEN_ESR else None,
+            state.taken_far & _MASK if state.taken_has & TAKEN_FAR else None,
+            state.taken_after,
+        )
 
     def enter(self, entry: ExceptionEntry) -> None:
         """Write what an exception entry writes, in the order that the engine needs."""
