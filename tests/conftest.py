@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 # A run that failed must fail again, on a busy machine as well as on an idle one. To look for new
@@ -9,3 +14,24 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("steady")
+
+NO_SKIPS = "SPE_UNICORN_NO_SKIPS"
+"""The environment variable with which a skipped test fails; .ci/run sets it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    return _without_skips((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    return _without_skips((yield))
+
+
+def _without_skips(report: Any) -> Any:
+    if os.environ.get(NO_SKIPS) and report.skipped and not hasattr(report, "wasxfail"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: nothing is skipped with {NO_SKIPS} set. {why}"
+    return report

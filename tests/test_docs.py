@@ -68,10 +68,10 @@ def test_the_readme_has_a_tutorial():
 def test_what_a_page_shows_is_what_happens(page, tmp_path):
     (tmp_path / "firmware").symlink_to(ROOT / "firmware")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    without_perf = shutil.which("perf", path=path) is None
     for command, lines in session(page):
         words = shlex.split(command)
-        if shutil.which(words[0], path=path) is None:
-            assert words[0] == "perf"  # the one that a machine may lack
+        if words[0] == "perf" and without_perf:
             continue
         result = subprocess.run(
             words,
@@ -85,3 +85,5 @@ def test_what_a_page_shows_is_what_happens(page, tmp_path):
         assert result.returncode == 0, command
         printed = (result.stdout + result.stderr).splitlines()
         assert [line for line in lines if line not in printed] == [], command
+    if without_perf and any(command.startswith("perf ") for command, _ in session(page)):
+        pytest.skip("all but its perf commands: perf is not installed")

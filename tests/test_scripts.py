@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -57,3 +59,84 @@ def test_a_python_without_venv_gets_the_name_of_the_package(tmp_path):
     assert result.returncode == 1
     assert "apt-get install python3-venv" in result.stderr
     assert not (tmp_path / "venv").exists()
+
+
+# Tracked links
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout"
+    (root / "scripts").mkdir(parents=True)
+    shutil.copy(SCRIPTS / "check-links", root / "scripts")
+    (root / "README").write_text("text")
+    git(root, "init", "-q")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "leaves"),
+    [
+        (".cache", "/srv/cache", True),
+        ("cache", "../cache", True),
+        ("docs/deep/cache", "../../../cache", True),
+        ("up", "..", True),
+        ("a b", "../c d", True),
+        ("docs/README", "../README", False),
+        ("here", ".", False),
+        ("nowhere", "missing/file", False),
+        ("dots", "..cache", False),
+    ],
+)
+def test_a_tracked_link_that_leaves_the_checkout_is_refused(
+    checkout: Path, link: str, target: str, leaves: bool
+) -> None:
+    (checkout / link).parent.mkdir(parents=True, exist_ok=True)
+    (checkout / link).symlink_to(target)
+    git(checkout, "add", "-A")
+    done = subprocess.run([checkout / "scripts/check-links"], capture_output=True, text=True)
+    assert done.returncode == leaves
+    assert (f"{link} is a tracked link that leaves the checkout, to {target}" in done.stdout) == (
+        leaves
+    )
+
+
+def test_a_link_that_is_not_tracked_is_nobody_s_business(checkout: Path) -> None:
+    (checkout / ".cache").symlink_to("/srv/cache")
+    done = subprocess.run([checkout / "scripts/check-links"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_our_own_links_stay_in_the_checkout() -> None:
+    done = subprocess.run([SCRIPTS / "check-links"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+# QEMU
+
+START_OF_QEMU = re.compile(r"(-M|-machine)\W{1,4}f?\W?virt(,| -cpu)")
+
+
+def test_every_start_of_qemu_is_without_a_network_card() -> None:
+    """Its option ROM is in a package that is only recommended: QEMU would not start without it."""
+    root = SCRIPTS.parent
+    files = [
+        file
+        for folder in ("scripts", "tests", "docs", "firmware")
+        for file in (root / folder).rglob("*")
+        if file.suffix not in (".elf", ".bin", ".pyc") and file.is_file()
+    ]
+    found = 0
+    for file in [root / "README.md", *files]:
+        lines = file.read_text(errors="replace").splitlines()
+        for number, line in enumerate(lines):
+            if START_OF_QEMU.search(line):
+                around = " ".join(lines[max(0, number - 2) : number + 3])
+                found += 1
+                assert re.search(r"-nic\W+none", around), f"{file}:{number + 1}: {line}"
+    assert found >= 4

@@ -2,7 +2,7 @@
 
 Exit status of a scenario: its own, or the emulator's if it did not come to its end; of --check: 0
 if everything is as it should be, else 1. 2 for a wrong command line, 77 if the packages cannot be
-had.
+had, and 1 for whatever else keeps a guest from being made.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from archive import KERNELS, ArchiveError, Packages, fetch
+from archive import KERNELS, ArchiveError, GuestError, Packages, fetch
 from checks import ALL, check
 from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
 from rate import measure
 
-NO_PACKAGES = 77
+FAILURE, NO_PACKAGES = 1, 77
 
 
 def _scenario(text: str) -> str:
@@ -124,9 +124,9 @@ def main() -> int:
             measure(packages, arguments.rate)
             return 0
         guest = _guest(arguments, packages)
-    except ArchiveError as error:
+    except (ArchiveError, GuestError, FileNotFoundError) as error:
         print(f"scripts/linux: {error}", file=sys.stderr)
-        return NO_PACKAGES
+        return NO_PACKAGES if isinstance(error, ArchiveError) else FAILURE
     return start(guest, scenario(arguments.scenario), arguments.options)
 
 

@@ -21,7 +21,11 @@ _MIRROR = "http://deb.debian.org"
 
 
 class ArchiveError(Exception):
-    """The packages cannot be had; the message is one sentence that says what to do."""
+    """The packages cannot be had here; the message is one sentence that says what to do."""
+
+
+class GuestError(Exception):
+    """The packages are here, or could be, and something is wrong; one sentence says what."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Packages:
         for path in paths:
             if (self.root / path).exists():
                 return self.root / path
-        raise ArchiveError(f"{self.root}: no {paths[0]} in the packages")
+        raise self._lacks(paths[0])
 
     def release(self, flavour: str) -> str:
         """The release of the kernel of a flavour, the newest one."""
@@ -43,7 +47,7 @@ class Packages:
         names += [f.parent.name for f in self.root.glob("usr/lib/modules/*/vmlinuz")]
         found = sorted(name for name in names if _RELEASES[flavour].fullmatch(name))
         if not found:
-            raise ArchiveError(f"{self.root}: there is no {flavour} kernel in the packages")
+            raise self._lacks(f"{flavour} kernel")
         return found[-1]
 
     def kernel(self, flavour: str) -> Path:
@@ -57,7 +61,11 @@ class Packages:
         for folder in ("lib/modules", "usr/lib/modules"):
             for module in sorted((self.root / folder / release).rglob(f"{name}.ko*")):
                 return module
-        raise ArchiveError(f"{self.root}: kernel {release} has no module {name}")
+        raise self._lacks(f"module {name} of kernel {release}")
+
+    def _lacks(self, what: str) -> GuestError:
+        folder = self.root.parent
+        return GuestError(f"no {what} below {self.root}; delete {folder} to fetch it all again")
 
 
 _RELEASES = {
@@ -72,9 +80,19 @@ _ROLLING = ("sid", "unstable")
 def fetch(cache: Path, suite: str) -> Packages:
     """The packages of a Debian release, from ``cache`` if they are there.
 
-    Raises ArchiveError if they are not, and apt cannot fetch them.
+    Raises ArchiveError if they are not, and apt cannot fetch them; GuestError if ``cache`` cannot
+    be written, or what was fetched cannot be unpacked.
     """
-    folder = cache / suite
+    try:
+        return _fetch(cache / suite, suite)
+    except OSError as error:
+        place = error.filename or cache
+        raise GuestError(
+            f"cannot write {place}: {error.strerror}; --cache names another folder"
+        ) from error
+
+
+def _fetch(folder: Path, suite: str) -> Packages:
     packages = Packages(folder / "root")
     stamp = folder / "complete"
     if stamp.exists():
@@ -85,17 +103,26 @@ def fetch(cache: Path, suite: str) -> Packages:
     if not _KEYRING.exists():
         raise ArchiveError(f"no {_KEYRING}: install debian-archive-keyring")
     apt = _Apt(folder / "apt", suite)
-    apt.run("apt-get", "update", "-q", "--error-on=any")
+    apt.download("update", "-q", "--error-on=any")
     names = [*apt.kernels(), *apt.programs()]
     downloads = folder / "packages"
     downloads.mkdir(parents=True, exist_ok=True)
-    apt.run("apt-get", "download", "-q", *names, folder=downloads)
+    apt.download("download", "-q", *names, folder=downloads)
     shutil.rmtree(packages.root, ignore_errors=True)
     packages.root.mkdir()
     for package in sorted(downloads.glob("*.deb")):
-        subprocess.run(["dpkg-deb", "-x", package, packages.root], check=True)
+        unpack(package, packages.root)
     stamp.write_text("\n".join(sorted(p.name for p in downloads.glob("*.deb"))) + "\n")
     return packages
+
+
+def unpack(package: Path, root: Path) -> None:
+    """Unpack a package below ``root``. Raises GuestError with dpkg's own words."""
+    command = ["dpkg-deb", "-x", str(package), str(root)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        why = result.stderr.strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
+        raise GuestError(f"cannot unpack {package}: {why[0]}; delete it to fetch it again")
 
 
 class _Apt:
@@ -113,8 +140,17 @@ class _Apt:
         )
         self._config.write_text(dump.stdout + _CONFIG.format(folder=folder))
 
+    def download(self, *command: str, folder: Path | None = None) -> None:
+        """Run apt-get, which fetches something. Raises ArchiveError with its own words."""
+        try:
+            self.run("apt-get", *command, folder=folder)
+        except GuestError as error:
+            if any(words in str(error) for words in _NO_ROOM):
+                raise
+            raise ArchiveError(str(error)) from error
+
     def run(self, *command: str, folder: Path | None = None) -> str:
-        """Run one of apt's programs. Raises ArchiveError with apt's own words."""
+        """Run one of apt's programs. Raises GuestError with apt's own words."""
         result = subprocess.run(
             command,
             cwd=folder,
@@ -125,7 +161,7 @@ class _Apt:
         if result.returncode:
             errors = [line for line in result.stderr.splitlines() if line.startswith("E: ")]
             why = errors[0].removeprefix("E: ") if errors else f"exit status {result.returncode}"
-            raise ArchiveError(f"{' '.join(command[:2])}: {why}")
+            raise GuestError(f"{' '.join(command[:2])}: {why}")
         return result.stdout
 
     def kernels(self) -> list[str]:
@@ -135,7 +171,7 @@ class _Apt:
             depends = self.run("apt-cache", "depends", package)
             found = re.search(r"Depends: (linux-image-\S+)", depends)
             if found is None:
-                raise ArchiveError(f"{package} depends on no kernel; try another --suite")
+                raise GuestError(f"{package} depends on no kernel; try another --suite")
             names.append(found.group(1))
             # since Debian 14 the kernel and its modules are in packages of their own
             depends = self.run("apt-cache", "depends", found.group(1))
@@ -149,6 +185,8 @@ class _Apt:
         return [n for n in names if n in _TOOLS or re.match(r"lib(?!.*stdlib)|zlib", n)]
 
 
+_NO_ROOM = ("No space left on device", "enough free space", "Permission denied", "Read-only file")
+"""What apt says where it could fetch a file and cannot write it."""
 _CONFIG = """
 Dir "{folder}";
 Dir::State "{folder}";

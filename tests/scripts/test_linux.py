@@ -214,6 +214,54 @@ def test_without_an_archive_one_sentence_says_so(tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    result = linux("boot", "--cache", str(tmp_path / "cache"))
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"scripts/linux: cannot write {tmp_path}/cache/bookworm/apt/lists/partial: "
+        "Not a directory; --cache names another folder\n"
+    )
+
+
+class Fetched:
+    """What ``fetch`` leaves of a release, with ``files`` in the packages."""
+
+    def __init__(self, cache: Path, *files: str) -> None:
+        self.folder = cache / "bookworm"
+        for name in files:
+            file = self.folder / "root" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"")
+        (self.folder / "complete").write_text("\n")
+
+
+def test_packages_that_lack_something_are_an_error_and_not_absent(tmp_path):
+    fetched = Fetched(tmp_path, "usr/bin/busybox", "boot/vmlinuz-6.1.0-1-cloud-arm64")
+    result = linux("boot", "--cache", str(tmp_path))
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"scripts/linux: no usr/bin/perf below {fetched.folder}/root; "
+        f"delete {fetched.folder} to fetch it all again\n"
+    )
+
+
+def test_a_kernel_without_the_module_is_an_error(tmp_path):
+    Fetched(tmp_path, "usr/bin/busybox", "boot/vmlinuz-6.1.0-1-cloud-arm64")
+    archive = module("archive")
+    with pytest.raises(archive.GuestError, match=r"no module arm_spe_pmu of kernel 6\.1\.0-1"):
+        archive.fetch(tmp_path, "bookworm").module("cloud", "arm_spe_pmu")
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg here")
+def test_a_package_that_cannot_be_unpacked_is_an_error_and_named(tmp_path):
+    archive = module("archive")
+    broken = tmp_path / "perf.deb"
+    broken.write_bytes(b"no archive")
+    with pytest.raises(archive.GuestError, match=r"cannot unpack .*perf\.deb: .*; delete it"):
+        archive.unpack(broken, tmp_path / "root")
+
+
 @pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no cross compiler")
 def test_the_workload_is_what_its_sources_build(tmp_path):
     subprocess.run([LINUX / "workload/build", tmp_path], check=True)
