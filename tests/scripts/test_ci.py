@@ -115,9 +115,7 @@ def test_only_without_apt_a_guest_that_cannot_be_had_is_skipped(
     assert result.returncode == expected, result.stdout
 
 
-@pytest.mark.parametrize(
-    ("commit", "script"), [("1234abcde", "slow-tests"), ("1234abcdf", "soak")]
-)
+@pytest.mark.parametrize(("commit", "script"), [("1234abcde", "slow-tests"), ("1234abcdf", "soak")])
 @pytest.mark.parametrize("status", [0, 1])
 def test_the_last_digit_of_the_commit_chooses_the_rotating_part(
     tmp_path: Path, commit: str, script: str, status: int
