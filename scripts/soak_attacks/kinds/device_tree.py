@@ -8,7 +8,7 @@ from random import Random
 from command import call
 from mutation import mutated
 
-from spe_unicorn.machine.dtb import BoardDescription, board_dtb
+from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb
 from tests.machine.boot_files import MIB, arm64_image
 
 FILES = 20

@@ -1,6 +1,6 @@
 """Random programs: both runners and a plain trace agree, in every mode.
 
-The programs and what is compared are those of tests/host/test_random_programs.py.
+The programs and what is compared are those of tests/host/run/test_random_programs.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from random import Random
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import Core, ModelName, core_names, load_core
-from spe_unicorn.host.reference import ReferenceRunner
+from spe_unicorn.host.run.reference import ReferenceRunner
 from tests.host.machine_runs import Machine
 from tests.host.random_programs import RAM, random_program
-from tests.host.test_random_programs import (
+from tests.host.run.test_random_programs import (
     PERIODS,
     assert_same_by_unit,
     assert_same_from_outside,
