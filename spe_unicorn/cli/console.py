@@ -17,6 +17,8 @@ from typing import IO, Any
 
 _PATIENCE = 0.05
 """Seconds between two looks at whether to go on."""
+_LONGEST = 4096
+"""Bytes after which a line comes out without its end."""
 
 
 class Console:
@@ -117,6 +119,39 @@ class Console:
         if self._typed_at is not None and self._in_fd is not None:
             termios.tcsetattr(self._in_fd, termios.TCSANOW, self._typed_at)
             self._typed_at = None
+
+
+class Lines:
+    """Takes a console's output, and gives it line by line to ``write``, each behind ``prefix``.
+
+    Control characters and what is no UTF-8 are shown as Python escapes. A line without an end comes
+    out when it has :data:`_LONGEST` bytes, and at :meth:`close`.
+    """
+
+    def __init__(self, prefix: str, write: Callable[[str], None]) -> None:
+        self._prefix = prefix
+        self._write = write
+        self._line = b""
+
+    def write(self, data: bytes) -> None:
+        """Print what lines there are."""
+        *lines, self._line = (self._line + data).split(b"\n")
+        for line in lines:
+            self._print(line)
+        while len(self._line) >= _LONGEST:
+            line, self._line = self._line[:_LONGEST], self._line[_LONGEST:]
+            self._print(line)
+
+    def close(self) -> None:
+        """Print a line that has no end."""
+        if self._line:
+            self._print(self._line)
+            self._line = b""
+
+    def _print(self, line: bytes) -> None:
+        text = line.rstrip(b"\r").decode("utf-8", "backslashreplace")
+        shown = "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
+        self._write(f"{self._prefix}{shown}\n")
 
 
 def _descriptor(stream: IO[Any] | None) -> int | None:

@@ -45,13 +45,18 @@ def size(text: str) -> int:
     return result
 
 
-def console(text: str) -> str:
-    """Where the guest's console is: ``stdio``, ``none``, or a file behind ``file:``."""
-    if text not in ("stdio", "none") and not text.removeprefix("file:"):
-        raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
-    if text not in ("stdio", "none") and not text.startswith("file:"):
-        raise click.BadParameter(f"{text!r}: allowed are stdio, none and file:PATH")
-    return text
+def console(*words: str) -> Callable[[str], str]:
+    """Where a console is: one of a few words, or a file behind ``file:``."""
+
+    def convert(text: str) -> str:
+        if text not in words and not text.removeprefix("file:"):
+            raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
+        if text not in words and not text.startswith("file:"):
+            allowed = f"{', '.join(words)} and file:PATH"
+            raise click.BadParameter(f"{text!r}: allowed are {allowed}")
+        return text
+
+    return convert
 
 
 def number(text: str) -> int:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from spe_unicorn.cli.console import Console
+from spe_unicorn.cli.console import Console, Lines
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
 from spe_unicorn.cli.progress import Progress
@@ -94,13 +94,20 @@ class _Session:
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None
-        write, read = self._console()
+        self.secure_lines: Lines | None = None
+        try:
+            write, read = self._console()
+            write_secure = self._secure_console()
+        except UsageProblem:
+            self.files.discard()
+            raise
         console = self.console
         ends = ConsoleEnds(
             write,
             read,
             end_of_input if console is None else console.arrived,
             nobody if console is None else console.wait,
+            write_secure,
         )
         try:
             self.board = Board(settings.machine, ends)
@@ -123,13 +130,32 @@ class _Session:
             return drop, end_of_input
         if choice != "stdio":
             return self.files.binary(choice.removeprefix("file:")).write, end_of_input
-        self.console = Console(
+        self.console = self._terminal()
+        return self.console.write, self.console.read
+
+    def _terminal(self) -> Console:
+        return Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
             on_error=lambda error: self._on_file_error("standard output", error),
             before_write=self.progress.hide,
         )
-        return self.console.write, self.console.read
+
+    def _secure_console(self) -> Callable[[bytes], None]:
+        """How the guest writes to the second UART."""
+        choice = self.settings.secure_console
+        if not self.settings.machine.secure:
+            if choice is not None:
+                raise UsageProblem("--secure-console: the second UART is there with --secure only")
+            return drop
+        if choice == "none":
+            return drop
+        if choice == "stdio":
+            return (self.console or self._terminal()).write
+        if choice is None or choice == "stderr":
+            self.secure_lines = Lines("secure: ", self._on_secure_line)
+            return self.secure_lines.write
+        return self.files.binary(choice.removeprefix("file:")).write
 
     def _attach_records(self) -> None:
         settings = self.settings
@@ -181,6 +207,8 @@ class _Session:
             self.progress.hide()
             if self.console is not None:
                 self.console.close()
+            if self.secure_lines is not None:
+                self.secure_lines.close()
         seconds = time.monotonic() - began
         self.files.close(but=self.json)
         reason = self._reason(ending)
@@ -249,6 +277,10 @@ class _Session:
         if self.console is None or not self.console.mid_line:
             written = sum(pe.unit.statistics.written for pe in self.board.pes)
             self.progress.update(self.board.executed, written)
+
+    def _on_secure_line(self, line: str) -> None:
+        self.progress.hide()
+        _print(line)
 
     def _on_misuse(self, misuse: Misuse) -> None:
         self.progress.hide()

@@ -30,6 +30,7 @@ class Settings:
     machine: MachineOptions
     dump_dtb: str | None = None
     console: str = "stdio"
+    secure_console: str | None = None
     max_insns: int | None = None
     timeout: float | None = None
     trace: tuple[TraceChoice, ...] = ()
@@ -127,11 +128,18 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--console",
-            type=console,
+            type=console("stdio", "none"),
             default=Settings.console,
             metavar="stdio|file:PATH|none",
             show_default=True,
             help="The guest's console: standard input and output, or output alone.",
+        ),
+        click.option(
+            "--secure-console",
+            type=console("stderr", "stdio", "none"),
+            metavar="stderr|stdio|file:PATH|none",
+            help="Output of the second UART, which --secure adds. By default its lines go to"
+            ' standard error behind "secure: ".',
         ),
         click.option(
             "--seed",

@@ -121,8 +121,7 @@ class Board:
         ]
         secure_windows: list[tuple[Region, Device]] = []
         if options.secure:
-            # nothing is plugged into it
-            uart = PL011(lambda data: None, self.gic.spi(32 + memory_map.SECURE_UART_SPI))
+            uart = PL011(console.write_secure, self.gic.spi(32 + memory_map.SECURE_UART_SPI))
             self._uarts.append(uart)
             secure_windows.append((memory_map.SECURE_UART, uart))
         for region in self.memory.regions:

@@ -27,13 +27,15 @@ class ConsoleEnds:
 
     ``write`` takes output. ``read`` waits and returns up to that many bytes, none at the end of
     input. The UART asks ``arrived`` for what has come in, and a machine that nothing but input can
-    wake calls ``wait``, which says whether there may be some.
+    wake calls ``wait``, which says whether there may be some. ``write_secure`` takes the output of
+    the second UART, which is there with ``MachineOptions.secure``; nobody types at that.
     """
 
     write: Callable[[bytes], None] = drop
     read: Callable[[int], bytes] = end_of_input
     arrived: Callable[[int], bytes] = end_of_input
     wait: Callable[[], bool] = nobody
+    write_secure: Callable[[bytes], None] = drop
 
 
 NO_CONSOLE: Final = ConsoleEnds()
