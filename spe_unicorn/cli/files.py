@@ -72,15 +72,25 @@ class Files:
         return STANDARD_OUTPUT in self._taken
 
     def records(
-        self, path: str, form: str | None, image: ImageInfo, cpus: int, frequency: int, midr: int
+        self,
+        path: str,
+        form: str | None,
+        image: ImageInfo,
+        *,
+        cpus: int,
+        frequency: int,
+        midr: int,
+        period: int,
     ) -> list[OutputFile[bytes]]:
         """A file for records, as each of ``cpus`` PEs writes it.
 
-        ``frequency`` is that of timestamps, in Hz.
+        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations.
         """
         self._claim(path)
         try:
-            writer = open_output(path, form, image, cpus=cpus, frequency=frequency, midr=midr)
+            writer = open_output(
+                path, form, image, cpus=cpus, frequency=frequency, midr=midr, period=period
+            )
         except OutputError as error:
             raise UsageProblem(str(error)) from error
         except OSError as error:

@@ -163,6 +163,7 @@ class _Session:
             if settings.format is not None:
                 raise UsageProblem("--format is the format of -o, and there is no -o")
             return
+        sampling = settings.machine.sampling
         files = self.files.records(
             settings.output,
             settings.format,
@@ -170,6 +171,7 @@ class _Session:
             cpus=len(self.board.pes),
             frequency=COUNTER_FREQUENCY,
             midr=self.board.core.midr,
+            period=1 if sampling is None else sampling.period,
         )
         for pe, file in zip(self.board.pes, files, strict=True):
             pe.unit.streamed.connect(file.write)

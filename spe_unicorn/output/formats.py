@@ -60,11 +60,13 @@ def open_output(
     cpus: int = 1,
     frequency: int = 62_500_000,
     midr: int | None = None,
+    period: int = 1,
 ) -> RecordWriter:
     """A writer of records to ``path``, in the format by name or by suffix.
 
     ``-`` is standard output, for formats other than perf.data. ``image``, ``cpus`` (how many),
-    ``frequency`` of the timestamps in Hz and MIDR_EL1 go into perf.data files. Raises OutputError
+    ``frequency`` of the timestamps in Hz, MIDR_EL1 and ``period``, how many operations a sample
+    stands for, go into perf.data files. Raises OutputError
     for a format that there is not and OSError where the file cannot be written.
     """
     path = os.fspath(path)
@@ -73,7 +75,7 @@ def open_output(
         raise OutputError("-: perf.data cannot be written to standard output; name a file")
     file = _open(path)
     if kind == "perf":
-        return PerfDataWriter(file, image, cpus=cpus, frequency=frequency, midr=midr)
+        return PerfDataWriter(file, image, cpus=cpus, frequency=frequency, midr=midr, period=period)
     return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)
 
 

@@ -1,9 +1,12 @@
-"""Writes perf.data files that perf of Linux reads as a recording of Arm SPE."""
+"""Writes perf.data files that perf of Linux reads as a recording of Arm SPE.
+
+Each record is there twice: its packets, as a recording of ``arm_spe_0//``, and an ordinary sample
+of the event ``operations`` (``output/perf_samples.py``).
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from typing import BinaryIO
 
 from spe_unicorn.output.image import ImageInfo
@@ -18,12 +21,16 @@ from spe_unicorn.output.perf_format import (
     CPUMODE_KERNEL,
     CPUMODE_USER,
     EVENT_DESC,
+    HARDWARE_EVENTS,
     HEADER,
+    INSTRUCTIONS,
     MAGIC,
     MMAP,
     NRCPUS,
+    OPERATION_SAMPLE_TYPE,
     READ_FORMAT_ID,
     RECORD_HEADER,
+    SAMPLE,
     SAMPLE_ID,
     SAMPLE_TYPE,
     SECTION,
@@ -32,40 +39,33 @@ from spe_unicorn.output.perf_format import (
     Feature,
     RecordType,
 )
+from spe_unicorn.output.perf_samples import perf_samples
 from spe_unicorn.spe.packets import VA_MASK
 
 CHUNK = 1 << 20
 """Bytes of records of one cpu that are kept before they are written out."""
 
 PROCESS = 1
-"""Number of the process and thread that owns records without a Context packet."""
+"""Number of the process that the firmware is, and of its thread without a Context packet.
+
+Thread 0 is a process of its own, whatever a file says: that of an idle cpu.
+"""
 
 _PMU_TYPE = 9
 _NO_PROCESS = 0xFFFF_FFFF
 _KERNEL_TOP_BYTE = 0xFF << 56
 _TIME_SHIFT = 16
 _HOSTNAME = "spe-unicorn"
-_EVENT_NAME = "arm_spe_0//"
-_ATTRIBUTE = ATTRIBUTE.pack(
-    _PMU_TYPE, ATTRIBUTE.size, 0, 1, SAMPLE_TYPE, READ_FORMAT_ID, ATTRIBUTE_FLAGS
-)
-
-_RECORD_START = re.compile(
-    rb"(?:\x64(.{4}))?(?:\x65(.{4}))?(?:[\x20-\x23]?[\x98-\x9F]..)*(?:\xB0.{7}(.))?", re.DOTALL
-)
-"""Contexts, counters and the PC in the order of our records: a scan far faster than decoding."""
-
-_NS_AND_EL = 0xE0
-_KERNEL_STATES = (0xA0, 0xC0)
-"""NS and EL in the top byte of the PC where perf takes the address for a kernel's: EL1 and EL2,
-Non-secure or, since it does not look at NSE, Realm."""
+_OPERATIONS = "operations"
+_TRACE = "arm_spe_0//"
 
 
 class PerfDataWriter:
     """Collects records by cpu and writes them in chunks; :meth:`close` completes the file.
 
     ``cpus`` is the number of PEs, ``frequency`` that of the timestamps, in Hz, and ``midr`` is
-    MIDR_EL1, by which perf picks the meaning of data sources. ``file`` must be able to seek.
+    MIDR_EL1, by which perf picks the meaning of data sources. ``period`` is how many operations a
+    sample stands for, on average. ``file`` must be able to seek.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class PerfDataWriter:
         cpus: int = 1,
         frequency: int = 62_500_000,
         midr: int | None = None,
+        period: int = 1,
     ) -> None:
         self._file = file
         self._image = image
@@ -86,15 +87,19 @@ class PerfDataWriter:
         self._index: list[tuple[int, int]] = []
         self._named: set[int] = set()
         self._mapped: set[int] = set()
-        self._attributes = HEADER.size + 8 * cpus
-        self._data = self._attributes + ATTRIBUTE_ENTRY_SIZE
-        self._write_start(frequency)
+        # perf shows events in this order: what a user looks for comes first
+        self._events = (
+            _Event(_OPERATIONS, _attribute(OPERATION_SAMPLE_TYPE, period), range(cpus, 2 * cpus)),
+            _Event(_TRACE, _attribute(SAMPLE_TYPE, 1, _PMU_TYPE), range(cpus)),
+        )
+        self._attributes = HEADER.size + sum(len(event.ids) for event in self._events)
+        self._data = self._attributes + ATTRIBUTE_ENTRY_SIZE * len(self._events)
+        self._multiplier = (10**9 << _TIME_SHIFT) // frequency
+        self._write_start()
 
     def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add one whole record of a cpu. Raises IndexError for a cpu that there is not."""
+        """Add whole records of a cpu. Raises IndexError for a cpu that there is not."""
         pending = self._pending[cpu]
-        if self._image is not None:
-            self._name_process(record)
         pending += record
         if len(pending) >= CHUNK:
             self._flush(cpu)
@@ -113,74 +118,62 @@ class PerfDataWriter:
         self._write_header(size, features)
         self._file.close()
 
-    def _write_start(self, frequency: int) -> None:
+    def _write_start(self) -> None:
         """Everything up to the first record; without a data size perf knows it for unfinished."""
         self._write_header(0, {})
-        ids = self._event_ids()
-        self._file.write(ids + _ATTRIBUTE + SECTION.pack(HEADER.size, len(ids)))
+        self._file.write(b"".join(event.ids for event in self._events))
+        place = HEADER.size
+        for event in self._events:
+            self._file.write(event.attribute + SECTION.pack(place, len(event.ids)))
+            place += len(event.ids)
         # perf 6.1 divides by the multiplier when it sees AUXTRACE_INFO, so times come first.
-        multiplier = (10**9 << _TIME_SHIFT) // frequency
         self._write_record(
-            RecordType.TIME_CONV, TIME_CONV.pack(_TIME_SHIFT, multiplier, 0, 0, 0, True, False)
+            RecordType.TIME_CONV,
+            TIME_CONV.pack(_TIME_SHIFT, self._multiplier, 0, 0, 0, True, False),
         )
         self._write_record(
             RecordType.AUXTRACE_INFO, AUXTRACE_INFO.pack(AUXTRACE_KIND_ARM_SPE, _PMU_TYPE, True)
         )
-        self._write_comm(PROCESS)
         if self._image is not None:
             path = str(self._image.path.absolute())
             for vaddr, offset, size in self._image.segments:
+                # where the samples are that perf makes itself
                 address = vaddr & VA_MASK | _KERNEL_TOP_BYTE
                 self._write_mmap(CPUMODE_KERNEL, _NO_PROCESS, address, offset, size, path)
 
-    def _name_process(self, record: bytes) -> None:
-        """Introduce the process of ``record`` in front of it, and what it has mapped.
-
-        perf takes the last CONTEXTIDR of a record for a thread. Maps of a process are only
-        written for addresses that are not the kernel's: perf complains about each on a machine
-        that is no AArch64.
-        """
-        match = _RECORD_START.match(record)
-        el1, el2, state = match.groups() if match else (None, None, None)
-        context = el2 or el1
-        process = PROCESS if context is None else int.from_bytes(context, "little")
-        self._write_comm(process)
-        if process not in self._mapped and (
-            state is None or state[0] & _NS_AND_EL not in _KERNEL_STATES
-        ):
+    def _introduce(self, process: int, thread: int) -> None:
+        """Name a thread in front of its first sample, and have the image in its process."""
+        if thread in self._named or self._image is None:
+            return
+        self._named.add(thread)
+        comm = TASK.pack(process, thread) + _text(self._image.comm)
+        self._write_record(RecordType.COMM, comm, process=process, thread=thread)
+        if process not in self._mapped:
             self._mapped.add(process)
-            self._map_image(process)
+            self._map_image(process, self._image)
 
-    def _map_image(self, process: int) -> None:
+    def _map_image(self, process: int, image: ImageInfo) -> None:
         """The image as memory of a process."""
-        assert self._image is not None
         # Another spelling than that of the kernel's maps: perf 6.1 frees a file twice that it
         # knows in both roles by one name.
-        path = self._image.path.absolute()
+        path = image.path.absolute()
         spelling = f"{path.parent}/./{path.name}"
-        for vaddr, offset, size in self._image.segments:
-            self._write_mmap(CPUMODE_USER, process, vaddr & VA_MASK, offset, size, spelling)
-
-    def _write_comm(self, process: int) -> None:
-        if process in self._named or self._image is None:
-            return
-        self._named.add(process)
-        self._write_record(
-            RecordType.COMM, TASK.pack(process, process) + _text(self._image.comm), process=process
-        )
+        for vaddr, offset, size in image.segments:
+            self._write_mmap(CPUMODE_USER, process, vaddr, offset, size, spelling)
 
     def _write_mmap(
         self, mode: int, process: int, address: int, offset: int, size: int, path: str
     ) -> None:
         thread = 0 if process == _NO_PROCESS else process
         body = TASK.pack(process, thread) + MMAP.pack(address, size, offset) + _text(path)
-        self._write_record(RecordType.MMAP, body, misc=mode, process=process)
+        self._write_record(RecordType.MMAP, body, misc=mode, process=process, thread=thread)
 
     def _flush(self, cpu: int) -> None:
         """Write the records of a cpu that wait, as one piece of its AUX stream."""
         data = self._pending[cpu]
         if not data:
             return
+        self._write_samples(bytes(data), cpu)
         data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
         offset = self._written[cpu]
         self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), cpu=cpu)
@@ -192,6 +185,18 @@ class PerfDataWriter:
         self._written[cpu] += len(data)
         data.clear()
 
+    def _write_samples(self, data: bytes, cpu: int) -> None:
+        """An ordinary sample for each of the records of a cpu, and the threads that they name."""
+        head = RECORD_HEADER.pack(RecordType.SAMPLE, CPUMODE_USER, RECORD_HEADER.size + SAMPLE.size)
+        event = _event_id(self._cpus + cpu)
+        for context, pc, va, ticks, latency, source in perf_samples(data):
+            thread = PROCESS if context is None else context
+            process = PROCESS if thread else 0
+            self._introduce(process, thread)
+            time = ticks * self._multiplier >> _TIME_SHIFT
+            body = SAMPLE.pack(event, pc, process, thread, time, va, cpu, latency, source)
+            self._file.write(head + body)
+
     def _write_record(
         self,
         kind: RecordType,
@@ -199,14 +204,12 @@ class PerfDataWriter:
         *,
         misc: int = 0,
         process: int = PROCESS,
+        thread: int = PROCESS,
         cpu: int = 0,
     ) -> None:
         if kind.has_sample_id:
-            body += SAMPLE_ID.pack(process, process, 0, cpu, _event_id(cpu))
+            body += SAMPLE_ID.pack(process, thread, 0, cpu, _event_id(cpu))
         self._file.write(RECORD_HEADER.pack(kind, misc, RECORD_HEADER.size + len(body)) + body)
-
-    def _event_ids(self) -> bytes:
-        return b"".join(_event_id(cpu).to_bytes(8, "little") for cpu in range(self._cpus))
 
     def _features(self) -> dict[Feature, bytes]:
         """The features in the order of their bits, which is that of the table of them."""
@@ -217,12 +220,11 @@ class PerfDataWriter:
         }
         if self._midr is not None:
             features[Feature.CPUID] = _string(f"0x{self._midr:016x}")
-        features[Feature.EVENT_DESC] = (
-            EVENT_DESC.pack(1, len(_ATTRIBUTE))
-            + _ATTRIBUTE
-            + self._cpus.to_bytes(4, "little")
-            + _string(_EVENT_NAME)
-            + self._event_ids()
+        features[Feature.EVENT_DESC] = EVENT_DESC.pack(
+            len(self._events), ATTRIBUTE.size
+        ) + b"".join(
+            event.attribute + self._cpus.to_bytes(4, "little") + _string(event.name) + event.ids
+            for event in self._events
         )
         entries = b"".join(SECTION.pack(*entry) for entry in self._index)
         features[Feature.AUXTRACE] = len(self._index).to_bytes(8, "little") + entries
@@ -241,16 +243,33 @@ class PerfDataWriter:
         self._file.write(
             HEADER.pack(
                 *(MAGIC, HEADER.size, ATTRIBUTE_ENTRY_SIZE),
-                *(self._attributes, ATTRIBUTE_ENTRY_SIZE),
+                *(self._attributes, ATTRIBUTE_ENTRY_SIZE * len(self._events)),
                 *(self._data, size),
                 bits,
             )
         )
 
 
-def _event_id(cpu: int) -> int:
-    """The number of the event that stands for a cpu; 0 would mean none."""
-    return cpu + 1
+class _Event:
+    """An event that perf knows: its name, its attribute, and its ids, one a cpu."""
+
+    def __init__(self, name: str, attribute: bytes, numbers: range) -> None:
+        self.name = name
+        self.attribute = attribute
+        self.ids = b"".join(_event_id(number).to_bytes(8, "little") for number in numbers)
+
+
+def _attribute(sample_type: int, period: int, pmu: int | None = None) -> bytes:
+    """The attribute of an event of ``pmu``, or of none."""
+    type_, config = (HARDWARE_EVENTS, INSTRUCTIONS) if pmu is None else (pmu, 0)
+    return ATTRIBUTE.pack(
+        *(type_, ATTRIBUTE.size, config, period), *(sample_type, READ_FORMAT_ID, ATTRIBUTE_FLAGS)
+    )
+
+
+def _event_id(number: int) -> int:
+    """An id: that of the trace of a cpu by its number, those of others behind; 0 would be none."""
+    return number + 1
 
 
 def _text(text: str) -> bytes:

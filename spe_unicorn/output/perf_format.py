@@ -31,11 +31,17 @@ SAMPLE_ID = Struct("<IIQI4xQ")
 SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x8000 | 0x10000
 """IP, TID, TIME, CPU, DATA_SRC, IDENTIFIER: what :data:`SAMPLE_ID` holds, and that the samples made
 from the trace have data sources, without which ``perf mem report`` does not look at them."""
+OPERATION_SAMPLE_TYPE = SAMPLE_TYPE | 0x8 | 0x4000
+"""And ADDR, WEIGHT: what :data:`SAMPLE` holds."""
 READ_FORMAT_ID = 0x4
 
 ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 18
 """inherit, exclude_kernel, mmap, comm, sample_id_all. There is no Linux kernel in the recording,
 and perf is not to ask for its symbols."""
+
+HARDWARE_EVENTS = 0
+INSTRUCTIONS = 1
+"""A type of event that is no PMU's, and one of its events."""
 
 CPUMODE_KERNEL = 1
 CPUMODE_USER = 2
@@ -46,6 +52,7 @@ class RecordType(IntEnum):
 
     MMAP = 1
     COMM = 3
+    SAMPLE = 9
     AUX = 11
     FINISHED_ROUND = 68
     AUXTRACE_INFO = 70
@@ -54,8 +61,8 @@ class RecordType(IntEnum):
 
     @property
     def has_sample_id(self) -> bool:
-        """Whether a kernel wrote it."""
-        return self < 64
+        """Whether a kernel wrote it, and it is no sample."""
+        return self < 64 and self is not RecordType.SAMPLE
 
 
 class Feature(IntEnum):
@@ -76,6 +83,9 @@ TASK = Struct("<II")
 
 MMAP = Struct("<QQQ")
 """Address, size, offset in the file."""
+
+SAMPLE = Struct("<QQIIQQI4xQQ")
+"""Id, IP, pid, tid, time in ns, data address, cpu, weight, data source."""
 
 AUX = Struct("<QQQ")
 """Offset, size, flags."""

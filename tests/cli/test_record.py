@@ -10,6 +10,7 @@ import pytest
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.cli.programs import LOOP, program
 from tests.host import a64
+from tests.output.perf_reader import DEFAULT_PERIOD, clean, perf
 
 
 def objects(path) -> list[dict]:
@@ -121,13 +122,51 @@ def test_perf_prints_as_many_records_as_the_summary_says(command, tmp_path, firm
     assert "bad packet" not in perf.stdout.lower()
 
 
+@pytest.mark.skipif(
+    shutil.which("aarch64-linux-gnu-objdump") is None, reason="perf annotate needs it"
+)
+@pytest.mark.parametrize(
+    ("name", "where", "line"),
+    [
+        ("bench_alu8", "alu8", "alu8.c"),
+        ("bench_fp", "fp8", "fp.c"),
+        ("bench_sort", "quicksort", "sort.c"),
+        ("bench_list", "merge", "list.c"),
+        ("hello", "print", "console.c"),
+    ],
+)
+def test_perf_answers_without_flags(command, tmp_path, firmware, name, where, line):
+    """report, annotate, script -F +srcline and mem report: each shows where the time goes."""
+    file = tmp_path / "out.data"
+    period = "7" if name == "hello" else "1000"
+    options = ("record", "-q", "-c", period, "--model", "cache", "-o", str(file))
+    command(*options, firmware(name))
+
+    def said(*arguments: str) -> str:
+        return clean(perf(*arguments, "-i", file), DEFAULT_PERIOD)
+
+    report = said("report", "--stdio")
+    assert re.findall("of event '(.*)'", report)[0] == "operations"
+    top = re.search(r"^ +[\d.]+% +([\d.]+)% .* (\S+) *$", report, re.MULTILINE)
+    assert top[2] == where
+    annotated = said("annotate", "--stdio", "-s", top[2])
+    shares = re.findall(r"^ +(\d+\.\d+) +: +[0-9a-f]+: +\S", annotated, re.MULTILINE)
+    assert 99 < sum(map(float, shares)) < 101
+    lines = re.findall(r"operations: .*\n +(\S+):\d", said("script", "-F", "+srcline"))
+    assert lines.count(line) > 0.2 * len(lines)
+    _, operations, *_ = said("mem", "report", "--stdio", "--sort=mem").split("# Samples: ")
+    levels = re.findall(r"^ +[\d.]+% +\d+  (\S.*\S) *$", operations, re.MULTILINE)
+    assert "N/A" in levels
+    assert "L1 hit" in levels or name in ("bench_alu8", "bench_fp")  # they access no memory
+
+
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
 @pytest.mark.parametrize("name", ["bench_list", "hello_pie"])
 def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, firmware, name):
     file = tmp_path / "out.data"
     command("record", "-c", "3" if name == "hello_pie" else "1000", "-o", str(file), firmware(name))
     perf = subprocess.run(
-        ["perf", "script", "--itrace=i1i", "-F", "ip,sym", "-i", str(file)],
+        ["perf", "script", "-F", "ip,sym", "-i", str(file)],
         capture_output=True,
         text=True,
         timeout=120,

@@ -16,7 +16,6 @@ from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING
 from tests.firmware.test_spe_programs import RUNS
 from tests.output.perf_reader import (
-    HOST_IS_NO_AARCH64,
     agree,
     clean,
     packets_of_ours,
@@ -61,7 +60,7 @@ def test_perf_reads_every_record_of_a_program(
     for record in records:
         output.write(record)
     output.close()
-    dump = clean(perf("report", "-D", "-i", path), HOST_IS_NO_AARCH64)
+    dump = clean(perf("report", "-D", "-i", path))
     theirs = [packet for trace in packets_of_perf(dump) for packet in trace]
     assert sum(text.split()[0] in ("TS", "END") for _, _, text in theirs) == len(records)
     data = b"".join(records)
