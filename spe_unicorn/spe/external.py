@@ -6,14 +6,16 @@ register or in memory: records go to the observers alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
 from spe_unicorn.arch.ports import CoreModel, Cracker
+from spe_unicorn.arch.registers.known import affecting
+from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
@@ -21,7 +23,7 @@ from spe_unicorn.spe.interval import FixedInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import Sampler
 
-CONTROLS: frozenset[type[SysReg]] = frozenset({CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3})
+CONTROLS: Final = affecting(Affects.RECORDS | Affects.PROFILING)
 """Registers that records depend on.
 
 One that changes without the register file being told needs :meth:`ExternalSampler.reload`.

@@ -7,7 +7,7 @@ once; it writes records into the Profiling Buffer and reports management events 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import (
@@ -23,6 +23,8 @@ from spe_unicorn.arch.operation import Operation, RegisterKind
 from spe_unicorn.arch.pe import EL1, EL2, PE, SecurityState
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink, IRQLine, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.arch.registers.known import affecting
+from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
@@ -34,35 +36,9 @@ from spe_unicorn.arch.registers.spe import (
     PMSIRR_EL1,
     PMSLATFR_EL1,
     PMSNEVFR_EL1,
-    SPE_REGISTERS,
     event_filter_mask,
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.registers.system import (
-    CNTHCTL_EL2,
-    CNTPOFF_EL2,
-    CNTVOFF_EL2,
-    CONTEXTIDR_EL1,
-    CONTEXTIDR_EL2,
-    HCR_EL2,
-    MAIR_EL1,
-    MAIR_EL2,
-    MDCR_EL2,
-    MDCR_EL3,
-    SCR_EL3,
-    SCTLR_EL1,
-    SCTLR_EL2,
-    TCR_EL1,
-    TCR_EL2,
-    TTBR0_EL1,
-    TTBR0_EL2,
-    TTBR1_EL1,
-    TTBR1_EL2,
-    VSTCR_EL2,
-    VSTTBR_EL2,
-    VTCR_EL2,
-    VTTBR_EL2,
-)
 from spe_unicorn.arch.rules.effective import (
     effective_pmblimitr_nvm,
     lower_security_state,
@@ -92,54 +68,21 @@ from spe_unicorn.spe.management import (
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import NOWHERE, Sampler
 
-_COUNTING = frozenset({PMSICR_EL1, PMSIRR_EL1, PMBPTR_EL1})
-"""Registers whose cells the unit works on itself: a write to them needs no second look."""
-
 _NO_EL = -1
 
-COLLECTED: frozenset[type[SysReg]] = frozenset(
-    {CNTHCTL_EL2, CNTPOFF_EL2, CNTVOFF_EL2, CONTEXTIDR_EL1, CONTEXTIDR_EL2}
-)
+RECORDS: Final = affecting(Affects.RECORDS)
 """Registers that change what stands in records and nothing else."""
-
-CONTROLS: frozenset[type[SysReg]] = (
-    frozenset(SPE_REGISTERS) - _COUNTING | COLLECTED | {HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3}
-)
+CONTROLS: Final = affecting(Affects.PROFILING)
 """Registers that say whether, where and what to sample.
 
 One that changes without the register file being told needs :meth:`StatisticalProfilingUnit.reload`.
 """
-
-TRANSLATION_CONTROLS: frozenset[type[SysReg]] = frozenset(
-    {
-        HCR_EL2,
-        MAIR_EL1,
-        MAIR_EL2,
-        MDCR_EL2,
-        MDCR_EL3,
-        PMBLIMITR_EL1,
-        PMBMAR_EL1,
-        SCR_EL3,
-        SCTLR_EL1,
-        SCTLR_EL2,
-        TCR_EL1,
-        TCR_EL2,
-        TTBR0_EL1,
-        TTBR0_EL2,
-        TTBR1_EL1,
-        TTBR1_EL2,
-        VSTCR_EL2,
-        VSTTBR_EL2,
-        VTCR_EL2,
-        VTTBR_EL2,
-    }
-)
+TRANSLATION: Final = affecting(Affects.BUFFER)
 """Registers by which the buffer's addresses are translated.
 
 One that changes without the register file being told, and TLB maintenance, needs
 :meth:`StatisticalProfilingUnit.forget_translations`.
 """
-
 
 _SERROR = 2
 """PMBIDR_EL1.EA: an External abort on record data generates an SError."""
@@ -280,9 +223,9 @@ class StatisticalProfilingUnit(Sampler):
         return self.buffer.quiet_records(largest)
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
-        if register in TRANSLATION_CONTROLS:
+        if register in TRANSLATION:
             self.forget_translations()
-        if register in COLLECTED:
+        if register in RECORDS:
             self._forget_recorders()
         elif register in CONTROLS:
             self._changed()

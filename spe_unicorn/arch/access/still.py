@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spe_unicorn.arch.features import Features, ImpDef
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.sysreg import RegisterFile
-from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from spe_unicorn.arch.rules.identification import identify
 
 
@@ -24,7 +23,6 @@ class StillPE:
     registers: RegisterFile = field(init=False)
 
     def __post_init__(self) -> None:
-        known = (*SPE_REGISTERS, *SYSTEM_REGISTERS)
-        self.registers = RegisterFile(self.features, known, self.impdef)
+        self.registers = RegisterFile(self.features, REGISTERS, self.impdef)
         self.registers.reset(lambda: 0)
         identify(self)

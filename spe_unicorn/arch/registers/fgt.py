@@ -8,6 +8,7 @@ RES0.
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature, Features, every
+from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, Res0, Reset
 
@@ -20,7 +21,13 @@ def _reset(features: Features) -> Reset:
     return UNKNOWN if Feature.FEAT_EL3 in features else 0
 
 
-class HFGRTR_EL2(SysReg, op=(3, 4, 1, 1, 4), when=_FGT):
+class FineGrainedTraps(SysReg, affects=Affects.TRAPS, owner=Owner.HOST):
+    """What the fine-grained trap registers share."""
+
+    __slots__ = ()
+
+
+class HFGRTR_EL2(FineGrainedTraps, op=(3, 4, 1, 1, 4), when=_FGT):
     """Hypervisor Fine-Grained Read Trap Register."""
 
     RES0_63_40 = Res0(63, 40)
@@ -65,7 +72,7 @@ class HFGRTR_EL2(SysReg, op=(3, 4, 1, 1, 4), when=_FGT):
     AFSR0_EL1 = Field(0, reset=_reset)
 
 
-class HFGWTR_EL2(SysReg, op=(3, 4, 1, 1, 5), when=_FGT):
+class HFGWTR_EL2(FineGrainedTraps, op=(3, 4, 1, 1, 5), when=_FGT):
     """Hypervisor Fine-Grained Write Trap Register."""
 
     RES0_63_40 = Res0(63, 40)
@@ -107,7 +114,7 @@ class HFGWTR_EL2(SysReg, op=(3, 4, 1, 1, 5), when=_FGT):
     AFSR0_EL1 = Field(0, reset=_reset)
 
 
-class HFGITR_EL2(SysReg, op=(3, 4, 1, 1, 6), when=_FGT):
+class HFGITR_EL2(FineGrainedTraps, op=(3, 4, 1, 1, 6), when=_FGT):
     """Hypervisor Fine-Grained Instruction Trap Register."""
 
     PSBCSYNC = Field(63, when=Feature.FEAT_SPEv1p5, reset=_reset)
@@ -175,7 +182,7 @@ class HFGITR_EL2(SysReg, op=(3, 4, 1, 1, 6), when=_FGT):
     ICIALLUIS = Field(0, reset=_reset)
 
 
-class HDFGRTR2_EL2(SysReg, op=(3, 4, 3, 1, 0), when=_FGT2):
+class HDFGRTR2_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 0), when=_FGT2):
     """Hypervisor Debug Fine-Grained Read Trap Register 2."""
 
     RES0_63_25 = Res0(63, 25)
@@ -190,7 +197,7 @@ class HDFGRTR2_EL2(SysReg, op=(3, 4, 3, 1, 0), when=_FGT2):
     nPMECR_EL1 = Field(0, when=Feature.FEAT_EBEP, reset=_reset)
 
 
-class HDFGWTR2_EL2(SysReg, op=(3, 4, 3, 1, 1), when=_FGT2):
+class HDFGWTR2_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 1), when=_FGT2):
     """Hypervisor Debug Fine-Grained Write Trap Register 2."""
 
     RES0_63_25 = Res0(63, 25)
@@ -207,7 +214,7 @@ class HDFGWTR2_EL2(SysReg, op=(3, 4, 3, 1, 1), when=_FGT2):
     nPMECR_EL1 = Field(0, when=Feature.FEAT_EBEP, reset=_reset)
 
 
-class HDFGRTR_EL2(SysReg, op=(3, 4, 3, 1, 4), when=_FGT):
+class HDFGRTR_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 4), when=_FGT):
     """Hypervisor Debug Fine-Grained Read Trap Register."""
 
     PMBIDR_EL1 = Field(63, when=Feature.FEAT_SPE, reset=_reset)
@@ -250,7 +257,7 @@ class HDFGRTR_EL2(SysReg, op=(3, 4, 3, 1, 4), when=_FGT):
     DBGBCRn_EL1 = Field(0, reset=_reset)
 
 
-class HDFGWTR_EL2(SysReg, op=(3, 4, 3, 1, 5), when=_FGT):
+class HDFGWTR_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 5), when=_FGT):
     """Hypervisor Debug Fine-Grained Write Trap Register."""
 
     RES0_63 = Res0(63)
@@ -293,19 +300,19 @@ class HDFGWTR_EL2(SysReg, op=(3, 4, 3, 1, 5), when=_FGT):
     DBGBCRn_EL1 = Field(0, reset=_reset)
 
 
-class HFGRTR2_EL2(SysReg, op=(3, 4, 3, 1, 2), when=_FGT2):
+class HFGRTR2_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 2), when=_FGT2):
     """Hypervisor Fine-Grained Read Trap Register 2; kept, without effect."""
 
     VALUE = Field(63, 0, reset=_reset)
 
 
-class HFGWTR2_EL2(SysReg, op=(3, 4, 3, 1, 3), when=_FGT2):
+class HFGWTR2_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 3), when=_FGT2):
     """Hypervisor Fine-Grained Write Trap Register 2; kept, without effect."""
 
     VALUE = Field(63, 0, reset=_reset)
 
 
-class HFGITR2_EL2(SysReg, op=(3, 4, 3, 1, 7), when=_FGT2):
+class HFGITR2_EL2(FineGrainedTraps, op=(3, 4, 3, 1, 7), when=_FGT2):
     """Hypervisor Fine-Grained Instruction Trap Register 2; kept, without effect."""
 
     VALUE = Field(63, 0, reset=_reset)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef, every, lacks, some
+from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Res0, Res1, Reset
 
@@ -79,7 +80,17 @@ def _pct_bits(features: Features) -> int:
     return _ALL if Feature.FEAT_ECV in features else _ALL & ~(1 << 7)
 
 
-class PMSCR_EL1(SysReg, op=(3, 0, 9, 9, 0), when=Feature.FEAT_SPE):
+class ProfilingRegister(SysReg, affects=Affects.PROFILING, owner=Owner.HOST):
+    """What the registers of SPE share.
+
+    The counters and PMBPTR_EL1 affect nothing beside themselves: the profiling unit works on
+    their cells, so a write to them needs no second look.
+    """
+
+    __slots__ = ()
+
+
+class PMSCR_EL1(ProfilingRegister, op=(3, 0, 9, 9, 0), when=Feature.FEAT_SPE):
     """Statistical Profiling Control Register (EL1)."""
 
     RES0_63_12 = Res0(63, 12)
@@ -119,7 +130,7 @@ class PMSCR_EL1(SysReg, op=(3, 0, 9, 9, 0), when=Feature.FEAT_SPE):
         return _pct_bits(features)
 
 
-class PMSCR_EL2(SysReg, op=(3, 4, 9, 9, 0), when=Feature.FEAT_SPE):
+class PMSCR_EL2(ProfilingRegister, op=(3, 4, 9, 9, 0), when=Feature.FEAT_SPE):
     """Statistical Profiling Control Register (EL2)."""
 
     RES0_63_12 = Res0(63, 12)
@@ -155,7 +166,9 @@ class PMSCR_EL2(SysReg, op=(3, 4, 9, 9, 0), when=Feature.FEAT_SPE):
         return _pct_bits(features) if Feature.FEAT_EL2 in features else 0
 
 
-class PMSICR_EL1(SysReg, op=(3, 0, 9, 9, 2), when=Feature.FEAT_SPE):
+class PMSICR_EL1(
+    ProfilingRegister, op=(3, 0, 9, 9, 2), when=Feature.FEAT_SPE, affects=Affects.NOTHING
+):
     """Sampling Interval Counter Register."""
 
     ECOUNT = Field(63, 56, when=Feature.FEAT_SPE_ERnd, doc="Secondary, random counter.")
@@ -163,7 +176,9 @@ class PMSICR_EL1(SysReg, op=(3, 0, 9, 9, 2), when=Feature.FEAT_SPE):
     COUNT = Field(31, 0, doc="Primary counter, in members of the sample population.")
 
 
-class PMSIRR_EL1(SysReg, op=(3, 0, 9, 9, 3), when=Feature.FEAT_SPE):
+class PMSIRR_EL1(
+    ProfilingRegister, op=(3, 0, 9, 9, 3), when=Feature.FEAT_SPE, affects=Affects.NOTHING
+):
     """Sampling Interval Reload Register."""
 
     RES0_63_32 = Res0(63, 32)
@@ -172,7 +187,7 @@ class PMSIRR_EL1(SysReg, op=(3, 0, 9, 9, 3), when=Feature.FEAT_SPE):
     RND = Field(0, doc="Perturb the interval at random.")
 
 
-class PMSFCR_EL1(SysReg, op=(3, 0, 9, 9, 4), when=Feature.FEAT_SPE):
+class PMSFCR_EL1(ProfilingRegister, op=(3, 0, 9, 9, 4), when=Feature.FEAT_SPE):
     """Sampling Filter Control Register."""
 
     RES0_63_53 = Res0(63, 53)
@@ -195,7 +210,7 @@ class PMSFCR_EL1(SysReg, op=(3, 0, 9, 9, 4), when=Feature.FEAT_SPE):
     FE = Field(0, doc="Filter by event, PMSEVFR_EL1.")
 
 
-class EventFilter(SysReg):
+class EventFilter(ProfilingRegister):
     """What the two event filters share; bit n stands for bit n of the Events packet."""
 
     __slots__ = ()
@@ -279,7 +294,7 @@ class PMSEVFR_EL1(EventFilter, op=(3, 0, 9, 9, 5), when=Feature.FEAT_SPE):
     __slots__ = ()
 
 
-class PMSLATFR_EL1(SysReg, op=(3, 0, 9, 9, 6), when=Feature.FEAT_SPE):
+class PMSLATFR_EL1(ProfilingRegister, op=(3, 0, 9, 9, 6), when=Feature.FEAT_SPE):
     """Sampling Latency Filter Register."""
 
     RES0_63_16 = Res0(63, 16)
@@ -291,7 +306,7 @@ class PMSLATFR_EL1(SysReg, op=(3, 0, 9, 9, 6), when=Feature.FEAT_SPE):
         return 0xFFF if impdef.count_size == 2 else 0xFFFF
 
 
-class PMSIDR_EL1(SysReg, op=(3, 0, 9, 9, 7), when=Feature.FEAT_SPE, read_only=True):
+class PMSIDR_EL1(ProfilingRegister, op=(3, 0, 9, 9, 7), when=Feature.FEAT_SPE, read_only=True):
     """Sampling Profiling ID Register."""
 
     RES0_63_33 = Res0(63, 33)
@@ -315,7 +330,12 @@ class PMSIDR_EL1(SysReg, op=(3, 0, 9, 9, 7), when=Feature.FEAT_SPE, read_only=Tr
     FE = ReadOnly(0, doc="Filter by event: 1.")
 
 
-class PMBLIMITR_EL1(SysReg, op=(3, 0, 9, 10, 0), when=Feature.FEAT_SPE):
+class PMBLIMITR_EL1(
+    ProfilingRegister,
+    op=(3, 0, 9, 10, 0),
+    when=Feature.FEAT_SPE,
+    affects=Affects.PROFILING | Affects.BUFFER,
+):
     """Profiling Buffer Limit Address Register."""
 
     LIMIT = Field(63, 12, doc="First byte after the buffer, bits 63:12.")
@@ -333,7 +353,9 @@ class PMBLIMITR_EL1(SysReg, op=(3, 0, 9, 10, 0), when=Feature.FEAT_SPE):
         return _ALL & ~((1 << impdef.granule) - (1 << 12))
 
 
-class PMBPTR_EL1(SysReg, op=(3, 0, 9, 10, 1), when=Feature.FEAT_SPE):
+class PMBPTR_EL1(
+    ProfilingRegister, op=(3, 0, 9, 10, 1), when=Feature.FEAT_SPE, affects=Affects.NOTHING
+):
     """Profiling Buffer Write Pointer Register."""
 
     PTR = Field(63, 0, doc="Where the next byte goes.")
@@ -344,7 +366,7 @@ class PMBPTR_EL1(SysReg, op=(3, 0, 9, 10, 1), when=Feature.FEAT_SPE):
         return _ALL & ~((1 << impdef.align) - 1)
 
 
-class PMBSR(SysReg):
+class PMBSR(ProfilingRegister):
     """What the three Profiling Buffer Status/syndrome Registers share."""
 
     __slots__ = ()
@@ -383,7 +405,7 @@ class PMBSR_EL3(PMBSR, op=(3, 6, 9, 10, 3), when=every(Feature.FEAT_SPE_EXC, Fea
     __slots__ = ()
 
 
-class PMSDSFR_EL1(SysReg, op=(3, 0, 9, 10, 4), when=Feature.FEAT_SPE_FDS):
+class PMSDSFR_EL1(ProfilingRegister, op=(3, 0, 9, 10, 4), when=Feature.FEAT_SPE_FDS):
     """Sampling Data Source Filter Register."""
 
     S = Field(63, 0, doc="Bit m keeps loads whose Data Source[5:0] is m.")
@@ -394,7 +416,12 @@ class PMSDSFR_EL1(SysReg, op=(3, 0, 9, 10, 4), when=Feature.FEAT_SPE_FDS):
         return _bits(impdef.data_sources)
 
 
-class PMBMAR_EL1(SysReg, op=(3, 0, 9, 10, 5), when=Feature.FEAT_SPE_nVM):
+class PMBMAR_EL1(
+    ProfilingRegister,
+    op=(3, 0, 9, 10, 5),
+    when=Feature.FEAT_SPE_nVM,
+    affects=Affects.PROFILING | Affects.BUFFER,
+):
     """Profiling Buffer Memory Attribute Register."""
 
     RES0_63_10 = Res0(63, 10)
@@ -402,7 +429,7 @@ class PMBMAR_EL1(SysReg, op=(3, 0, 9, 10, 5), when=Feature.FEAT_SPE_nVM):
     Attr = Field(7, 0, doc="Memory type, as one byte of MAIR_ELx.")
 
 
-class PMBIDR_EL1(SysReg, op=(3, 0, 9, 10, 7), when=Feature.FEAT_SPE, read_only=True):
+class PMBIDR_EL1(ProfilingRegister, op=(3, 0, 9, 10, 7), when=Feature.FEAT_SPE, read_only=True):
     """Profiling Buffer ID Register."""
 
     RES0_63_48 = Res0(63, 48)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from spe_unicorn.arch.features import Features, ImpDef
+from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.bits import Condition, Register
 from spe_unicorn.signals import Signal
 
@@ -58,6 +59,11 @@ class SysReg(Register):
 
     Class keywords: ``op`` the encoding ``(op0, op1, CRn, CRm, op2)``, ``when`` the feature that
     brings the register (always there without it), ``read_only`` for one without an MSR form.
+
+    Its role: ``affects`` is what a write changes beside the register, ``owner`` who keeps its
+    value. Of a split register ``kept`` names the fields that we keep because the engine drops
+    them, ``withheld`` those that the engine must not have because we do their work. Base classes
+    hand ``affects`` and ``owner`` on.
     """
 
     __slots__ = ()
@@ -65,6 +71,12 @@ class SysReg(Register):
     encoding: ClassVar[Encoding]
     when: ClassVar[Condition | None] = None
     read_only: ClassVar[bool] = False
+    affects: ClassVar[Affects] = Affects.NOTHING
+    owner: ClassVar[Owner] = Owner.ENGINE
+    kept: ClassVar[int] = 0
+    """Mask of the fields of a split register that we keep."""
+    withheld: ClassVar[int] = 0
+    """Mask of the fields of a split register that the engine must not have."""
 
     def __init_subclass__(
         cls,
@@ -72,6 +84,10 @@ class SysReg(Register):
         op: tuple[int, int, int, int, int] | None = None,
         when: Condition | None = None,
         read_only: bool = False,
+        affects: Affects | None = None,
+        owner: Owner | None = None,
+        kept: tuple[str, ...] = (),
+        withheld: tuple[str, ...] = (),
         **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
@@ -79,6 +95,14 @@ class SysReg(Register):
             cls.encoding = Encoding(*op)
         cls.when = when
         cls.read_only = read_only
+        if affects is not None:
+            cls.affects = affects
+        if owner is not None:
+            cls.owner = owner
+        if (cls.owner is Owner.SPLIT) != bool(kept):
+            raise TypeError(f"{cls.__name__}: a split register, and no other, names fields in kept")
+        cls.kept = sum(cls.field(name).mask for name in kept)
+        cls.withheld = sum(cls.field(name).mask for name in withheld)
 
     @classmethod
     def implemented(cls, features: Features) -> bool:

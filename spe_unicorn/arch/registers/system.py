@@ -12,11 +12,14 @@ from __future__ import annotations
 from spe_unicorn.arch.features import Feature, Features, every, some
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.id import ID_REGISTERS
+from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Register, Res0, Res1, Reset
 
 _EL2 = Feature.FEAT_EL2
 _EL3 = Feature.FEAT_EL3
+_WALKS = Affects.TRANSLATION | Affects.BUFFER
+_EVERYTHING = _WALKS | Affects.CHECKS | Affects.TRAPS | Affects.PROFILING
 
 
 def _zero_if_el2_is_highest(features: Features) -> Reset:
@@ -89,13 +92,13 @@ class SCTLR(SysReg):
     M = Field(0, reset=0)
 
 
-class SCTLR_EL1(SCTLR, op=(3, 0, 1, 0, 0)):
+class SCTLR_EL1(SCTLR, op=(3, 0, 1, 0, 0), affects=_WALKS | Affects.CHECKS):
     """System Control Register (EL1)."""
 
     __slots__ = ()
 
 
-class CPACR_EL1(SysReg, op=(3, 0, 1, 0, 2)):
+class CPACR_EL1(SysReg, op=(3, 0, 1, 0, 2), affects=Affects.TRAPS):
     """Architectural Feature Access Control Register."""
 
     RES0_63_32 = Res0(63, 32)
@@ -112,13 +115,21 @@ class CPACR_EL1(SysReg, op=(3, 0, 1, 0, 2)):
     RES0_15_0 = Res0(15, 0)
 
 
-class SCTLR_EL2(SCTLR, op=(3, 4, 1, 0, 0), when=_EL2):
+class SCTLR_EL2(SCTLR, op=(3, 4, 1, 0, 0), when=_EL2, affects=_WALKS | Affects.CHECKS):
     """System Control Register (EL2), its fields as with HCR_EL2.E2H set."""
 
     __slots__ = ()
 
 
-class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
+class HCR_EL2(
+    SysReg,
+    op=(3, 4, 1, 1, 0),
+    when=_EL2,
+    affects=_EVERYTHING,
+    owner=Owner.SPLIT,
+    kept=("TEA", "NV", "NV1", "NV2", "GPF"),
+    withheld=("VI", "VF"),
+):
     """Hypervisor Configuration Register."""
 
     TWEDEL = Field(63, 60, reset=_zero_if_el2_is_highest)
@@ -210,7 +221,7 @@ class HCR_EL2(SysReg, op=(3, 4, 1, 1, 0), when=_EL2):
     VM = Field(0, reset=_zero_if_el2_is_highest, doc="Stage 2 translation.")
 
 
-class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
+class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2, affects=Affects.PROFILING | Affects.BUFFER):
     """Monitor Debug Configuration Register (EL2)."""
 
     RES0_63_51 = Res0(63, 51)
@@ -256,19 +267,26 @@ class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2):
     HPMN = Field(4, 0, when=Feature.FEAT_PMUv3, doc="Number of event counters that EL1 may use.")
 
 
-class CPTR_EL2(SysReg, op=(3, 4, 1, 1, 2), when=_EL2):
+class CPTR_EL2(SysReg, op=(3, 4, 1, 1, 2), when=_EL2, affects=Affects.TRAPS):
     """Architectural Feature Trap Register (EL2); two layouts, by HCR_EL2.E2H."""
 
     VALUE = Field(63, 0)
 
 
-class SCTLR_EL3(SCTLR, op=(3, 6, 1, 0, 0), when=_EL3):
+class SCTLR_EL3(SCTLR, op=(3, 6, 1, 0, 0), when=_EL3, affects=Affects.TRANSLATION | Affects.CHECKS):
     """System Control Register (EL3)."""
 
     __slots__ = ()
 
 
-class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
+class SCR_EL3(
+    SysReg,
+    op=(3, 6, 1, 1, 0),
+    when=_EL3,
+    affects=_EVERYTHING,
+    owner=Owner.SPLIT,
+    kept=("FGTEn", "ECVEn", "FGTEn2", "NSE"),
+):
     """Secure Configuration Register."""
 
     RES0_63 = Res0(63)
@@ -335,7 +353,7 @@ class SCR_EL3(SysReg, op=(3, 6, 1, 1, 0), when=_EL3):
     NS = Field(0, doc="Security state below EL3: 0 Secure, 1 Non-secure.")
 
 
-class CPTR_EL3(SysReg, op=(3, 6, 1, 1, 2), when=_EL3):
+class CPTR_EL3(SysReg, op=(3, 6, 1, 1, 2), when=_EL3, affects=Affects.TRAPS):
     """Architectural Feature Trap Register (EL3)."""
 
     RES0_63_32 = Res0(63, 32)
@@ -352,7 +370,7 @@ class CPTR_EL3(SysReg, op=(3, 6, 1, 1, 2), when=_EL3):
     RES0_7_0 = Res0(7, 0)
 
 
-class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3):
+class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3, affects=Affects.PROFILING | Affects.BUFFER):
     """Monitor Debug Configuration Register (EL3)."""
 
     RES0_63_56 = Res0(63, 56)
@@ -429,13 +447,13 @@ class TTBR(SysReg):
     CnP = Field(0)
 
 
-class TTBR0_EL1(TTBR, op=(3, 0, 2, 0, 0)):
+class TTBR0_EL1(TTBR, op=(3, 0, 2, 0, 0), affects=_WALKS):
     """Translation Table Base Register 0 (EL1)."""
 
     __slots__ = ()
 
 
-class TTBR1_EL1(TTBR, op=(3, 0, 2, 0, 1)):
+class TTBR1_EL1(TTBR, op=(3, 0, 2, 0, 1), affects=_WALKS):
     """Translation Table Base Register 1 (EL1)."""
 
     __slots__ = ()
@@ -485,31 +503,31 @@ class TCR(SysReg):
     T0SZ = Field(5, 0)
 
 
-class TCR_EL1(TCR, op=(3, 0, 2, 0, 2)):
+class TCR_EL1(TCR, op=(3, 0, 2, 0, 2), affects=_WALKS):
     """Translation Control Register (EL1)."""
 
     __slots__ = ()
 
 
-class TTBR0_EL2(TTBR, op=(3, 4, 2, 0, 0), when=_EL2):
+class TTBR0_EL2(TTBR, op=(3, 4, 2, 0, 0), when=_EL2, affects=_WALKS):
     """Translation Table Base Register 0 (EL2)."""
 
     __slots__ = ()
 
 
-class TTBR1_EL2(TTBR, op=(3, 4, 2, 0, 1), when=every(_EL2, Feature.FEAT_VHE)):
+class TTBR1_EL2(TTBR, op=(3, 4, 2, 0, 1), when=every(_EL2, Feature.FEAT_VHE), affects=_WALKS):
     """Translation Table Base Register 1 (EL2)."""
 
     __slots__ = ()
 
 
-class TCR_EL2(TCR, op=(3, 4, 2, 0, 2), when=_EL2):
+class TCR_EL2(TCR, op=(3, 4, 2, 0, 2), when=_EL2, affects=_WALKS):
     """Translation Control Register (EL2), its fields as with HCR_EL2.E2H set."""
 
     __slots__ = ()
 
 
-class VTTBR_EL2(SysReg, op=(3, 4, 2, 1, 0), when=_EL2):
+class VTTBR_EL2(SysReg, op=(3, 4, 2, 1, 0), when=_EL2, affects=_WALKS):
     """Virtualization Translation Table Base Register."""
 
     VMID = Field(63, 48)
@@ -517,7 +535,7 @@ class VTTBR_EL2(SysReg, op=(3, 4, 2, 1, 0), when=_EL2):
     CnP = Field(0)
 
 
-class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2):
+class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2, affects=_WALKS):
     """Virtualization Translation Control Register."""
 
     RES0_63_46 = Res0(63, 46)
@@ -552,14 +570,20 @@ class VTCR_EL2(SysReg, op=(3, 4, 2, 1, 2), when=_EL2):
     T0SZ = Field(5, 0)
 
 
-class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2)):
+class VNCR_EL2(SysReg, op=(3, 4, 2, 2, 0), when=every(_EL2, Feature.FEAT_NV2), owner=Owner.HOST):
     """Virtual Nested Control Register; BADDR takes the sign bits above it, too."""
 
     BADDR = Field(63, 12)
     RES0_11_0 = Res0(11, 0)
 
 
-class VSTTBR_EL2(SysReg, op=(3, 4, 2, 6, 0), when=every(_EL2, Feature.FEAT_SEL2)):
+class VSTTBR_EL2(
+    SysReg,
+    op=(3, 4, 2, 6, 0),
+    when=every(_EL2, Feature.FEAT_SEL2),
+    affects=Affects.BUFFER,
+    owner=Owner.HOST,
+):
     """Virtualization Secure Translation Table Base Register."""
 
     RES0_63_48 = Res0(63, 48)
@@ -567,7 +591,13 @@ class VSTTBR_EL2(SysReg, op=(3, 4, 2, 6, 0), when=every(_EL2, Feature.FEAT_SEL2)
     CnP = Field(0)
 
 
-class VSTCR_EL2(SysReg, op=(3, 4, 2, 6, 2), when=every(_EL2, Feature.FEAT_SEL2)):
+class VSTCR_EL2(
+    SysReg,
+    op=(3, 4, 2, 6, 2),
+    when=every(_EL2, Feature.FEAT_SEL2),
+    affects=Affects.BUFFER,
+    owner=Owner.HOST,
+):
     """Virtualization Secure Translation Control Register."""
 
     RES0_63_34 = Res0(63, 34)
@@ -584,7 +614,7 @@ class VSTCR_EL2(SysReg, op=(3, 4, 2, 6, 2), when=every(_EL2, Feature.FEAT_SEL2))
     T0SZ = Field(5, 0)
 
 
-class TTBR0_EL3(SysReg, op=(3, 6, 2, 0, 0), when=_EL3):
+class TTBR0_EL3(SysReg, op=(3, 6, 2, 0, 0), when=_EL3, affects=Affects.TRANSLATION):
     """Translation Table Base Register 0 (EL3)."""
 
     RES0_63_48 = Res0(63, 48)
@@ -592,7 +622,7 @@ class TTBR0_EL3(SysReg, op=(3, 6, 2, 0, 0), when=_EL3):
     CnP = Field(0)
 
 
-class TCR_EL3(SysReg, op=(3, 6, 2, 0, 2), when=_EL3):
+class TCR_EL3(SysReg, op=(3, 6, 2, 0, 2), when=_EL3, affects=Affects.TRANSLATION):
     """Translation Control Register (EL3)."""
 
     RES0_63_34 = Res0(63, 34)
@@ -617,7 +647,7 @@ class TCR_EL3(SysReg, op=(3, 6, 2, 0, 2), when=_EL3):
     T0SZ = Field(5, 0)
 
 
-class PM(SysReg, op=(3, 0, 4, 3, 1), when=Feature.FEAT_EBEP):
+class PM(SysReg, op=(3, 0, 4, 3, 1), when=Feature.FEAT_EBEP, owner=Owner.HOST):
     """PSTATE.PM: profiling exceptions are masked at their own Exception level."""
 
     RES0_63_33 = Res0(63, 33)
@@ -660,19 +690,19 @@ class SPSR(SysReg):
     M = Field(3, 0)
 
 
-class SPSR_EL1(SPSR, op=(3, 0, 4, 0, 0)):
+class SPSR_EL1(SPSR, op=(3, 0, 4, 0, 0), affects=Affects.RETURNS):
     """Saved Program Status Register (EL1)."""
 
     __slots__ = ()
 
 
-class SPSR_EL2(SPSR, op=(3, 4, 4, 0, 0), when=_EL2):
+class SPSR_EL2(SPSR, op=(3, 4, 4, 0, 0), when=_EL2, affects=Affects.RETURNS):
     """Saved Program Status Register (EL2)."""
 
     __slots__ = ()
 
 
-class SPSR_EL3(SPSR, op=(3, 6, 4, 0, 0), when=_EL3):
+class SPSR_EL3(SPSR, op=(3, 6, 4, 0, 0), when=_EL3, affects=Affects.RETURNS):
     """Saved Program Status Register (EL3)."""
 
     __slots__ = ()
@@ -790,19 +820,19 @@ class MAIR(SysReg):
     Attr0 = Field(7, 0)
 
 
-class MAIR_EL1(MAIR, op=(3, 0, 10, 2, 0)):
+class MAIR_EL1(MAIR, op=(3, 0, 10, 2, 0), affects=_WALKS):
     """Memory Attribute Indirection Register (EL1)."""
 
     __slots__ = ()
 
 
-class MAIR_EL2(MAIR, op=(3, 4, 10, 2, 0), when=_EL2):
+class MAIR_EL2(MAIR, op=(3, 4, 10, 2, 0), when=_EL2, affects=_WALKS):
     """Memory Attribute Indirection Register (EL2)."""
 
     __slots__ = ()
 
 
-class MAIR_EL3(MAIR, op=(3, 6, 10, 2, 0), when=_EL3):
+class MAIR_EL3(MAIR, op=(3, 6, 10, 2, 0), when=_EL3, affects=Affects.TRANSLATION):
     """Memory Attribute Indirection Register (EL3)."""
 
     __slots__ = ()
@@ -841,21 +871,21 @@ class VBAR_EL3(SysReg, op=(3, 6, 12, 0, 0), when=_EL3):
     RES0_10_0 = Res0(10, 0)
 
 
-class CONTEXTIDR_EL1(SysReg, op=(3, 0, 13, 0, 1)):
+class CONTEXTIDR_EL1(SysReg, op=(3, 0, 13, 0, 1), affects=Affects.RECORDS):
     """Context ID Register (EL1)."""
 
     RES0_63_32 = Res0(63, 32)
     PROCID = Field(31, 0)
 
 
-class CONTEXTIDR_EL2(SysReg, op=(3, 4, 13, 0, 1), when=_EL2):
+class CONTEXTIDR_EL2(SysReg, op=(3, 4, 13, 0, 1), when=_EL2, affects=Affects.RECORDS):
     """Context ID Register (EL2)."""
 
     RES0_63_32 = Res0(63, 32)
     PROCID = Field(31, 0)
 
 
-class CNTKCTL_EL1(SysReg, op=(3, 0, 14, 1, 0)):
+class CNTKCTL_EL1(SysReg, op=(3, 0, 14, 1, 0), affects=Affects.TRAPS):
     """Counter-timer Kernel Control Register."""
 
     RES0_63_20 = Res0(63, 20)
@@ -872,19 +902,25 @@ class CNTKCTL_EL1(SysReg, op=(3, 0, 14, 1, 0)):
     EL0PCTEN = Field(0)
 
 
-class CNTVOFF_EL2(SysReg, op=(3, 4, 14, 0, 3), when=_EL2):
+class CNTVOFF_EL2(SysReg, op=(3, 4, 14, 0, 3), when=_EL2, affects=Affects.TRAPS | Affects.RECORDS):
     """Counter-timer Virtual Offset Register."""
 
     VOffset = Field(63, 0)
 
 
-class CNTPOFF_EL2(SysReg, op=(3, 4, 14, 0, 6), when=every(_EL2, Feature.FEAT_ECV_POFF)):
+class CNTPOFF_EL2(
+    SysReg,
+    op=(3, 4, 14, 0, 6),
+    when=every(_EL2, Feature.FEAT_ECV_POFF),
+    affects=Affects.RECORDS,
+    owner=Owner.HOST,
+):
     """Counter-timer Physical Offset Register."""
 
     PhysicalOffset = Field(63, 0)
 
 
-class CNTHCTL_EL2(SysReg, op=(3, 4, 14, 1, 0), when=_EL2):
+class CNTHCTL_EL2(SysReg, op=(3, 4, 14, 1, 0), when=_EL2, affects=Affects.TRAPS | Affects.RECORDS):
     """Counter-timer Hypervisor Control Register, its fields as with HCR_EL2.E2H set."""
 
     RES0_63_20 = Res0(63, 20)

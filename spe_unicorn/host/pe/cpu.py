@@ -28,7 +28,7 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
 from spe_unicorn.arch.rules.identification import identify
@@ -221,8 +221,7 @@ class UnicornCPU:
         """What feeds the core model, if that is one that has to see everything."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception in front of its entry."""
-        known = (*s.SYSTEM_REGISTERS, *SPE_REGISTERS)
-        mine = (r for r in known if r.implemented(features))
+        mine = (r for r in REGISTERS if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
         sysregs.identify(self.registers, engine, self.hooks, impdef)

@@ -18,9 +18,9 @@ from typing import Final
 
 from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.known import REGISTERS
+from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.host.engine.engine import Engine
@@ -38,44 +38,31 @@ CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
 COUNTER_FREQUENCY: Final = 62_500_000
 """Hz. One tick is 16 cycles of a core at 1 GHz that executes one operation a cycle."""
 
-_ENGINE_LACKS: Final = frozenset(
-    {s.VNCR_EL2, s.VSTTBR_EL2, s.VSTCR_EL2, s.CNTPOFF_EL2, s.PM, *FGT_REGISTERS, *SPE_REGISTERS}
-)
-_STEER_ALL: Final = frozenset({s.HCR_EL2, s.SCR_EL3})
-"""What decides all of the below."""
-_DROPPED: Final = {
-    s.HCR_EL2: sum(1 << bit for bit in (37, 42, 43, 45, 48)),  # TEA, NV, NV1, NV2, GPF
-    s.SCR_EL3: sum(1 << bit for bit in (27, 28, 59, 62)),  # FGTEn, ECVEn, FGTEn2, NSE
-}
-"""The fields of them that the engine does not keep."""
-_TAKEN: Final = {s.HCR_EL2: s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask, s.SCR_EL3: 0}
-"""The fields that it must not have where we do their work: it does not wait at a WFI with them,
-whatever they mean at the PE's Exception level."""
 _ALWAYS_KEPT: Final = 0x0F
-"""Bits of both that the engine keeps as written: VM, NS and the like."""
-_STEER_SPE: Final = frozenset({s.MDCR_EL2, s.MDCR_EL3})
-"""What decides whether SPE is enabled."""
-_STEER_RECORDS: Final = frozenset({s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2})
-"""What is written into records, and decides nothing."""
-_STEER_HOOKS: Final = frozenset(
-    {
-        *(s.CPACR_EL1, s.CPTR_EL2, s.CPTR_EL3),
-        *(s.CNTKCTL_EL1, s.CNTHCTL_EL2, s.CNTVOFF_EL2),
-    }
-)
-"""What decides which FP operations and counter reads trap, and what the counters show."""
-_STEER_CHECKS: Final = frozenset({s.SCTLR_EL1, s.SCTLR_EL2, s.SCTLR_EL3})
-"""What decides which alignment checks there are, and translation."""
-_STEER_TRANSLATION: Final = frozenset(
-    {
-        *(s.TCR_EL1, s.TTBR0_EL1, s.TTBR1_EL1, s.MAIR_EL1),
-        *(s.TCR_EL2, s.TTBR0_EL2, s.TTBR1_EL2, s.MAIR_EL2, s.VTCR_EL2, s.VTTBR_EL2),
-        *(s.TCR_EL3, s.TTBR0_EL3, s.MAIR_EL3),
-    }
-)
+"""Bits of each split register that the engine keeps as written: VM, NS and the like."""
+_MATTERS: Final[dict[type[SysReg], int]] = {s.CPACR_EL1: s.CPACR_EL1.FPEN.mask}
+"""Of a register that changes often, the bits whose change has to be seen."""
 
 
-_RETURN_STATE: Final = frozenset({s.SPSR_EL1, s.SPSR_EL2, s.SPSR_EL3})
+def write_action(register: type[SysReg]) -> Action:
+    """What the hooks do at a write of a register that the engine has, by what it affects."""
+    affects = register.affects
+    if affects & Affects.TRANSLATION:
+        decides_more = affects & (Affects.TRAPS | Affects.CHECKS | Affects.PROFILING)
+        return Action.REGIME if decides_more else Action.TRANSLATION
+    if affects & (Affects.TRAPS | Affects.PROFILING):
+        return Action.NOTICE
+    if affects & Affects.RECORDS:
+        return Action.RECORDS
+    return Action.RETURN if affects & Affects.RETURNS else Action.ENGINE
+
+
+_WRITE_ACTIONS: Final = {
+    register.encoding: write_action(register)
+    for register in REGISTERS
+    if register.owner is not Owner.HOST
+}
+_RETURN_STATE: Final = tuple(r for r in REGISTERS if r.affects & Affects.RETURNS)
 """What an ERET makes of PSTATE."""
 
 
@@ -127,18 +114,18 @@ class SteeringCell(EngineCell):
 class SplitCell(SteeringCell):
     """A steering register of which the engine keeps some fields and drops others.
 
-    The dropped ones are what was written last, if the engine kept the rest of it. The ``taken``
-    ones are taken away from it.
+    The dropped ones are what was written last, if the engine kept the rest of it. The ``withheld``
+    ones are taken away from the engine, which would do with them what we do.
     """
 
-    __slots__ = ("_dropped", "_kept", "_taken")
+    __slots__ = ("_dropped", "_kept", "_withheld")
 
     def __init__(
-        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int, taken: int
+        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int, withheld: int
     ) -> None:
         super().__init__(engine, encoding, hooks)
-        self._dropped = dropped | taken
-        self._taken = taken
+        self._dropped = dropped | withheld
+        self._withheld = withheld
         self._kept = 0
 
     def get(self) -> int:
@@ -148,8 +135,8 @@ class SplitCell(SteeringCell):
             written = int(self._hooks.cells[self._encoding.key]) & (1 << 64) - 1
             if not (written ^ theirs) & _ALWAYS_KEPT:
                 self._kept = written & self._dropped
-            if theirs & self._taken:
-                EngineCell.set(self, theirs & ~self._taken)
+            if theirs & self._withheld:
+                EngineCell.set(self, theirs & ~self._withheld)
             self._value = theirs & ~self._dropped | self._kept
             self._writes = self._state.writes
         return self._value
@@ -197,36 +184,28 @@ def install(
     steering = Steering(hooks)
     for register in list(registers):
         encoding = register.encoding
-        if register in _ENGINE_LACKS:
+        if register.owner is Owner.HOST:
             hooks.act(answer, encoding, READ, WRITE)
-        elif register in ours:
-            continue
-        elif register in _STEER_ALL:
-            taken = _TAKEN[register] if answer is Action.STOP else 0
-            split = SplitCell(engine, encoding, hooks, _DROPPED[register], taken)
-            registers.add(register, steering.add(encoding, split))
-            hooks.act(Action.REGIME, encoding, WRITE)
-            if answer is Action.STOP:
-                hooks.act(Action.ASK, encoding, READ)
-        elif register in _STEER_SPE or register in _STEER_HOOKS:
+        elif register not in ours:
+            action = write_action(register)
+            if action in (Action.ENGINE, Action.RETURN):
+                if not register.read_only:
+                    registers.add(register, EngineCell(engine, encoding))
+                continue
             cell = SteeringCell(engine, encoding, hooks)
-            registers.add(register, steering.add(encoding, cell))
-            hooks.act(Action.NOTICE, encoding, WRITE)
-            if register is s.CPACR_EL1:
-                hooks.matters[encoding.key] = s.CPACR_EL1.FPEN.mask
-        elif register in _STEER_RECORDS:
-            registers.add(register, steering.add(encoding, SteeringCell(engine, encoding, hooks)))
-            hooks.act(Action.RECORDS, encoding, WRITE)
-        elif register in _STEER_CHECKS:
-            registers.add(register, steering.add(encoding, SteeringCell(engine, encoding, hooks)))
-            hooks.act(Action.REGIME, encoding, WRITE)
-        elif register in _STEER_TRANSLATION:
-            cell = SteeringCell(engine, encoding, hooks)
+            if register.owner is Owner.SPLIT:
+                withheld = register.withheld if answer is Action.STOP else 0
+                cell = SplitCell(engine, encoding, hooks, register.kept, withheld)
+                if answer is Action.STOP:
+                    hooks.act(Action.ASK, encoding, READ)
             registers.add(register, cell)
-            steering.translation.append((encoding, cell))
-            hooks.act(Action.TRANSLATION, encoding, WRITE)
-        elif not register.read_only:
-            registers.add(register, EngineCell(engine, encoding))
+            if action is Action.TRANSLATION:
+                steering.translation.append((encoding, cell))
+            else:
+                steering.add(encoding, cell)
+            hooks.act(action, encoding, WRITE)
+            if register in _MATTERS:
+                hooks.matters[encoding.key] = _MATTERS[register]
     for accessor in _SECOND_ACCESSORS:
         hooks.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
@@ -238,19 +217,7 @@ def install(
 
 def normal_action(encoding: Encoding, kind: int) -> Action:
     """The action for an encoding that the engine has, while no EL1 name is redirected."""
-    if kind == WRITE:
-        for registers, action in (
-            (_STEER_ALL, Action.REGIME),
-            (_STEER_SPE, Action.NOTICE),
-            (_STEER_RECORDS, Action.RECORDS),
-            (_STEER_HOOKS, Action.NOTICE),
-            (_STEER_CHECKS, Action.REGIME),
-            (_STEER_TRANSLATION, Action.TRANSLATION),
-            (_RETURN_STATE, Action.RETURN),
-        ):
-            if any(register.encoding == encoding for register in registers):
-                return action
-    return Action.ENGINE
+    return _WRITE_ACTIONS.get(encoding, Action.ENGINE) if kind == WRITE else Action.ENGINE
 
 
 def show_identity(engine: Engine, hooks: NativeHooks) -> None:

@@ -1,0 +1,55 @@
+"""What a register affects is said in its class; what follows from it is derived."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.known import REGISTERS, affecting
+from spe_unicorn.arch.registers.roles import Affects, Owner
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBMAR_EL1, PMBPTR_EL1, PMSCR_EL1
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.bits import Field, Res0
+
+WALKED_BY_THE_BUFFER = {
+    *(s.HCR_EL2, s.SCR_EL3, s.MDCR_EL2, s.MDCR_EL3),  # the owning regime, and what it is
+    *(s.SCTLR_EL1, s.SCTLR_EL2, s.TCR_EL1, s.TCR_EL2, s.MAIR_EL1, s.MAIR_EL2),
+    *(s.TTBR0_EL1, s.TTBR1_EL1, s.TTBR0_EL2, s.TTBR1_EL2),
+    *(s.VTCR_EL2, s.VTTBR_EL2, s.VSTCR_EL2, s.VSTTBR_EL2),
+    *(PMBLIMITR_EL1, PMBMAR_EL1),
+}
+"""D17.5.2: EL3 never owns the buffer, so no register of its regime is among them."""
+
+
+def test_the_buffer_is_translated_by_the_registers_of_its_owning_regimes() -> None:
+    assert affecting(Affects.BUFFER) == WALKED_BY_THE_BUFFER
+
+
+def test_records_alone_depend_on_contexts_and_counter_offsets() -> None:
+    assert affecting(Affects.RECORDS) == {
+        *(s.CONTEXTIDR_EL1, s.CONTEXTIDR_EL2),
+        *(s.CNTHCTL_EL2, s.CNTVOFF_EL2, s.CNTPOFF_EL2),
+    }
+
+
+def test_a_base_class_hands_its_role_on_and_a_register_may_say_otherwise() -> None:
+    assert (PMSCR_EL1.owner, PMSCR_EL1.affects) == (Owner.HOST, Affects.PROFILING)
+    assert (PMBPTR_EL1.owner, PMBPTR_EL1.affects) == (Owner.HOST, Affects.NOTHING)
+
+
+def test_a_split_register_keeps_the_fields_that_it_names() -> None:
+    assert s.HCR_EL2.kept == sum(1 << bit for bit in (37, 42, 43, 45, 48))
+    assert s.HCR_EL2.withheld == 1 << 7 | 1 << 6  # VI, VF
+    assert s.SCR_EL3.kept == sum(1 << bit for bit in (27, 28, 59, 62))
+    assert {r for r in REGISTERS if r.owner is Owner.SPLIT} == {s.HCR_EL2, s.SCR_EL3}
+
+
+@pytest.mark.parametrize(("owner", "kept"), [(Owner.SPLIT, ()), (Owner.ENGINE, ("F",))])
+def test_a_split_register_and_no_other_names_fields_that_are_kept(
+    owner: Owner, kept: tuple[str, ...]
+) -> None:
+    with pytest.raises(TypeError, match="a split register, and no other, names fields in kept"):
+
+        class Wrong(SysReg, op=(3, 0, 0, 0, 0), owner=owner, kept=kept):
+            F = Field(0)
+            RES0 = Res0(63, 1)
