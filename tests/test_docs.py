@@ -21,6 +21,12 @@ def test_the_architecture_page_names_files_that_exist():
     assert {name for name in named if not (ROOT / "spe_unicorn" / name).exists()} == set()
 
 
+def test_the_glossary_names_files_that_exist():
+    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", (DOCS / "glossary.md").read_text()))
+    assert "host/run/runner.py" in named
+    assert {name for name in named if not (ROOT / "spe_unicorn" / name).exists()} == set()
+
+
 def test_every_room_is_on_the_architecture_page():
     page = (DOCS / "architecture.md").read_text()
     package = ROOT / "spe_unicorn"
