@@ -103,6 +103,7 @@ class ExternalSampler(Sampler):
         return _PLENTY
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
+        self._unwritten.pop(register, None)
         if register in CONTROLS:
             self.reload()
 
