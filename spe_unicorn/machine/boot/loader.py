@@ -1,8 +1,7 @@
 """Reads firmware: an ELF file becomes an :class:`Image`, placed and relocated, nothing executed.
 
 Whatever is wrong with the file is told in one :class:`LoadError` of one line. pyelftools reads the
-headers; tables of many equal entries (symbols, relocations) are unpacked here, which is a hundred
-times faster and lets every length be checked against the file before it is used.
+headers; every length is checked against the file before it is used. ``symbols.elf`` reads symbols.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
 from spe_unicorn.machine.boot.relocation import relocate
 from spe_unicorn.machine.files import naming, regular_file
+from spe_unicorn.symbols.elf import DAMAGED, ElfError, beyond, part_of, read_symbols
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 PIE_OFFSET = 0x20_0000
@@ -29,11 +28,8 @@ PIE_OFFSET = 0x20_0000
 It is a multiple of every usual segment alignment, and leaves room below for a device tree.
 """
 
-_EHDR_SIZE, _PHDR_SIZE, _SHDR_SIZE, _SYM_SIZE = 64, 56, 64, 24
+_EHDR_SIZE, _PHDR_SIZE, _SHDR_SIZE = 64, 56, 64
 _DT_NEEDED = 1
-_FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
-_NAMES_A_PLACE = (0, 1, *_FUNCTIONS)  # STT_NOTYPE, as of a label in assembly, and STT_OBJECT
-_SHN_UNDEF = 0
 
 
 def load_elf(path: str | os.PathLike[str], ram_base: int, ram_size: int) -> Image:
@@ -89,19 +85,9 @@ def _parse(data: bytes) -> _Header:
         return _parse_headers(data, ELFFile(io.BytesIO(data)))
     except LoadError:
         raise
-    # Besides its own ELFError, pyelftools lets through what its parser met on damaged input. Which
-    # that is differs between its releases: overflows in 0.33, in 0.31 endless recursion and more.
-    except (
-        ELFError,
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except ElfError as error:
+        raise LoadError(str(error)) from None
+    except DAMAGED as error:
         detail = " ".join(str(error).split())
         raise LoadError(f"is a damaged ELF file ({detail or type(error).__name__})") from None
 
@@ -126,13 +112,13 @@ def _parse_headers(data: bytes, elf: ELFFile) -> _Header:
         if header.p_type == "PT_INTERP":
             raise LoadError("needs a dynamic linker (it has an interpreter); link it statically")
         if header.p_type == "PT_DYNAMIC":
-            table = _slice(data, "dynamic section", header.p_offset, header.p_filesz)
+            table = part_of(data, "dynamic section", header.p_offset, header.p_filesz)
             dynamic = tuple(struct.iter_unpack("<qQ", table[: len(table) & ~15]))
         if header.p_type != "PT_LOAD" or not header.p_memsz:
             continue
         if header.p_filesz > header.p_memsz:
             raise LoadError(f"segment {number} is longer in the file than in memory")
-        contents = _slice(data, f"segment {number}", header.p_offset, header.p_filesz)
+        contents = part_of(data, f"segment {number}", header.p_offset, header.p_filesz)
         alignment = max(alignment, header.p_align)
         segments.append(
             Segment(
@@ -154,7 +140,7 @@ def _parse_headers(data: bytes, elf: ELFFile) -> _Header:
         segments=tuple(segments),
         alignment=alignment,
         dynamic=dynamic,
-        symbols=tuple(_symbols(data, elf)) if elf["e_shnum"] else (),
+        symbols=tuple(read_symbols(data, elf)) if elf["e_shnum"] else (),
     )
 
 
@@ -171,41 +157,7 @@ def _check_table(data: bytes, elf: ELFFile, what: str, prefix: str, expected: in
         raise LoadError(f"has {what} of {size} bytes each instead of {expected}")
     end = elf[f"e_{prefix}off"] + count * size
     if end > len(data):
-        raise LoadError(f"is truncated: its {what} end at {_beyond(data, end)}")
-
-
-def _slice(data: bytes, what: str, offset: int, size: int) -> bytes:
-    # A segment of zeros alone may name any offset.
-    if size and offset + size > len(data):
-        raise LoadError(f"is truncated: its {what} ends at {_beyond(data, offset + size)}")
-    return data[offset : offset + size]
-
-
-def _beyond(data: bytes, end: int) -> str:
-    return f"byte {end:#x}, the file at {len(data):#x}"
-
-
-def _symbols(data: bytes, elf: ELFFile) -> Iterator[Symbol]:
-    """Functions, objects and plain labels of the symbol table, in link addresses."""
-    for number in range(elf["e_shnum"]):
-        section = elf.get_section(number)
-        if section["sh_type"] != "SHT_SYMTAB":
-            continue
-        table = _slice(data, "symbol table", section["sh_offset"], section["sh_size"])
-        strings_header = elf.get_section(section["sh_link"])
-        strings = _slice(
-            data, "string table", strings_header["sh_offset"], strings_header["sh_size"]
-        )
-        whole = len(table) // _SYM_SIZE * _SYM_SIZE
-        for name_at, info, _, index, value, size in struct.iter_unpack("<IBBHQQ", table[:whole]):
-            kind = info & 0xF
-            if index == _SHN_UNDEF or kind not in _NAMES_A_PLACE:
-                continue
-            end = strings.find(b"\0", name_at)
-            name = strings[name_at : end if end >= 0 else None].decode("utf-8", "replace")
-            # $x and $d tell code from data; nobody calls them.
-            if name and not name.startswith("$"):
-                yield Symbol(value, name, size, kind in _FUNCTIONS)
+        raise LoadError(f"is truncated: its {what} end at {beyond(data, end)}")
 
 
 def _place(file: Path, header: _Header, ram_base: int, ram_size: int) -> Image:
