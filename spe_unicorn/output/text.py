@@ -12,8 +12,10 @@ from spe_unicorn.output.names import (
     operation_name,
     state_name,
 )
+from spe_unicorn.output.scan import Found, Layout, placed_at
 from spe_unicorn.spe.packets import (
     AddressIndex,
+    BadPacket,
     Buffer,
     DataAddress,
     InstructionAddress,
@@ -22,6 +24,7 @@ from spe_unicorn.spe.packets import (
     PhysicalAddress,
     canonical_address,
     is_extended,
+    read_packet,
 )
 from spe_unicorn.spe.record import PlacedRecord
 
@@ -43,12 +46,81 @@ def record_text(
     for offset, packet in placed.packets:
         lines += _padding(base + behind, offset - behind)
         behind = offset + packet_size(packet, data[offset])
-        lines.append(_line(base + offset, data[offset:behind].hex(" "), packet_text(packet)))
+        said = _bytes_and_meaning(data[offset:behind].hex(" "), packet_text(packet))
+        lines.append(f"  {base + offset:08x}  {said}")
     end = placed.end
     while end < len(data) and not data[end]:
         end += 1
     lines += _padding(base + placed.end, end - placed.end)
     return "\n".join(lines) + "\n"
+
+
+class RecordTexts:
+    """Makes the same text of many records, found by :class:`~spe_unicorn.output.scan.Scanner`.
+
+    Packets of one stream are alike: what was said of one is said again when its bytes come again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, str] = {}
+        self._templates: dict[tuple[Layout, int], str] = {}
+
+    def text(self, data: memoryview, found: Found, number: int, cpu: int = 0, base: int = 0) -> str:
+        """What :func:`record_text` says of the record."""
+        layout, start, behind = found
+        if layout.is_padded_inside:
+            return record_text(data, placed_at(data, start), number, cpu, base)
+        at = base + start
+        padding = behind - start - layout.size
+        template = self._templates.get((layout, padding))
+        if template is None:
+            template = self._template(layout, padding)
+        known = self._known
+        values: list[int | str] = [number, at, cpu]
+        record = bytes(data[start : start + layout.size])
+        for offset, end, timestamp in layout.spans:
+            packet = record[offset:end]
+            if timestamp:  # no two are alike
+                said = _timestamp_text(packet)
+            elif packet in known:
+                said = known[packet]
+            else:
+                said = known[packet] = _say(packet)
+            values += at + offset, said
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        if padding:
+            values.append(at + layout.size)
+        return template % tuple(values)
+
+    def _template(self, layout: Layout, padding: int) -> str:
+        """The text of records of a layout and with so much padding: all but offsets and packets."""
+        if len(self._templates) > _MOST_TEMPLATES:
+            self._templates.clear()
+        template = f"record %d at %#x of cpu %d, {layout.size} bytes\n"
+        template += "  %08x  %s\n" * len(layout.spans)
+        if padding:
+            template += f"  %08x  {_padding_text(padding)}\n"
+        self._templates[layout, padding] = template
+        return template
+
+
+_MOST_KNOWN = 1 << 16
+"""Packets whose text is kept: some 10 MiB."""
+_MOST_TEMPLATES = 1 << 10
+
+
+def _timestamp_text(packet: bytes) -> str:
+    value = int.from_bytes(packet[1:], "little")
+    return f"{packet.hex(' '):<{3 * _BYTES_A_LINE}} TIMESTAMP      {value}"
+
+
+def _say(packet: bytes) -> str:
+    """Bytes and meaning of a packet, which is a good one."""
+    read = read_packet(packet, 0)
+    if isinstance(read, BadPacket):
+        raise ValueError(f"no packet: {packet.hex(' ')}: {read.reason}")
+    return _bytes_and_meaning(packet.hex(" "), packet_text(read[0]))
 
 
 def packet_size(packet: Packet, first: int) -> int:
@@ -63,12 +135,18 @@ def packet_text(packet: Packet) -> str:
 
 def _padding(offset: int, size: int) -> Iterator[str]:
     if size:
-        shown = "00 " * min(size, _BYTES_A_LINE)
-        yield _line(offset, shown.rstrip(), f"{'PADDING':<15}{size} byte{'s' if size > 1 else ''}")
+        yield f"  {offset:08x}  {_padding_text(size)}"
 
 
-def _line(offset: int, data: str, meaning: str) -> str:
-    return f"  {offset:08x}  {data:<{3 * _BYTES_A_LINE}} {meaning}"
+def _padding_text(size: int) -> str:
+    shown = "00 " * min(size, _BYTES_A_LINE)
+    return _bytes_and_meaning(
+        shown.rstrip(), f"{'PADDING':<15}{size} byte{'s' if size > 1 else ''}"
+    )
+
+
+def _bytes_and_meaning(data: str, meaning: str) -> str:
+    return f"{data:<{3 * _BYTES_A_LINE}} {meaning}"
 
 
 def _address(packet: Packet) -> str:

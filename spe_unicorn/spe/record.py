@@ -279,9 +279,17 @@ def decode_stream(data: Buffer, offset: int = 0) -> Iterator[PlacedRecord | BadP
         if isinstance(found, PlacedRecord):
             offset = found.end
         else:
-            # As long as no offset but 0 was seen, the stream's own size tells its alignment.
-            places = starts or end | _COMMON_ALIGNMENT
-            offset = _next_start(data, found.offset, places & -places)
+            offset = resume_offset(data, found.offset, starts)
+
+
+def resume_offset(data: Buffer, bad: int, starts: int) -> int:
+    """Where reading goes on behind the bad packet at ``bad``: the end, or where a record may start.
+
+    ``starts`` is the bitwise OR of the offsets at which records have started so far.
+    """
+    # As long as no offset but 0 was seen, the stream's own size tells its alignment.
+    places = starts or len(data) | _COMMON_ALIGNMENT
+    return _next_start(data, bad, places & -places)
 
 
 def _next_start(data: Buffer, offset: int, grid: int) -> int:
