@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing takes longer to import than all that the command does first
 if TYPE_CHECKING:
     from spe_unicorn.plugin.attach import attach
 

@@ -10,7 +10,8 @@ import io
 import os
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -21,7 +22,7 @@ from spe_unicorn.cli.demo import demo
 from spe_unicorn.cli.record import record
 from spe_unicorn.cli.regs import regs
 from spe_unicorn.cli.run import run
-from spe_unicorn.cli.stopping import INTERRUPTED_STATUS
+from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
 
 INTERNAL_ERROR = 70
 """Exit status where the program itself is wrong: EX_SOFTWARE of sysexits.h."""
@@ -41,6 +42,16 @@ class _InternalError(click.ClickException):
         click.echo(f"spe-unicorn: {self.format_message()}", file=file, err=file is None)
 
 
+@contextmanager
+def _unread() -> Iterator[None]:
+    """End with the status of a closed pipe where nobody reads standard output any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.stdout = io.StringIO()  # what is left in the old one would fail once more
+        raise click.exceptions.Exit(CLOSED_STATUS) from None
+
+
 class _Guarded(click.Group):
     """A group whose commands never end in a traceback, unless one is asked for."""
 
@@ -58,14 +69,20 @@ class _Guarded(click.Group):
             # What is left in the buffer would fail once more when the interpreter ends.
             sys.stdout = io.StringIO()
             if isinstance(error, BrokenPipeError):
-                sys.exit(1)
+                sys.exit(CLOSED_STATUS)
             click.echo(f"spe-unicorn: {error.strerror or error}", err=True)
             sys.exit(BAD_STREAM)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the command line; ``--help`` prints here."""
+        with _unread():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was named."""
         try:
-            return super().invoke(ctx)
+            with _unread():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED_STATUS) from None
         except _OWN:

@@ -86,6 +86,8 @@ class _Session:
     def __init__(self, settings: Settings, stopper: Stopper) -> None:
         self.settings = settings
         self.stopper = stopper
+        self.summary_follows = not settings.quiet
+        """Whether a summary is still to come, which names the first output that failed."""
         try:
             self.plan = boot_plan(settings.machine)
         except (CoreError, LoadError) as error:
@@ -137,7 +139,7 @@ class _Session:
         return Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
-            on_error=lambda error: self._on_file_error("standard output", error),
+            on_error=lambda error: self._on_file_error(_CONSOLE, error),
             before_write=self.progress.hide,
         )
 
@@ -226,7 +228,8 @@ class _Session:
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
             None if self.misuses is None else tuple(self.misuses.found),
         )
-        if not self.settings.quiet:
+        if self.summary_follows:
+            self.summary_follows = False
             _print(summary(outcome))
         if self.json is not None:
             self.json.write(json.dumps(json_object(outcome), indent=2) + "\n")
@@ -293,8 +296,19 @@ class _Session:
             reason = Reason("closed", f"nobody reads {path} any more", CLOSED_STATUS)
         else:
             reason = Reason(OUTPUT, complaint(path, error), BAD_FILE_STATUS)
+        if not self.summary_follows or self.stopper.reason is not None:
+            self._tell_of_failed_file(path, reason)
         self.stopper.ask(reason)
 
+    def _tell_of_failed_file(self, path: str, reason: Reason) -> None:
+        """Say what no summary says. A reader of standard output who leaves knows that himself."""
+        if reason.status != CLOSED_STATUS or path != _CONSOLE:
+            self.progress.hide()
+            _print(f"spe-unicorn: {reason.cause}\n")
+
+
+_CONSOLE = "standard output"
+"""The name of the guest's console among the outputs."""
 
 _CUT_SHORT = frozenset({Ending.INTERRUPTED, Ending.ASLEEP})
 """How a run ends that was asked to: at once, or where it waited for input."""

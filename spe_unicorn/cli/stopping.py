@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+"""The signals that end a run, as people know them."""
 _SHOW = signal.SIGUSR1
-_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 BAD_FILE_STATUS = 2
@@ -63,16 +64,19 @@ class Stopper:
         self._show = False
         self._timeout = timeout
         self._deadline: float | None = None
-        self._handlers: list[object] = []
+        self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Stopper:
-        self._handlers = [signal.signal(number, self._on_signal) for number in _SIGNALS]
-        self._handlers.append(signal.signal(_SHOW, self._on_show_signal))
+        for number in _NAMES:
+            if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup: the run outlives its terminal
+            self._handlers[number] = signal.signal(number, self._on_signal)
+        self._handlers[_SHOW] = signal.signal(_SHOW, self._on_show_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in zip((*_SIGNALS, _SHOW), self._handlers, strict=True):
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
     def start_clock(self) -> None:
         """The time limit counts from now on."""

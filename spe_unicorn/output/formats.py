@@ -44,6 +44,8 @@ def format_of(path: str, name: str | None = None) -> str:
         if name not in FORMATS:
             raise OutputError(f"no output format {name}; there are {', '.join(FORMATS)}")
         return name
+    if path == "-":
+        raise OutputError("-: standard output has no suffix that names a format: give --format")
     suffix = Path(path).suffix
     if suffix not in SUFFIXES:
         known = ", ".join(f"{suffix} ({name})" for suffix, name in SUFFIXES.items())

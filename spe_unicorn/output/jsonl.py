@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 from spe_unicorn.output.names import (
@@ -10,10 +11,19 @@ from spe_unicorn.output.names import (
     DATA_SOURCES,
     event_names,
     operation_name,
+    state_bits,
     state_name,
 )
-from spe_unicorn.spe.packets import InstructionAddress, canonical_address
-from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+from spe_unicorn.spe.packets import (
+    VA_MASK,
+    DataAddress,
+    InstructionAddress,
+    PhysicalAddress,
+    canonical_address,
+)
+from spe_unicorn.spe.record import Indexed, PlacedRecord, Record, decode_stream
+
+_COUNTER_INDEXES = {name: index for index, name in COUNTERS.items()}
 
 
 def record_object(record: Record, offset: int, cpu: int = 0) -> dict[str, Any]:
@@ -69,6 +79,72 @@ def _branch_address(result: dict[str, Any], name: str, address: InstructionAddre
         result[name] = hex(canonical_address(address.value))
         result[f"{name}_el"] = address.EL
         result[f"{name}_state"] = state_name(address.NS, address.NSE)
+
+
+class BadLineError(ValueError):
+    """A line that no JSONLinesWriter wrote; the message is half a sentence."""
+
+
+def record_from_line(line: bytes | str) -> tuple[Record, int, int]:
+    """The record that a line describes, its offset and its cpu: :func:`record_json` backwards.
+
+    Sizes of payloads are not in the line: the events and the data source get the smallest that
+    hold them. Raises BadLineError.
+    """
+    try:
+        found = json.loads(line)
+        return _record(found), int(found["offset"]), int(found["cpu"])
+    except KeyError as error:
+        raise BadLineError(f"it has no key {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise BadLineError(" ".join(str(error).split())) from None
+
+
+def _record(found: dict[str, Any]) -> Record:
+    events = int(found["events_raw"])
+    source = found.get("data_source")
+    counters = ((_COUNTER_INDEXES.get(k, k), v) for k, v in found.get("counters", {}).items())
+    va, pa = found.get("va"), found.get("pa")
+    return Record(
+        events=events,
+        events_size=next(size for size in (1, 2, 4, 8) if not events >> 8 * size or size == 8),
+        op_class=found.get("op_class"),
+        op_payload=found.get("op_payload", 0),
+        pc=_instruction_address(found, "pc", "el", "state"),
+        target=_instruction_address(found, "target", "target_el", "target_state"),
+        va=None if va is None else DataAddress.of(TAG=found["va_tag"], VA=int(va, 16) & VA_MASK),
+        pa=None
+        if pa is None
+        else PhysicalAddress.of(
+            **state_bits(found["pa_space"]),
+            CH=int(found["pa_checked"]),
+            PAT=found["pa_tag"],
+            PA=int(pa, 16),
+        ),
+        previous_target=_instruction_address(
+            found, "previous_target", "previous_target_el", "previous_target_state"
+        ),
+        addresses=_indexed((k, int(v, 16)) for k, v in found.get("addresses", {}).items()),
+        context_el1=found.get("context_el1"),
+        context_el2=found.get("context_el2"),
+        counters=_indexed(counters),
+        data_source=source,
+        data_source_size=2 if source is not None and source > 0xFF else 1,
+        timestamp=found.get("timestamp"),
+    )
+
+
+def _instruction_address(
+    found: dict[str, Any], address: str, el: str, state: str
+) -> InstructionAddress | None:
+    if address not in found:
+        return None
+    value = int(found[address], 16) & VA_MASK
+    return InstructionAddress.of(VA=value, EL=found[el], **state_bits(found[state]))
+
+
+def _indexed(values: Iterable[tuple[str | int, int]]) -> Indexed:
+    return tuple(sorted((int(index), value) for index, value in values))
 
 
 class JSONLinesWriter:

@@ -31,6 +31,14 @@ def state_name(ns: int, nse: int) -> str:
     return _STATES[nse << 1 | ns]
 
 
+def state_bits(name: str) -> dict[str, int]:
+    """The bits NS and NSE of a :func:`state_name`. Raises ValueError for a name that is none."""
+    if name not in _STATES:
+        raise ValueError(f"{name!r} is no Security state; there are {', '.join(_STATES)}")
+    bits = _STATES.index(name)
+    return {"NS": bits & 1, "NSE": bits >> 1}
+
+
 def event_names(events: int) -> list[str]:
     """The events whose bits are set, from bit 0 up; bits without a name by their number."""
     bits = (bit for bit in range(events.bit_length()) if events >> bit & 1)

@@ -7,6 +7,8 @@ of the event ``operations`` (``output/perf_samples.py``).
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from spe_unicorn.output.image import ImageInfo
@@ -63,6 +65,10 @@ _TRACE = "arm_spe_0//"
 class PerfDataWriter:
     """Collects records by cpu and writes them in chunks; :meth:`close` completes the file.
 
+    The header counts the data of each chunk as soon as all of the chunk is written. A file whose
+    writer was killed, or whose disk is full, holds everything up to its last whole chunk; it lacks
+    the features, which no reader needs for the samples.
+
     ``cpus`` is the number of PEs, ``frequency`` that of the timestamps, in Hz, and ``midr`` is
     MIDR_EL1, by which perf picks the meaning of data sources. ``period`` is how many operations a
     sample stands for, on average. ``file`` must be able to seek.
@@ -94,11 +100,16 @@ class PerfDataWriter:
         )
         self._attributes = HEADER.size + sum(len(event.ids) for event in self._events)
         self._data = self._attributes + ATTRIBUTE_ENTRY_SIZE * len(self._events)
+        self._data_size = 0
+        self._failed = False
         self._multiplier = (10**9 << _TIME_SHIFT) // frequency
         self._write_start()
 
     def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add whole records of a cpu. Raises IndexError for a cpu that there is not."""
+        """Add whole records of a cpu.
+
+        Raises IndexError for a cpu that there is not, and OSError where the file takes no more.
+        """
         pending = self._pending[cpu]
         pending += record
         if len(pending) >= CHUNK:
@@ -108,19 +119,51 @@ class PerfDataWriter:
         """Write what is left and complete the file; harmless when done before."""
         if self._file.closed:
             return
+        try:
+            if not self._failed:
+                self._complete()
+        finally:
+            self._file.close()
+
+    def _complete(self) -> None:
         for cpu in range(self._cpus):
             self._flush(cpu)
-        self._write_record(RecordType.FINISHED_ROUND)
-        size = self._file.tell() - self._data
-        features = self._features()
-        self._write_features(features)
+        with self._whole_or_none():
+            self._write_record(RecordType.FINISHED_ROUND)
+            self._data_size = self._file.tell() - self._data
+            features = self._features()
+            self._write_features(features)
+            self._file.flush()
+            self._file.seek(0)
+            self._write_header(features)
+            self._file.flush()
+
+    @contextmanager
+    def _whole_or_none(self) -> Iterator[None]:
+        """What is written within counts as written if all of it can be; else nothing follows."""
+        try:
+            yield
+        except OSError:
+            self._failed = True
+            raise
+
+    def _count_data(self) -> None:
+        """Let the header count everything that has been written so far.
+
+        What it counts is handed to the system first: whoever kills us between two writes leaves
+        a header that counts too little, never too much.
+        """
+        self._file.flush()
+        end = self._file.tell()
+        self._data_size = end - self._data
         self._file.seek(0)
-        self._write_header(size, features)
-        self._file.close()
+        self._write_header({})
+        self._file.flush()
+        self._file.seek(end)
 
     def _write_start(self) -> None:
-        """Everything up to the first record; without a data size perf knows it for unfinished."""
-        self._write_header(0, {})
+        """Everything up to the first record."""
+        self._write_header({})
         self._file.write(b"".join(event.ids for event in self._events))
         place = HEADER.size
         for event in self._events:
@@ -140,6 +183,7 @@ class PerfDataWriter:
                 # where the samples are that perf makes itself
                 address = vaddr & VA_MASK | _KERNEL_TOP_BYTE
                 self._write_mmap(CPUMODE_KERNEL, _NO_PROCESS, address, offset, size, path)
+        self._count_data()
 
     def _introduce(self, process: int, thread: int) -> None:
         """Name a thread in front of its first sample, and have the image in its process."""
@@ -173,15 +217,17 @@ class PerfDataWriter:
         data = self._pending[cpu]
         if not data:
             return
-        self._write_samples(bytes(data), cpu)
-        data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
-        offset = self._written[cpu]
-        self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), cpu=cpu)
-        self._index.append((self._file.tell(), RECORD_HEADER.size + AUXTRACE.size))
-        self._write_record(
-            RecordType.AUXTRACE, AUXTRACE.pack(len(data), offset, 0, cpu, PROCESS, cpu)
-        )
-        self._file.write(data)
+        with self._whole_or_none():
+            self._write_samples(bytes(data), cpu)
+            data += bytes(-len(data) % 8)  # perf wants its own records aligned; this is Padding
+            offset = self._written[cpu]
+            self._write_record(RecordType.AUX, AUX.pack(offset, len(data), 0), cpu=cpu)
+            self._index.append((self._file.tell(), RECORD_HEADER.size + AUXTRACE.size))
+            self._write_record(
+                RecordType.AUXTRACE, AUXTRACE.pack(len(data), offset, 0, cpu, PROCESS, cpu)
+            )
+            self._file.write(data)
+            self._count_data()
         self._written[cpu] += len(data)
         data.clear()
 
@@ -238,13 +284,13 @@ class PerfDataWriter:
         for content in features.values():
             self._file.write(content)
 
-    def _write_header(self, size: int, features: dict[Feature, bytes]) -> None:
+    def _write_header(self, features: dict[Feature, bytes]) -> None:
         bits = sum(1 << feature for feature in features)
         self._file.write(
             HEADER.pack(
                 *(MAGIC, HEADER.size, ATTRIBUTE_ENTRY_SIZE),
                 *(self._attributes, ATTRIBUTE_ENTRY_SIZE * len(self._events)),
-                *(self._data, size),
+                *(self._data, self._data_size),
                 bits,
             )
         )

@@ -1,18 +1,22 @@
-"""Finds the records in a file: raw, or in the AUX data of a perf.data file."""
+"""Finds the records in a file: raw, in the AUX data of a perf.data file, or as JSON Lines."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
     AUXTRACE,
+    AUXTRACE_INFO,
+    AUXTRACE_KIND_ARM_SPE,
     HEADER,
     MAGIC,
     RECORD_HEADER,
     RecordType,
 )
+from spe_unicorn.spe.record import encode
 
 
 class BadFileError(ValueError):
@@ -32,10 +36,40 @@ class Stream:
     data: memoryview
 
 
-def read_streams(path: str) -> list[Stream]:
-    """The streams of a raw or perf.data file, in the order of the file; ``-`` is standard input.
+@dataclass(frozen=True)
+class RecordFile:
+    """What a file of records holds.
 
-    Raises BadFileError for a file that cannot be read, is empty or is a broken perf.data file.
+    ``form`` is ``raw``, ``perf`` or ``jsonl``. ``damage`` says in a sentence what is wrong with a
+    file that is shown as far as it goes, None for a whole one. The streams of JSON Lines hold the
+    same records, but not the bytes that they were made of.
+    """
+
+    path: str
+    form: str
+    streams: list[Stream] = field(default_factory=list)
+    damage: str | None = None
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the bytes of the streams are those that the hardware wrote."""
+        return self.form != "jsonl"
+
+
+def read_streams(path: str) -> list[Stream]:
+    """The streams of a file, in the order of the file; ``-`` is standard input.
+
+    A damaged file gives what can be read of it. Raises BadFileError for a file that cannot be
+    read, is empty, or holds no stream of records.
+    """
+    return read_file(path).streams
+
+
+def read_file(path: str) -> RecordFile:
+    """The streams of a raw, perf.data or JSON Lines file; ``-`` is standard input.
+
+    Which of them it is its first bytes say. Raises BadFileError for a file that cannot be read, is
+    empty, or holds no stream of records.
     """
     if path == "-":
         data = sys.stdin.buffer.read()
@@ -47,44 +81,115 @@ def read_streams(path: str) -> list[Stream]:
     if not data:
         raise BadFileError(f"{path}: the file is empty")
     if data.startswith(MAGIC):
-        return _perf_streams(path, memoryview(data))
+        return _perf_file(path, memoryview(data))
     if path.endswith(".data"):
         raise BadFileError(
             f"{path}: not a perf.data file: {data[:8].hex(' ')} at offset 0x0"
             f" where {MAGIC.decode()} should be"
         )
-    return [Stream(0, 0, 0, memoryview(data))]
+    if data.startswith(b"{"):  # no packet has this header
+        return _json_lines(path, data)
+    return RecordFile(path, "raw", [Stream(0, 0, 0, memoryview(data))])
 
 
-def _perf_streams(path: str, data: memoryview) -> list[Stream]:
-    def bad(offset: int, reason: str) -> BadFileError:
-        return BadFileError(f"{path}: broken perf.data file: {reason} at offset {offset:#x}")
+class _DamageError(Exception):
+    """Where a perf.data file cannot be read any further: offset and reason."""
 
+
+def _perf_file(path: str, data: memoryview) -> RecordFile:
+    file = RecordFile(path, "perf")
+    try:
+        _read_perf_records(path, data, file.streams)
+    except _DamageError as damage:
+        offset, reason = damage.args
+        sentence = f"broken perf.data file: {reason} at offset {offset:#x}"
+        if not file.streams:
+            raise BadFileError(f"{path}: {sentence}") from None
+        return RecordFile(path, "perf", file.streams, sentence)
+    return file
+
+
+def _read_perf_records(path: str, data: memoryview, streams: list[Stream]) -> None:
+    """Add the AUX data of SPE to ``streams``. Raises _DamageError where the file goes wrong."""
     if len(data) < HEADER.size:
-        raise bad(len(data), "the file ends inside its header")
+        raise _DamageError(len(data), "the file ends inside its header")
     _, size, _, _, _, position, data_size, _ = HEADER.unpack_from(data)
+    if size == RECORD_HEADER.size + len(MAGIC):
+        raise BadFileError(
+            f"{path}: written by perf to a pipe; turn it into a file: perf inject -i IN -o OUT"
+        )
     if size != HEADER.size:
-        raise bad(8, f"unknown header size {size}")
-    if not data_size:
-        raise bad(48, "the recording was not completed: data size 0")
-    end = position + data_size
-    if end > len(data):
-        raise bad(len(data), f"the file is truncated, its data go on to {end:#x},")
-    streams = []
+        raise _DamageError(8, f"unknown header size {size}")
+    # The kernel's perf fills in the size when it ends: one that was killed leaves 0.
+    end = position + data_size if data_size else len(data)
     while position < end:
-        if end - position < RECORD_HEADER.size:
-            raise bad(position, "a record is cut short")
+        if min(len(data), end) - position < RECORD_HEADER.size:
+            raise _DamageError(min(len(data), end), "the data are cut short")
         kind, _, size = RECORD_HEADER.unpack_from(data, position)
         if size < RECORD_HEADER.size or position + size > end:
-            raise bad(position, f"a record of type {kind} has size {size}")
+            raise _DamageError(position, f"a record of type {kind} has size {size}")
         start = position + size
+        if start > len(data):
+            raise _DamageError(len(data), "the data are cut short")
+        if kind == RecordType.AUXTRACE_INFO:
+            _check_trace(path, data, position, size)
         if kind == RecordType.AUXTRACE:
             if size < RECORD_HEADER.size + AUXTRACE.size:
-                raise bad(position, f"a record of type {kind} has size {size}")
+                raise _DamageError(position, f"a record of type {kind} has size {size}")
             length, offset, _, _, _, cpu = AUXTRACE.unpack_from(data, position + RECORD_HEADER.size)
-            if start + length > end:
-                raise bad(start, f"{length} bytes of AUX data are cut short")
-            streams.append(Stream(cpu, offset, start, data[start : start + length]))
+            stop = min(start + length, end, len(data))
+            if stop > start:
+                streams.append(Stream(cpu, offset, start, data[start:stop]))
             start += length
+            if start > stop:
+                raise _DamageError(stop, f"{length} bytes of AUX data are cut short")
         position = start
-    return streams
+
+
+def _check_trace(path: str, data: memoryview, position: int, size: int) -> None:
+    """Make sure that the trace of a recording is one of SPE."""
+    if size < RECORD_HEADER.size + AUXTRACE_INFO.size - 16:
+        raise _DamageError(position, f"a record of type {RecordType.AUXTRACE_INFO} has size {size}")
+    kind = int.from_bytes(data[position + RECORD_HEADER.size :][:4], "little")
+    if kind != AUXTRACE_KIND_ARM_SPE:
+        raise BadFileError(
+            f"{path}: its hardware trace is of kind {kind}, not of Arm SPE"
+            f" (kind {AUXTRACE_KIND_ARM_SPE})"
+        )
+
+
+def _json_lines(path: str, data: bytes) -> RecordFile:
+    """Streams of the records that the lines describe, one stream for each run of a cpu."""
+    streams: list[Stream] = []
+    pieces: list[bytes] = []
+    cpu = offset = behind = 0
+
+    def flush() -> None:
+        if pieces:
+            streams.append(Stream(cpu, offset, 0, memoryview(b"".join(pieces))))
+            pieces.clear()
+
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record, this_offset, this_cpu = record_from_line(line)
+            encoded = encode(record, 0)
+        except (BadLineError, ValueError) as error:
+            flush()
+            sentence = f"line {number} is no record of ours: {error}"
+            if not streams:
+                raise BadFileError(f"{path}: {sentence}") from None
+            return RecordFile(path, "jsonl", streams, sentence)
+        gap = this_offset - behind
+        if not pieces or this_cpu != cpu or not 0 <= gap < _MAX_PADDING:
+            flush()
+            cpu, offset, gap = this_cpu, this_offset, 0
+        pieces.append(bytes(gap) + encoded)
+        behind = this_offset + len(encoded)
+    flush()
+    return RecordFile(path, "jsonl", streams)
+
+
+_MAX_PADDING = 2048
+"""The longest padding that stands behind a record: PMBIDR_EL1.Align is at most 11."""

@@ -23,6 +23,7 @@ from tests.cli.programs import (
     program,
 )
 from tests.machine.elf_builder import RAM, Sym
+from tests.output.perf_reader import perf
 
 PATIENCE = 60
 """Seconds; only a hang takes so long."""
@@ -203,7 +204,7 @@ def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typ
 # Ctrl-C and other ends from outside
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_with_its_outputs_complete(
     tmp_path, start, command, firmware, number
 ):
@@ -238,6 +239,21 @@ def test_ctrl_c_ends_a_guest_that_waits_for_input(tmp_path, start):
     assert b"stopped by Ctrl-C" in stderr
 
 
+@pytest.mark.parametrize("arguments", ["decode FILE", "regs", "--help", "run --help"])
+def test_a_command_whose_output_nobody_reads_ends_as_a_closed_pipe_does(
+    command, tmp_path, start, firmware, arguments
+):
+    file = tmp_path / "out.spe"
+    command("run", "-q", "-o", str(file), firmware("spe_copy"))
+    words = [str(file) if word == "FILE" else word for word in arguments.split()]
+    read, write = os.pipe()
+    os.close(read)
+    process = start(*words, stdout=write)
+    os.close(write)
+    assert process.communicate(timeout=PATIENCE)[1] == b""
+    assert process.returncode == 141
+
+
 def test_a_guest_whose_output_nobody_reads_is_stopped(tmp_path, start):
     process = start("run", program(tmp_path, NEWLINES), stdout=subprocess.PIPE)
     assert process.stdout.read(2) == b"\n\n"
@@ -256,11 +272,69 @@ def test_ctrl_c_ends_a_guest_whose_output_is_not_taken(tmp_path, start):
     assert process.wait(PATIENCE) == 130
 
 
+def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(tmp_path, start, command):
+    output = tmp_path / "killed.data"
+    process = start("record", "-c", "10", "-o", output, program(tmp_path, LOOP))
+    wait_for(lambda: output.exists() and output.stat().st_size > 1_100_000)
+    process.send_signal(signal.SIGKILL)
+    process.wait(PATIENCE)
+    (tmp_path / "cut.data").write_bytes(output.read_bytes())
+    records = command("decode", "--format", "json", str(output)).stdout.count("\n")
+    assert records >= (1 << 20) // 64
+    script = perf("script", "--itrace=i1i", "-F", "ip", "-i", str(output))
+    assert script.returncode == 0, script.stderr
+    assert script.stdout.count("\n") == records
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_ends_the_run_with_one_line(command, firmware):
     arguments = ("-o", "/dev/full", "--format", "raw", firmware("spe_copy"))
     result = command("run", *arguments, status=2)
     assert "spe-unicorn: /dev/full: No space left on device; exit status 2\n" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-o", "/dev/full", "--format", "raw"),
+        ("--json", "/dev/full"),
+        ("--console", "file:/dev/full"),
+        ("--trace", "spe:/dev/full"),
+    ],
+    ids=lambda options: options[0],
+)
+def test_quiet_does_not_hide_that_an_output_failed(command, firmware, options):
+    result = command("run", "-q", *options, firmware("spe_copy"), status=2)
+    assert result.stderr == "spe-unicorn: /dev/full: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_output_that_fails_after_the_summary_is_told_of(command, firmware):
+    result = command("run", "--json", "/dev/full", firmware("hello"), status=2)
+    assert result.stderr.endswith("\nspe-unicorn: /dev/full: No space left on device\n")
+
+
+def test_nohup_lets_a_run_outlive_its_terminal(tmp_path, start):
+    output = tmp_path / "out.jsonl"
+    arguments = ("-c", "10", "-o", output, "--max-insns", "3000000", program(tmp_path, LOOP))
+    process = start(
+        "record", *arguments, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    wait_for(lambda: output.exists() and output.stat().st_size)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 124
+
+
+@pytest.mark.parametrize("after", [0.04, 0.08, 0.12, 0.2, 0.3, 0.45])
+def test_ctrl_c_while_the_command_is_still_importing_is_no_traceback(start, firmware, after):
+    process = start("run", firmware("hello"), stdout=subprocess.DEVNULL)
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=PATIENCE)
+    assert b"spe_unicorn/cli" not in stderr  # Python's own start is not ours
+    assert process.returncode in (0, 1, 130, -signal.SIGINT)
 
 
 # Determinism

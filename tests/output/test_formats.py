@@ -36,6 +36,7 @@ def test_format_comes_from_name_or_suffix(path, name, expected):
             "out: a name without a suffix says no output format;"
             " there are .spe (raw), .data (perf), .jsonl (jsonl)",
         ),
+        ("-", None, "-: standard output has no suffix that names a format: give --format"),
         ("a.spe", "csv", "no output format csv; there are raw, perf, jsonl"),
     ],
 )

@@ -1,5 +1,6 @@
 """perf.data files: their structure by hand, and perf itself as a second reader."""
 
+import io
 import re
 import struct
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.output.perf_data import PerfDataWriter
 from spe_unicorn.output.perf_samples import perf_samples
+from spe_unicorn.output.reader import read_file
 from spe_unicorn.spe.packets import DataAddress, PacketType
 from spe_unicorn.spe.record import decode_stream, encode
 from tests.output.perf_reader import (
@@ -194,6 +197,51 @@ def test_times_are_nanoseconds_by_the_frequency(tmp_path):
         path = written(tmp_path / "a.data", [], frequency=frequency)
         (body,) = (body for kind, *_, body in records_in(path.read_bytes()) if kind == 79)
         assert struct.unpack_from("<QQ", body) == (16, shifted)
+
+
+class FullDisk(io.BytesIO):
+    """A file that takes so many bytes and no more."""
+
+    def __init__(self, room):
+        super().__init__()
+        self.room = room
+
+    def write(self, data):
+        if self.tell() + len(data) > self.room:
+            raise OSError(28, "No space left on device")
+        return super().write(data)
+
+    def close(self):
+        self.content = self.getvalue() if not self.closed else self.content
+        super().close()
+
+
+def fill(writer, count):
+    for number in range(count):
+        writer.write(encode(other(timestamp=number), 6))
+
+
+def test_full_disk_leaves_the_whole_chunks_that_fitted(tmp_path, monkeypatch):
+    monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 1024)
+    writer = open_output(tmp_path / "whole.data")
+    fill(writer, 112)
+    writer.close()
+    chunks = read_file(str(tmp_path / "whole.data")).streams
+    assert len(chunks) == 7
+    for room in range(2000, 12000, 997):
+        file = FullDisk(room)
+        writer = PerfDataWriter(file)
+        with pytest.raises(OSError, match="No space left"):
+            fill(writer, 1000)
+        writer.close()
+        path = tmp_path / "full.data"
+        path.write_bytes(file.content)
+        found = read_file(str(path))
+        assert found.damage is None
+        fitted = [chunk for chunk in chunks if chunk.file_offset + len(chunk.data) <= room]
+        assert found.streams == fitted[: len(found.streams)]
+        assert len(found.streams) == len(fitted) or room > chunks[-1].file_offset
+        assert len(packets_of_perf(clean(perf("report", "-D", "-i", path)))) == len(found.streams)
 
 
 # What perf reads

@@ -1,7 +1,10 @@
+import struct
+
 import pytest
 
 from spe_unicorn.output.formats import open_output
-from spe_unicorn.output.reader import BadFileError, read_streams
+from spe_unicorn.output.jsonl import record_json
+from spe_unicorn.output.reader import BadFileError, read_file, read_streams
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
 from tests.output.samples import load, of_every_sort, other, stream
 
@@ -86,28 +89,106 @@ def test_missing_file_and_folder_are_refused(tmp_path):
         read_streams(str(tmp_path))
 
 
-def test_recording_that_was_never_closed_is_refused(tmp_path):
+def test_recording_that_was_never_closed_holds_its_whole_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 128)
     path = tmp_path / "a.data"
     writer = open_output(path)
-    writer._file.flush()
-    with pytest.raises(BadFileError, match="the recording was not completed"):
-        read_streams(str(path))
-    writer.close()
     assert read_streams(str(path)) == []
+    for number in range(5):
+        writer.write(encode(other(timestamp=number), 6))
+    killed = read_file(str(path))
+    assert [(found.offset, len(found.data)) for found in killed.streams] == [(0, 128), (128, 128)]
+    assert killed.damage is None
+    writer.close()
+    assert sum(len(found.data) for found in read_streams(str(path))) == 5 * 64
 
 
-def test_every_truncation_of_perf_data_is_refused_or_harmless(tmp_path):
+def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path):
     whole = written(tmp_path / "a.data", [load(), other()]).read_bytes()
     (found,) = read_streams(str(tmp_path / "a.data"))
     cut = tmp_path / "cut.data"
-    data_end = found.file_offset + len(found.data) + 8  # FINISHED_ROUND is behind the records
+    first = found.file_offset
+    data_end = first + len(found.data) + 8  # FINISHED_ROUND is behind the records
     for size in range(0, len(whole), 3):
         cut.write_bytes(whole[:size])
-        if size < data_end:
+        if size <= first:
             with pytest.raises(BadFileError, match=r"cut\.data: .*"):
-                read_streams(str(cut))
-        else:
-            assert read_streams(str(cut))[0].data == found.data
+                read_file(str(cut))
+            continue
+        file = read_file(str(cut))
+        assert file.streams[0].data == found.data[: max(0, size - first)]
+        assert (file.damage is None) == (size >= data_end)
+        if size < data_end:
+            assert f"are cut short at offset {size:#x}" in file.damage
+
+
+def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_path):
+    path = written(tmp_path / "a.data", [load(), other()])
+    (found,) = read_streams(str(path))
+    data = bytearray(path.read_bytes()[: found.file_offset + len(found.data)])
+    data[48:56] = bytes(8)
+    path.write_bytes(data)
+    assert read_file(str(path)).streams == [found]
+
+
+def test_trace_of_another_kind_is_refused(tmp_path):
+    path = written(tmp_path / "a.data", [load()])
+    data = bytearray(path.read_bytes())
+    info = data.index(struct.pack("<IHH", 70, 0, 32))
+    data[info + 8] = 3
+    path.write_bytes(data)
+    with pytest.raises(BadFileError, match="trace is of kind 3, not of Arm SPE"):
+        read_streams(str(path))
+
+
+def test_recording_of_perf_to_a_pipe_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "a.data"
+    path.write_bytes(b"PERFILE2" + struct.pack("<Q", 16) + bytes(200))
+    with pytest.raises(BadFileError, match="written by perf to a pipe; turn it into a file: perf"):
+        read_streams(str(path))
+
+
+# JSON Lines
+
+
+def test_json_lines_give_back_the_records_and_their_places(tmp_path):
+    records = list(of_every_sort())
+    path = written(tmp_path / "a.jsonl", records, cpus=2)
+    file = read_file(str(path))
+    assert (file.form, file.has_bytes, file.damage) == ("jsonl", False, None)
+    lines = [
+        record_json(placed.record, stream.offset + placed.start, stream.cpu)
+        for stream in file.streams
+        for placed in decode_stream(stream.data)
+    ]
+    assert lines == path.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"cpu": 0, "offset": 64}', "it has no key 'events_raw'"),
+        (b'{"cpu": 0, "off', "Unterminated string"),
+        (b'{"cpu": 0, "offset": 64, "events_raw": 2, "context_el1": -1}', "CONTEXT packet"),
+        (b'{"cpu": 0, "offset": 1, "events_raw": 2, "pc": "0x0", "el": 9, "state": "realm"}', "EL"),
+        (b'{"cpu": 0, "offset": 64, "events_raw": 2, "pc": "0x0", "el": 1, "state": "x"}', "'x'"),
+        (b"[1]", "list"),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_record_ends_the_reading(tmp_path, line, reason):
+    path = written(tmp_path / "a.jsonl", [load()])
+    whole = path.read_bytes()
+    path.write_bytes(whole + line + b"\n" + whole)
+    file = read_file(str(path))
+    assert len(file.streams) == 1
+    assert file.damage.startswith("line 2 is no record of ours: ")
+    assert reason in file.damage
+    path.write_bytes(b"{" + line)
+    with pytest.raises(BadFileError, match="line 1 is no record of ours"):
+        read_file(str(path))
+
+
+# Damage
 
 
 @pytest.mark.parametrize("size", [0, 7, 0xFFFF])
