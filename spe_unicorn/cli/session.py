@@ -233,8 +233,8 @@ class _Session:
             _print(summary(outcome))
         if self.json is not None:
             self.json.write(json.dumps(json_object(outcome), indent=2) + "\n")
-            self.json.close()
-        return reason.status
+            self.json.close()  # which may be the first output that fails
+        return self._reason(ending).status
 
     def _print_places(self, reason: Reason) -> None:
         """Where the guest was. With -q only if the end is not one that the user asked for."""
