@@ -195,8 +195,8 @@ def test_a_line_that_is_no_record_ends_the_reading(tmp_path, line, reason):
 def test_record_with_an_impossible_size_is_refused(tmp_path, size):
     path = written(tmp_path / "a.data", [load()])
     whole = bytearray(path.read_bytes())
-    first = 104 + 8 + 128 + 16  # behind header, one id, one attribute and where its ids are
+    first = int.from_bytes(whole[40:48], "little")  # the offset of the data section
     whole[first + 6 : first + 8] = size.to_bytes(2, "little")
     path.write_bytes(whole)
-    with pytest.raises(BadFileError, match=f"type 79 has size {size} at offset 0x100"):
+    with pytest.raises(BadFileError, match=f"type 79 has size {size} at offset {first:#x}"):
         read_streams(str(path))
