@@ -20,11 +20,11 @@ from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 from spe_unicorn.arch.access.verdicts import Accessor, SystemAccessTrap, Undefined, access
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
-from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import Engine
@@ -92,7 +92,6 @@ _RAISED: Final = {
     ExceptionType.SERROR: "an SError",
 }
 """What SPE raises."""
-_VBAR: Final[dict[int, type[SysReg]]] = {EL1: s.VBAR_EL1, EL2: s.VBAR_EL2, EL3: s.VBAR_EL3}
 
 
 class _Interrupts(Interrupts):
@@ -110,7 +109,7 @@ class _Interrupts(Interrupts):
     def _enter(self, record: ExceptionRecord, target_el: int) -> None:
         cpu = self._cpu
         what = _RAISED.get(record.kind)
-        if what is None or cpu.registers.raw(_VBAR[target_el]):
+        if what is None or cpu.registers.raw(banked.VBAR[target_el]):
             super()._enter(record, target_el)
         else:
             self._attachment.handler.end(ProfilingExceptionError(what, target_el, cpu.pc))
@@ -152,7 +151,7 @@ class _Handler(StopHandler):
 
     def prevents_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
         """A trap enters the guest's vectors if it has any, else it is the caller's to see."""
-        if self.cpu.registers.raw(_VBAR[trap.target_el]):
+        if self.cpu.registers.raw(banked.VBAR[trap.target_el]):
             return False
         self.end(TrappedAccessError(accessor.name, self.cpu.pc, trap))
         return True

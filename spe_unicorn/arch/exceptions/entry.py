@@ -13,7 +13,8 @@ from functools import lru_cache
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.memory.descriptors import FaultRecord
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.pe import EL0, EL1, EL2, PE, SecurityState
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.id import (
     ID_AA64MMFR1_EL1,
     ID_AA64MMFR2_EL1,
@@ -22,14 +23,7 @@ from spe_unicorn.arch.registers.id import (
 )
 from spe_unicorn.arch.registers.system import (
     HPFAR_EL2,
-    SCTLR,
-    SCTLR_EL1,
-    SCTLR_EL2,
-    SCTLR_EL3,
     SPSR,
-    VBAR_EL1,
-    VBAR_EL2,
-    VBAR_EL3,
 )
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el_is_in_host
 from spe_unicorn.arch.spaces import PASpace
@@ -57,9 +51,6 @@ _CHANGED = (
     SPSR.M.mask | SPSR.BTYPE.mask | SPSR.SSBS.mask | SPSR.IL.mask | SPSR.UAO.mask | SPSR.PPEND.mask
 )
 """What of PSTATE an exception clears before it sets some: the flags, PAN and DIT outlive it."""
-
-_SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
-_VBAR = {EL1: VBAR_EL1, EL2: VBAR_EL2, EL3: VBAR_EL3}
 
 
 @dataclass(frozen=True)
@@ -127,7 +118,7 @@ def take_exception(
     kept, set_ = kept_and_set(pe, target_el)
     return ExceptionEntry(
         target_el=target_el,
-        vector=pe.registers.raw(_VBAR[target_el]) & ~0x7FF | offset,
+        vector=pe.registers.raw(banked.VBAR[target_el]) & ~0x7FF | offset,
         pstate=SPSR(pstate.value & kept | set_),
         spsr=spsr.value,
         elr=preferred_return,
@@ -142,7 +133,7 @@ def kept_and_set(pe: PE, target_el: int) -> tuple[int, int]:
 
     NZCV and DIT are as they were.
     """
-    sctlr = pe.registers.read(_SCTLR[target_el])
+    sctlr = pe.registers.read(banked.SCTLR[target_el])
     set_ = _SET | target_el << 2 | 1
     if sctlr.DSSBS:
         set_ |= SPSR.SSBS.mask

@@ -6,11 +6,10 @@ The engine authenticates. Here is the address that comes out where it succeeds (
 from __future__ import annotations
 
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
-from spe_unicorn.arch.registers.system import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.pe import EL0, EL1, EL2, PE
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.effective import el_is_in_host
 
-_SCTLR: dict[int, type[SCTLR]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
 _MASK = (1 << 64) - 1
 _TOP_BYTE = 0xFF << 56
 _SIZES = (25, 48)
@@ -24,7 +23,7 @@ def authenticated_address(pe: PE, pointer: int, *, key_b: bool) -> int:
     the key.
     """
     host = pe.el == EL0 and el_is_in_host(pe, EL0)
-    sctlr = pe.registers.read(_SCTLR[EL2 if host else max(pe.el, EL1)])
+    sctlr = pe.registers.read(banked.SCTLR[EL2 if host else max(pe.el, EL1)])
     if not (sctlr.EnDB if key_b else sctlr.EnDA):
         return pointer
     context = context_for(pe, translation_regime(pe, pe.el))

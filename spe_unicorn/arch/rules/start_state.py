@@ -1,12 +1,54 @@
-"""The controls as firmware leaves them for a start at EL2 or EL1."""
+"""What a PE begins with: registers that are not UNKNOWN, and what firmware leaves behind."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.spe import PMBSR_EL2, PMBSR_EL3, PMSCR_EL2
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.registers.system import CONTEXTIDR_EL2, HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.system import (
+    CNTHCTL_EL2,
+    CNTKCTL_EL1,
+    CNTPOFF_EL2,
+    CNTVOFF_EL2,
+    CONTEXTIDR_EL2,
+    CPACR_EL1,
+    CPTR_EL2,
+    CPTR_EL3,
+    HCR_EL2,
+    MDCR_EL2,
+    MDCR_EL3,
+    PAR_EL1,
+    SCR_EL3,
+    SCTLR_EL1,
+    SCTLR_EL2,
+    SCTLR_EL3,
+    VNCR_EL2,
+    VTCR_EL2,
+    VTTBR_EL2,
+)
+
+_SCTLR_RES1: Final = 0x30D0_0800
+"""Bits of SCTLR_ELx that were RES1 in Armv8.0, all others 0: what firmware leaves."""
+RESET_VALUES: Final[dict[type[SysReg], int]] = {
+    SCTLR_EL1: _SCTLR_RES1,
+    SCTLR_EL2: 0x30C5_0830,
+    SCTLR_EL3: 0x30C5_0830,
+    CPACR_EL1: 0,
+    CPTR_EL2: 0x32FF,  # nothing traps, SVE included
+    CPTR_EL3: 1 << 8,  # EZ: SVE does not trap
+    CNTKCTL_EL1: 0,
+    CNTHCTL_EL2: 0b11,
+    CNTVOFF_EL2: 0,
+    CNTPOFF_EL2: 0,
+    VTCR_EL2: 0,
+    VTTBR_EL2: 0,
+    VNCR_EL2: 0,
+    PAR_EL1: 0,
+}
+"""Registers that never start UNKNOWN: higher software sets them before it hands over."""
 
 
 def firmware_state(registers: RegisterFile, el: int) -> None:

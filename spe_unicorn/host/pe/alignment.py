@@ -21,8 +21,8 @@ from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation
-from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers.system import SCTLR, SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.arch.pe import EL0, EL1, EL2
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.engine.engine import SP
@@ -34,7 +34,6 @@ from spe_unicorn.host.pe.description import register
 _MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31
 _SP_ALIGNMENT: Final = 16
-_SCTLR: Final[dict[int, type[SCTLR]]] = {EL1: SCTLR_EL1, EL2: SCTLR_EL2, EL3: SCTLR_EL3}
 
 
 class Alignment:
@@ -145,7 +144,7 @@ class Alignment:
     def _checks(self, pe: PEAt) -> int:
         """What is checked at the PE's Exception level."""
         host = pe.el == EL0 and el_is_in_host(pe, EL0)
-        controls = _SCTLR[EL2 if host else max(pe.el, EL1)]
+        controls = banked.SCTLR[EL2 if host else max(pe.el, EL1)]
         if controls not in pe.registers:
             return 0
         sctlr = pe.registers.read(controls)

@@ -27,12 +27,13 @@ from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
 from spe_unicorn.arch.rules.identification import identify
-from spe_unicorn.arch.rules.start_state import firmware_state
+from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.code import LINE
@@ -61,30 +62,7 @@ _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
 _PM_BIT: Final = s.SPSR.PM.lsb
-_SCTLR_RES1: Final = 0x30D0_0800
-"""Bits of SCTLR_ELx that were RES1 in Armv8.0, all others 0: what firmware leaves."""
-_RESET: Final[dict[type[SysReg], int]] = {
-    s.SCTLR_EL1: _SCTLR_RES1,
-    s.SCTLR_EL2: 0x30C5_0830,
-    s.SCTLR_EL3: 0x30C5_0830,
-    s.CPACR_EL1: 0,
-    s.CPTR_EL2: 0x32FF,  # nothing traps, SVE included
-    s.CPTR_EL3: 1 << 8,  # EZ: SVE does not trap
-    s.CNTKCTL_EL1: 0,
-    s.CNTHCTL_EL2: 0b11,
-    s.CNTVOFF_EL2: 0,
-    s.CNTPOFF_EL2: 0,
-    s.VTCR_EL2: 0,
-    s.VTTBR_EL2: 0,
-    s.VNCR_EL2: 0,
-    s.PAR_EL1: 0,
-}
-"""Registers that do not start UNKNOWN here: what higher software sets before it hands over."""
 _VIRTUAL: Final = s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask
-_ESR: Final = {1: s.ESR_EL1, 2: s.ESR_EL2, 3: s.ESR_EL3}
-_FAR: Final = {1: s.FAR_EL1, 2: s.FAR_EL2, 3: s.FAR_EL3}
-_ELR: Final = {1: s.ELR_EL1, 2: s.ELR_EL2, 3: s.ELR_EL3}
-_SPSR: Final = {1: s.SPSR_EL1, 2: s.SPSR_EL2, 3: s.SPSR_EL3}
 _ADDRESS_CLASSES: Final = frozenset(
     {
         *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
@@ -276,7 +254,7 @@ class UnicornCPU:
         self._el = None
         self.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
-            self.pm = bool(self.registers.raw(_SPSR[from_el]) & s.SPSR.PM.mask)
+            self.pm = bool(self.registers.raw(banked.SPSR[from_el]) & s.SPSR.PM.mask)
         if self.secure_memory is not None:
             self.secure_memory.changed()
 
@@ -341,10 +319,10 @@ class UnicornCPU:
         self.events = EventRegister()
         self.state.taken_to = 0
         self.registers.reset(self._unknown.bits64)
-        for register, value in _RESET.items():
+        for register, value in RESET_VALUES.items():
             if register in self.registers:
                 self.registers.set_raw(register, value)
-        for level, register in _SPSR.items():
+        for level, register in banked.SPSR.items():
             if register in self.registers:
                 # of the values that UNKNOWN allows, one that an ERET can return to
                 spsr = self.registers.read(register)
@@ -466,14 +444,14 @@ class UnicornCPU:
         registers = self.registers
         target = entry.target_el
         self.events.set()
-        registers.set_raw(_ELR[target], entry.elr)
-        registers.set_raw(_SPSR[target], entry.spsr)
+        registers.set_raw(banked.ELR[target], entry.elr)
+        registers.set_raw(banked.SPSR[target], entry.spsr)
         if self.whole and (self.state.suspect or entry.spsr & s.SPSR.IL.mask):
             self._suspect(target, bool(entry.spsr & s.SPSR.IL.mask))
         if entry.esr is not None:
-            registers.set_raw(_ESR[target], entry.esr)
+            registers.set_raw(banked.ESR[target], entry.esr)
         if entry.far is not None:
-            registers.set_raw(_FAR[target], entry.far)
+            registers.set_raw(banked.FAR[target], entry.far)
         if entry.hpfar is not None:
             registers.set_raw(s.HPFAR_EL2, entry.hpfar)
         self.set_pstate(entry.pstate.value)
@@ -485,7 +463,7 @@ class UnicornCPU:
 
     def look_at_returns(self) -> None:
         """An SPSR_ELx has changed, or what makes a return from there illegal."""
-        for el, register in _SPSR.items():
+        for el, register in banked.SPSR.items():
             if register in self.registers:
                 self.look_at_return(el, self.registers.raw(register))
 
@@ -506,8 +484,8 @@ class UnicornCPU:
     def exception_return(self) -> bool:
         """ERET, by our rules; False if it asks for AArch32 state, and then nothing has changed."""
         el = self.el
-        spsr = s.SPSR_EL1(self.registers.raw(_SPSR[el]))
-        elr = self.registers.raw(_ELR[el])
+        spsr = s.SPSR_EL1(self.registers.raw(banked.SPSR[el]))
+        elr = self.registers.raw(banked.ELR[el])
         result = exception_return(self, s.SPSR_EL1(self.pstate), spsr, elr)
         if result.aarch32:
             return False
