@@ -238,10 +238,11 @@ class _Session:
 
     def _print_places(self, reason: Reason) -> None:
         """Where the guest was. With -q only if the end is not one that the user asked for."""
+        text = spelled(whereabouts_text(whereabouts(self.board)))
         if not self.settings.quiet:
-            _print(whereabouts_text(whereabouts(self.board)))
+            _print(text)
         elif not reason.wanted:
-            _print(f"spe-unicorn: {reason.cause}\n{whereabouts_text(whereabouts(self.board))}")
+            _print(f"spe-unicorn: {reason.cause}\n{text}")
 
     def _reason(self, ending: Ending) -> Reason:
         """Why the run ended."""
@@ -275,7 +276,7 @@ class _Session:
 
     def _show(self) -> None:
         self.progress.hide()
-        _print(whereabouts_text(whereabouts(self.board)))
+        _print(spelled(whereabouts_text(whereabouts(self.board))))
 
     def _on_slice(self) -> None:
         self.stopper.asked()

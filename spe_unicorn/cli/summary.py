@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spe_unicorn.cli.progress import short
+from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
@@ -142,10 +143,15 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "seconds": round(outcome.seconds, 6),
         "cpus": [
-            {**whereabouts_json(place), **_json_counts(s.operations, s.statistics, s.pmu_events)}
+            {**_json_place(place), **_json_counts(s.operations, s.statistics, s.pmu_events)}
             for place, s in zip(outcome.places, outcome.shares, strict=True)
         ],
     }
+
+
+def _json_place(place: Whereabouts) -> dict[str, Any]:
+    result = whereabouts_json(place)
+    return {**result, "hints": [spelled(hint) for hint in result["hints"]]}
 
 
 def _json_counts(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.arch.registers.system import (
     ELR_EL1,
@@ -18,13 +17,12 @@ from spe_unicorn.arch.registers.system import (
     FAR_EL2,
     FAR_EL3,
 )
-from spe_unicorn.arch.rules.effective import security_state_at
-from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.hints import Crash, crash_of, hints, is_ours
+from spe_unicorn.debug.places import place
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.memory_map import wanting
 
 _COLUMNS: Final = 4
 _SYNDROMES: Final = {
@@ -47,8 +45,9 @@ def failure_report(board: Board) -> str:
     if len(board.pes) > 1:
         lines.append(f"  on cpu {board.running.number}")
     lines += _place(board, failure.pc)
-    lines += _registers(board)
-    nowhere = _nowhere(board)
+    crash = crash_of(board, board.running)
+    lines += _registers(board, crash)
+    nowhere = None if crash is None else crash.physical
     if nowhere is not None:
         ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
         lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
@@ -58,17 +57,11 @@ def failure_report(board: Board) -> str:
     for other in whereabouts(board):
         if other.cpu != board.running.number:
             lines.append(f"cpu {other.cpu} {other}")
-    if nowhere is not None:
-        lines.append(f"hint: {wanting(nowhere)}")
-    if failure.hint:
+    if crash is not None:
+        lines += [f"hint: {hint}" for hint in hints(crash)]
+    if failure.hint and (crash is None or not is_ours(crash)):
         lines.append(f"hint: {failure.hint}")
     return "\n".join(lines) + "\n"
-
-
-def place(board: Board, address: int) -> str:
-    """An address with its symbol, if it has one."""
-    symbol = board.image.symbolize(address) if board.image is not None else None
-    return f"{address:#x}" + (f" <{symbol}>" if symbol else "")
 
 
 def _place(board: Board, pc: int) -> Iterator[str]:
@@ -77,7 +70,7 @@ def _place(board: Board, pc: int) -> Iterator[str]:
     yield f"  PC   {place(board, pc)} at EL{board.running.cpu.el}: {code}"
 
 
-def _registers(board: Board) -> Iterator[str]:
+def _registers(board: Board, crash: Crash | None) -> Iterator[str]:
     cpu = board.running.cpu
     *general, sp, _ = cpu.engine.general()
     values = [(f"X{number}", value) for number, value in enumerate(general)]
@@ -90,19 +83,7 @@ def _registers(board: Board) -> Iterator[str]:
     flags = "".join(letter if pstate >> bit & 1 else "-" for bit, letter in _FLAGS)
     stack = "h" if pstate & 1 else "t"
     yield f"  PSTATE {pstate:#x}: {flags[:4]} {flags[4:]} EL{cpu.el}{stack}"
-    syndrome = _SYNDROMES[max(cpu.el, EL1)]
+    target = cpu.el if crash is None else crash.target_el
+    syndrome = _SYNDROMES[max(target, EL1)]
     values = [(register.__name__, cpu.registers.raw(register)) for register in syndrome]
     yield "  " + "  ".join(f"{name} {value:#x}" for name, value in values)
-
-
-def _nowhere(board: Board) -> int | None:
-    """The physical address of a data abort where nothing is, if that is why the board failed."""
-    cpu = board.running.cpu
-    esr, far, elr = (cpu.registers.raw(register) for register in _SYNDROMES[max(cpu.el, EL1)])
-    syndrome = Syndrome.of_esr(esr)
-    if elr != cpu.pc or syndrome.ec not in (EC.DataAbort, EC.DataAbort + 1):
-        return None
-    physical = cpu.translate(far, write=False)
-    space = PASpace(security_state_at(cpu, cpu.el))
-    there = physical is None or board.memory.read(physical, 1, space) is not None
-    return None if there else physical

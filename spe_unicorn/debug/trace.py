@@ -13,7 +13,7 @@ from typing import Final
 from spe_unicorn.arch.access.syndrome_text import entry_text
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
-from spe_unicorn.debug.report import place
+from spe_unicorn.debug.places import place
 from spe_unicorn.debug.verdicts import changes, fields, outcome
 from spe_unicorn.host.pe.system_access import SystemAccess
 from spe_unicorn.machine.board import Board

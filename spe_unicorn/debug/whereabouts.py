@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from spe_unicorn.arch.access.syndrome_text import taken_text
 from spe_unicorn.debug.backtrace import backtrace
+from spe_unicorn.debug.hints import crash_of, hints
+from spe_unicorn.debug.places import Place, place
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.host.pe.cpu import TakenException
 from spe_unicorn.host.ports import Ending
@@ -15,19 +17,6 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 _WAITING: Final = {"wfi": ", asleep in a WFI", "wfe": ", waiting in a WFE"}
 _MASK: Final = (1 << 64) - 1
-
-
-@dataclass(frozen=True)
-class Place:
-    """A virtual address, with its symbol if it has one."""
-
-    pc: int
-    symbol: str | None
-    remark: str = ""
-
-    def __str__(self) -> str:
-        symbol = f" <{self.symbol}>" if self.symbol else ""
-        return f"{self.pc:#x}{symbol}{self.remark}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +56,8 @@ class Whereabouts:
     word: int | None
     backtrace: tuple[Place, ...]
     last_exception: LastException | None
+    hints: tuple[str, ...] = ()
+    """What that exception may come from, if the PE is at the level that it was taken to."""
 
     @property
     def place(self) -> Place:
@@ -87,6 +78,7 @@ class Whereabouts:
         lines = [f"at {self.place} EL{self.el}{waits}: {self.code}"]
         lines += [f"  #{n:<2} {call}" for n, call in enumerate(self.backtrace) if n]
         lines.append(f"  last exception: {self.last_exception or 'none was taken'}")
+        lines += [f"  hint: {hint}" for hint in self.hints]
         return "\n".join(lines)
 
 
@@ -102,11 +94,13 @@ def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
     words = cpu.read_code(pc, 1)
-    calls = tuple(_place(board, *call) for call in [(pc, ""), *callers])
+    calls = tuple(place(board, *call) for call in [(pc, ""), *callers])
     taken = cpu.last_exception
     last = None if taken is None else _last_exception(board, taken)
     word = None if words is None else words[0]
-    return Whereabouts(pe.number, state, cpu.el, word, calls, last)
+    crash = crash_of(board, pe)
+    why = () if crash is None else tuple(hints(crash))
+    return Whereabouts(pe.number, state, cpu.el, word, calls, last, why)
 
 
 def _state(pe: ProcessingElement) -> str:
@@ -118,14 +112,10 @@ def _state(pe: ProcessingElement) -> str:
     return "wfi" if asleep else "running"
 
 
-def _place(board: Board, pc: int, remark: str = "") -> Place:
-    return Place(pc, board.image.symbolize(pc) if board.image is not None else None, remark)
-
-
 def _last_exception(board: Board, taken: TakenException) -> LastException:
     return LastException(
         taken_text(taken.kind, taken.esr, taken.far),
-        _place(board, taken.elr),
+        place(board, taken.elr),
         taken.esr,
         taken.far,
         taken.from_el,
@@ -162,6 +152,7 @@ def whereabouts_json(place: Whereabouts) -> dict[str, Any]:
             "to_el": last.to_el,
             "after": last.after,
         },
+        "hints": [] if off else list(place.hints),
     }
 
 

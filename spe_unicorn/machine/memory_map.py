@@ -86,22 +86,25 @@ _NULL: Final = Region("null", 0, 0x1000)
 _WANTING: Final = (
     (
         _NULL,
-        "a null pointer? If it is for the device tree: X0 holds its address if FIRMWARE leaves room"
-        " at 0x40000000 (link it at 0x40080000), or is started by --kernel",
+        "a null pointer? If it is for the device tree: X0 holds its address if `firmware` leaves"
+        " room at 0x40000000 (link it at 0x40080000), or is started by `kernel`",
     ),
-    (FLASH, "flash is there with --bios only; with --secure, its first half for Secure state only"),
+    (FLASH, "flash is there with `bios` only; with `secure`, its first half for Secure state only"),
     (Region("its", 0x0808_0000, 0x0002_0000), "the GIC has no ITS"),
     (
         Region("fw_cfg", 0x0902_0000, 0x18),
-        "this machine has no fw_cfg; --kernel, --append and --initrd work without",
+        "this machine has no fw_cfg; `kernel`, `append` and `initrd` work without",
     ),
     (Region("gpio", 0x0903_0000, 0x1000), "this machine has no PL061"),
-    (SECURE_UART, "the second UART is there with --secure only, and for Secure state"),
+    (SECURE_UART, "the second UART is there with `secure` only, and for Secure state"),
     (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),
-    (SECURE_RAM, "Secure RAM is there with --secure only, and for Secure state"),
-    (Region("pcie", 0x1000_0000, 0x3000_0000), "nothing is plugged into PCIe"),
+    (SECURE_RAM, "Secure RAM is there with `secure` only, and for Secure state"),
+    (
+        Region("below RAM", 0x0F00_0000, RAM_BASE - 0x0F00_0000),
+        f"RAM begins at {RAM_BASE:#x}, above: a wrong pointer, or another board's address?",
+    ),
 )
-"""What people may look for where nothing is."""
+"""What people may look for where nothing is. Options are named in backquotes."""
 
 
 def wanting(address: int) -> str:
@@ -110,7 +113,7 @@ def wanting(address: int) -> str:
         if address in region:
             return text
     if address >= RAM_BASE:
-        return "RAM ends before: give it more by --ram, or look for a wrong pointer"
+        return "RAM ends before: give it more by `ram`, or look for a wrong pointer"
     return "memory and devices are where QEMU's virt has them; docs/how-to/boot.md has what differs"
 
 

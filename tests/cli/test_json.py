@@ -32,7 +32,7 @@ KEYS = {
     "cpus",
 }
 COUNTS = KEYS - {"exit_status", "ending", "cause", "pc", "symbol", "misuses", "seconds", "cpus"}
-PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception"}
+PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception", "hints"}
 
 
 def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
@@ -103,6 +103,8 @@ def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
     assert all(set(cpu) == COUNTS | PLACE for cpu in cpus)
     first = {key: cpus[0][key] for key in PLACE}
     last = first.pop("last_exception")
+    (hint,) = first.pop("hints")
+    assert hint == "RAM ends before: give it more by --ram, or look for a wrong pointer"
     assert first == {
         "state": "running",
         "pc": "0x40000024",

@@ -37,8 +37,10 @@ def test_each_pe_has_its_share_of_the_numbers(run_json):
         assert all(cpu[key] > 0 for cpu in result["cpus"])
 
 
-def test_one_pe_has_no_shares(run_json, tmp_path):
-    assert "cpus" not in run_json("run", program(tmp_path, EXIT_WITH_LEVEL), status=1)
+def test_the_share_of_one_pe_is_the_whole(run_json, tmp_path):
+    said = run_json("run", program(tmp_path, EXIT_WITH_LEVEL), status=1)
+    (share,) = said["cpus"]
+    assert share["operations"] == said["operations"]
 
 
 def test_summary_has_a_line_for_each_pe(command):

@@ -56,13 +56,13 @@ def test_the_report_says_what_is_wrong_with_the_address(crashed):
 @pytest.mark.parametrize(
     ("address", "text"),
     [
-        (0x0, "X0 holds its address if FIRMWARE leaves room at 0x40000000"),
-        (0x10_0000, "flash is there with --bios only"),
+        (0x0, "X0 holds its address if `firmware` leaves room at 0x40000000"),
+        (0x10_0000, "flash is there with `bios` only"),
         (0x0902_0000, "no fw_cfg"),
-        (0x0E00_0000, "with --secure only"),
-        (0x2000_0000, "PCIe"),
+        (0x0E00_0000, "with `secure` only"),
+        (0x2000_0000, "RAM begins at 0x40000000, above"),
         (0x0B00_0000, "where QEMU's virt has them"),
-        (0x4100_0000, "give it more by --ram"),
+        (0x4100_0000, "give it more by `ram`"),
     ],
 )
 def test_a_hint_says_what_is_wanting_at_the_address(tmp_path, address, text):
