@@ -23,7 +23,13 @@ _MAX_LATENCY = 0xFFFF
     type=Whole(min=1),
     metavar="PERIOD",
     required=True,
-    help="Sample every PERIOD-th operation.",
+    help="Sample every PERIOD-th operation, on average.",
+)
+@click.option(
+    "--no-jitter",
+    is_flag=True,
+    help="Sample exactly every PERIOD-th operation; else the distances vary by the seed, within an"
+    " eighth of PERIOD, so that no loop keeps step with them.",
 )
 @click.option(
     "--filter",
@@ -40,13 +46,19 @@ _MAX_LATENCY = 0xFFFF
     help="Keep samples that took at least so long.",
 )
 @common_options(output_required=True)
-def record(period: int, kinds: tuple[str, ...] | None, min_latency: int, **options: Any) -> None:
-    """Sample every PERIOD-th operation of FIRMWARE, and write the records to -o.
+def record(
+    period: int,
+    no_jitter: bool,
+    kinds: tuple[str, ...] | None,
+    min_latency: int,
+    **options: Any,
+) -> None:
+    """Sample about every PERIOD-th operation of FIRMWARE, and write the records to -o.
 
     The firmware needs no SPE driver and sees no SPE: nothing of the sampling shows in its
     registers or memory. All options but these mean what they mean for "run", exit status included.
     """
     from spe_unicorn.cli.session import run_session
 
-    sampling = Sampling(period, kinds or (), min_latency)
+    sampling = Sampling(period, kinds or (), min_latency, not no_jitter)
     sys.exit(run_session(Settings.of(sampling=sampling, **options)))

@@ -195,6 +195,7 @@ class Board:
                     core.features,
                     core.cracking,
                     core.wrong_path,
+                    random.stream("sampling") if sampling.jitter else None,
                 )
             if Feature.FEAT_SPE not in core.features:
                 return NoSampler(cpu, model)

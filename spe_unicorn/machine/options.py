@@ -34,12 +34,15 @@ class OptionError(ValueError):
 class Sampling:
     """Sampling from outside: every ``period``-th operation, of ``kinds`` (all if none is named).
 
-    ``kinds`` are some of :data:`KINDS`. Samples of fewer than ``min_latency`` cycles are dropped.
+    With ``jitter`` that is so on average: each distance is drawn by the seed, within an eighth of
+    ``period`` around it. ``kinds`` are some of :data:`KINDS`. Samples of fewer than ``min_latency``
+    cycles are dropped.
     """
 
     period: int
     kinds: tuple[str, ...] = ()
     min_latency: int = 0
+    jitter: bool = True
 
     def __post_init__(self) -> None:
         if self.period < 1:

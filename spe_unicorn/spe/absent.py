@@ -7,7 +7,7 @@ from typing import Any
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel
-from spe_unicorn.spe.interval import FixedInterval
+from spe_unicorn.spe.interval import PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import Sampler
 
@@ -16,7 +16,7 @@ class NoSampler(Sampler):
     """Stands where a host wants a sampler. Its population is empty, so nothing is selected."""
 
     def __init__(self, pe: PE, model: CoreModel) -> None:
-        super().__init__(pe, FixedInterval(1), model)
+        super().__init__(pe, PeriodicInterval(1), model)
 
     def refresh(self) -> None:
         """Profiling stays disabled."""

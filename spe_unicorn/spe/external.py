@@ -1,7 +1,7 @@
 """Sampling from outside: for firmware that knows nothing of SPE, and without its noticing.
 
-Every ``period``-th operation is sampled, at whatever Exception level. Nothing of it shows in a
-register or in memory: records go to the observers alone.
+Every ``period``-th operation is sampled, on average or exactly, at whatever Exception level.
+Nothing of it shows in a register or in memory: records go to the observers alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL2, EL3, PE
 from spe_unicorn.arch.ports import CoreModel, Cracker
+from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.arch.registers.known import affecting
 from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -19,7 +20,7 @@ from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
-from spe_unicorn.spe.interval import FixedInterval
+from spe_unicorn.spe.interval import PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import Sampler
 
@@ -40,7 +41,8 @@ class ExternalSampler(Sampler):
     Records hold everything that there is: contexts, physical addresses, the physical count as
     timestamp. A context register that nobody has written since reset is UNKNOWN and not in them.
     ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
-    ``features`` say what records look like, if the PE itself is to show no SPE.
+    ``features`` say what records look like, if the PE itself is to show no SPE. ``random`` is what
+    the distances between samples vary by, None for none (:class:`PeriodicInterval`).
     """
 
     def __init__(
@@ -52,10 +54,11 @@ class ExternalSampler(Sampler):
         features: Features | None = None,
         cracker: Cracker | None = None,
         wrong_path: int = 0,
+        random: RandomStream | None = None,
     ) -> None:
         super().__init__(
             pe,
-            FixedInterval(period),
+            PeriodicInterval(period, random),
             model,
             features=features,
             cracker=cracker,
@@ -130,7 +133,7 @@ class ExternalSampler(Sampler):
         return False
 
     def _occupy(self, cycles: int) -> None:
-        """It takes as many operations at once as there are: the period is exact."""
+        """It takes as many operations at once as there are: none collides."""
 
     def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
         return self._recorders_of(samples)

@@ -246,17 +246,26 @@ class IntervalCounters:
         self._rnd = bool(value & 1)
 
 
-class FixedInterval:
-    """Every ``period``-th member, for sampling from outside: no register, no randomness.
+_JITTER = 8
+"""The part of a period, one over this, within which its distances vary to either side."""
 
-    Raises ValueError for a period below 1.
+
+class PeriodicInterval:
+    """Every ``period``-th member on average, for sampling from outside: no register.
+
+    With ``random`` each distance is drawn from it, uniformly from ``period`` less an eighth to
+    ``period`` and an eighth; without it each is ``period``. Raises ValueError for a period below 1.
     """
 
-    def __init__(self, period: int) -> None:
+    def __init__(self, period: int, random: RandomStream | None = None) -> None:
         if period < 1:
             raise ValueError(f"a sampling period is at least 1 operation, got {period}")
         self.period = period
-        self._left = period
+        self._random = random
+        around = 0 if random is None else period // _JITTER
+        self._least = period - around
+        self._choices = 2 * around + 1
+        self._left = self._take()
 
     def enable(self) -> None:
         """Nothing to load: the count simply goes on."""
@@ -272,15 +281,26 @@ class FixedInterval:
         self._left -= members
         if self._left:
             return False
-        self._left = self.period
+        self._left = self._take()
         return True
 
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
-        members = self._left + (hits - 1) * self.period
-        self._left = self.period
+        members = self._left + sum(self._take() for _ in range(hits - 1))
+        self._left = self._take()
         return members
 
     def following(self, count: int) -> list[int]:
-        """From the next member selected to the one after it, and so on: ``count`` periods."""
-        return [self.period] * count
+        """From the next member selected to the one after it, and so on: ``count`` distances.
+
+        No random number is taken.
+        """
+        if self._random is None:
+            return [self.period] * count
+        return [self._distance(self._random.at(number)) for number in range(count)]
+
+    def _take(self) -> int:
+        return self.period if self._random is None else self._distance(self._random.bits64())
+
+    def _distance(self, bits: int) -> int:
+        return self._least + (bits * self._choices >> 64)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -31,11 +32,36 @@ def test_every_nth_operation_is_sampled(run_json, tmp_path):
 def test_the_guest_does_the_same_with_and_without_sampling(command, run_json, tmp_path, firmware):
     name = firmware("bench_sort")
     plain = run_json("run", name)
-    sampled = run_json("record", "-c", "1000", "-o", str(tmp_path / "out.spe"), name)
+    options = ("-c", "1000", "--no-jitter", "-o", str(tmp_path / "out.spe"))
+    sampled = run_json("record", *options, name)
     for key in ("exit_status", "operations", "pc"):
         assert sampled[key] == plain[key]
     assert plain["population"] == 0
     assert sampled["written"] == sampled["operations"] // 1000
+
+
+def test_a_loop_that_the_period_divides_is_seen_at_all_its_places(run_json, tmp_path):
+    file = tmp_path / "out.jsonl"
+    loop = a64.code([*[a64.NOP] * 9, a64.b(-36)])
+    options = ("-c", "100", "--max-insns", "100000", "-o", str(file), program(tmp_path, loop))
+    said = run_json("record", "--no-jitter", *options, status=124)
+    assert said["written"] == 1000
+    assert len({record["pc"] for record in objects(file)}) == 1
+    said = run_json("record", *options, status=124)
+    assert 980 < said["written"] < 1020
+    places = Counter(record["pc"] for record in objects(file))
+    assert len(places) == 10
+    assert 60 < min(places.values()) <= max(places.values()) < 140
+
+
+def test_the_seed_says_where_samples_are_taken(command, tmp_path, firmware):
+    files = {}
+    for name, seed in (("one", "1"), ("again", "1"), ("other", "2")):
+        files[name] = tmp_path / f"{name}.spe"
+        options = ("-c", "1000", "--seed", seed, "-o", str(files[name]))
+        command("record", *options, firmware("bench_hash"))
+    data = {name: file.read_bytes() for name, file in files.items()}
+    assert data["one"] == data["again"] != data["other"]
 
 
 def test_loads_have_a_data_source_with_the_cache_model_only(run_json, tmp_path, firmware):

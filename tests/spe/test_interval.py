@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.random_source import RandomStream
-from spe_unicorn.spe.interval import FixedInterval, IntervalCounters
+from spe_unicorn.spe.interval import IntervalCounters, PeriodicInterval
 
 
 class Bytes(RandomStream):
@@ -291,7 +294,7 @@ def test_passing_many_selections_is_passing_them_one_by_one(
 
 
 def test_fixed_interval_selects_every_period() -> None:
-    subject = FixedInterval(3)
+    subject = PeriodicInterval(3)
     assert [subject.advance(1) for _ in range(7)] == [False, False, True] * 2 + [False]
     assert subject.until_hit() == 2
     assert subject.advance(2)
@@ -319,9 +322,73 @@ def test_looking_at_the_distances_takes_no_random_number() -> None:
 
 
 def test_fixed_interval_has_one_distance() -> None:
-    assert FixedInterval(3).following(2) == [3, 3]
+    assert PeriodicInterval(3).following(2) == [3, 3]
 
 
 def test_fixed_interval_refuses_a_period_of_zero() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        FixedInterval(0)
+        PeriodicInterval(0)
+
+
+@pytest.mark.parametrize(("period", "least", "most"), [(1000, 875, 1125), (8, 7, 9), (7, 7, 7)])
+def test_varied_distances_are_uniform_within_an_eighth_around_the_period(
+    period: int, least: int, most: int
+) -> None:
+    distances = PeriodicInterval(period, RandomStream(5)).following(200_000)
+    assert (min(distances), max(distances)) == (least, most)
+    counts = Counter(distances)
+    expected = 200_000 / (most - least + 1)
+    assert len(counts) == most - least + 1
+    assert all(abs(n - expected) < 6 * expected**0.5 for n in counts.values())
+    assert abs(sum(distances) / 200_000 - period) < 0.001 * period
+
+
+def test_varied_distances_are_those_that_were_foreseen_however_they_are_passed() -> None:
+    one, leaps, batches = (PeriodicInterval(1000, RandomStream(5)) for _ in range(3))
+    foreseen = [one.until_hit(), *one.following(9)]
+    assert len({*foreseen}) > 5
+    hits = [member for member in range(1, sum(foreseen) + 1) if one.advance(1)]
+    assert [later - earlier for earlier, later in pairwise([0, *hits])] == foreseen
+    for distance in foreseen:
+        assert leaps.until_hit() == distance
+        assert leaps.advance(distance)
+    assert batches.pass_hits(4) == sum(foreseen[:4])
+    assert batches.pass_hits(1) == foreseen[4]
+    assert batches.pass_hits(5) == sum(foreseen[5:])
+    assert one.until_hit() == leaps.until_hit() == batches.until_hit()
+
+
+@pytest.mark.parametrize("length", [8, 10, 16, 100])
+def test_no_place_of_a_loop_is_favoured_by_varied_distances(length: int) -> None:
+    subject = PeriodicInterval(1000, RandomStream(5))
+    place, places = 0, Counter[int]()
+    for _ in range(100 * length):
+        place = (place + subject.pass_hits(1)) % length
+        places[place] += 1
+    assert len(places) == length
+    assert all(50 < count < 160 for count in places.values())
+
+
+@pytest.mark.parametrize(
+    ("interval", "length", "seen"), [(1, 257, 256), (4, 1025, 256), (4, 41, 41), (1, 256, 256)]
+)
+def test_a_loop_as_long_as_the_interval_has_places_that_ernd_never_selects(
+    interval: int, length: int, seen: int
+) -> None:
+    subject = counters(0, interval, 1, ernd=True, random=RandomStream(3))
+    subject.enable()
+    place, places = 0, set()
+    for _ in range(20_000):
+        place = (place + subject.pass_hits(1)) % length
+        places.add(place)
+    assert len(places) == seen
+
+
+def test_a_loop_as_long_as_the_interval_is_seen_everywhere_without_ernd() -> None:
+    subject = counters(0, 1, 1, ernd=False, random=RandomStream(3))
+    subject.enable()
+    place, places = 0, set()
+    for _ in range(20_000):
+        place = (place + subject.pass_hits(1)) % 257
+        places.add(place)
+    assert len(places) == 257
