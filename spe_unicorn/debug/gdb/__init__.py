@@ -1,0 +1,1 @@
+"""GDB's remote serial protocol: a debugger outside holds the machine."""
