@@ -22,7 +22,7 @@ class Described:
     name: str
     bits: int
     feature: str
-    type: str
+    kind: str
     group: str = ""
     sysreg: type[SysReg] | None = None
 
@@ -121,13 +121,13 @@ def target_xml(registers: Iterable[Described]) -> str:
         lines += [f"    {line}" for line in types]
         for register in mine:
             if register.sysreg is not None:
-                lines += [f"    {line}" for line in _flags(register.type, register.sysreg)]
+                lines += [f"    {line}" for line in _flags(register.kind, register.sysreg)]
         for register in mine:
             group = f" group={quoteattr(register.group)}" if register.group else ""
             save = ' save-restore="no"' if register.sysreg is not None else ""
             lines.append(
                 f'    <reg name="{register.name}" bitsize="{register.bits}"'
-                f' type="{register.type}" regnum="{register.number}"{group}{save}/>'
+                f' type="{register.kind}" regnum="{register.number}"{group}{save}/>'
             )
         lines.append("  </feature>")
     return "\n".join([*lines, "</target>", ""])
