@@ -1,18 +1,44 @@
-"""Arm's Statistical Profiling Extension (SPE) on the Unicorn engine."""
+"""Arm's Statistical Profiling Extension (SPE) on the Unicorn engine.
+
+``Machine`` is a whole machine that runs firmware; ``attach`` gives SPE to a ``Uc`` of your own.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False  # typing takes longer to import than all that the command does first
 if TYPE_CHECKING:
+    from spe_unicorn.machine.options import MachineOptions, Sampling
     from spe_unicorn.plugin.attach import attach
+    from spe_unicorn.session.machine import Machine
+    from spe_unicorn.session.outcome import Outcome
+    from spe_unicorn.spe.record import Record
 
-__all__ = ["attach"]
+    __version__: str
+
+_HOMES = {
+    "attach": "spe_unicorn.plugin.attach",
+    "Machine": "spe_unicorn.session.machine",
+    "MachineOptions": "spe_unicorn.machine.options",
+    "Outcome": "spe_unicorn.session.outcome",
+    "Record": "spe_unicorn.spe.record",
+    "Sampling": "spe_unicorn.machine.options",
+}
+"""Where each name is at home; imported when it is asked for, since most commands need no engine."""
+
+__all__ = ["Machine", "MachineOptions", "Outcome", "Record", "Sampling", "__version__", "attach"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the engine only when it is asked for: the command line mostly needs none."""
-    if name == "attach":
-        from spe_unicorn.plugin.attach import attach
+    if name == "__version__":
+        from importlib.metadata import version
 
-        return attach
+        return version("spe-unicorn")
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,7 +20,7 @@ from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import FREQUENCY
-from spe_unicorn.host.engine.engine import Engine, new_engine
+from spe_unicorn.host.engine.engine import NEVER, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -275,18 +275,33 @@ class Board:
         if self._schedule is not None:
             self._schedule.restarted()
 
-    def run(self, operations: int | None = None) -> Ending:
-        """Run until the guest ends, or for a number of operations of all PEs together."""
+    def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
+        """Run until the guest ends, or for a number of operations of all PEs together.
+
+        It ends where a PE arrives at the virtual address ``until``, before the operation there. A
+        PE that stands there already has to come back; at its first operation it has just arrived.
+        """
         goal = None if operations is None else self.executed + operations
+        for pe in self.pes:
+            pe.leaves = pe.cpu.executed > 0 and until != NEVER and pe.cpu.pc == until
         while True:
             left = None if goal is None else goal - self.executed
             if self._schedule is None:
-                ending = self.pes[0].runner.run(left)
+                ending = self.pes[0].run(left, until)
             else:
-                ending = self._schedule.run(left)
-            if ending is not Ending.RESET or self.restart is None:
+                ending = self._schedule.run(left, until)
+            if ending is Ending.RESET and self.restart is not None:
+                self.restart()
+            elif ending is not Ending.LIMIT or goal == self.executed:
                 return ending
-            self.restart()
+
+    def reached(self) -> None:
+        """What the run was to go up to has happened: it ends behind the operation that runs."""
+        self.running.handler.ending = Ending.UNTIL
+
+    def close(self) -> None:
+        """Close the files that the guest left open."""
+        self._semihosting.close()
 
     def stop(self) -> None:
         """Have the run end soon; from anywhere, at any time."""

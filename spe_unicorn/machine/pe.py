@@ -19,7 +19,8 @@ from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import GenericTimer, next_event
-from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.pe.cpu import Maintenance, UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
@@ -132,9 +133,12 @@ class ProcessingElement:
         """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
         self.alone = True
         """Whether there is no other PE, so that time may pass while this one waits."""
+        self.leaves = False
+        """Whether it stands where the run is to end, and is to execute that operation first."""
         self.deadline = NEVER_HAPPENS
-        table, registers = self._device_registers()
-        self.handler = StopHandler(cpu, self, table, registers, interrupts)
+        table, self.device_registers = self._device_registers()
+        """The System registers that are devices', and how they are reached."""
+        self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
         cpu.hooks.ask_by(self.handler.system.answer)
         self.runner = runner(cpu, self.unit, self.handler)
 
@@ -156,6 +160,27 @@ class ProcessingElement:
         self._innocent.clear()
         self.on = True
         self.asleep = self.dozing = False
+
+    def run(self, operations: int | None, until: int = NEVER) -> Ending:
+        """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""
+        if self.leaves and (operations is None or operations > 0):
+            self.leaves = False
+            return self.runner.run(1)
+        return self.runner.run(operations, until)
+
+    def resync(self) -> None:
+        """Registers or memory were written from outside: work out anew what follows from them.
+
+        Translations and translated code are forgotten, as by maintenance of everything.
+        """
+        cpu = self.cpu
+        cpu.forget_el()
+        cpu.state.writes += 1
+        cpu.hear(Maintenance(tlb=True, flush=True, code=True))
+        if cpu.model is not None:
+            cpu.model.stopped(executed=False, pc=cpu.pc)
+        self.handler.steered()
+        self.unit.reload()
 
     @property
     def runnable(self) -> bool:

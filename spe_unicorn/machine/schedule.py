@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.signals import Signal
@@ -77,8 +78,8 @@ class Schedule:
         if self._alone and running.handler.ending is None and any(pe.runnable for pe in others):
             running.handler.ending = Ending.TURN
 
-    def run(self, operations: int | None) -> Ending:
-        """Run all PEs, at most ``operations`` of them together."""
+    def run(self, operations: int | None, until: int = NEVER) -> Ending:
+        """Run all PEs, at most ``operations`` of them together, and not the one at ``until``."""
         left = operations
         while True:
             self._look()
@@ -91,7 +92,7 @@ class Schedule:
                 if not self._skip():
                     return Ending.ASLEEP
                 continue
-            done, ending = self._run(left)
+            done, ending = self._run(left, until)
             if left is not None:
                 left -= done
             if ending is Ending.INTERRUPTED:
@@ -135,7 +136,7 @@ class Schedule:
         self.running.move_to(self._time)
         return True
 
-    def _run(self, left: int | None) -> tuple[int, Ending]:
+    def _run(self, left: int | None, until: int) -> tuple[int, Ending]:
         """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
         pe = self.running
         cpu = pe.cpu
@@ -146,7 +147,7 @@ class Schedule:
         if due is not None:
             bounds.append(due - self._time)
         before = cpu.executed
-        ending = pe.runner.run(min(bounds))
+        ending = pe.run(min(bounds), until)
         done = cpu.executed - before
         self._time = cpu.cycles
         self._left -= done

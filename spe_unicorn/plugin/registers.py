@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
-from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.arch.registers.sysreg import SysReg
+
+
+class RegisterStore(Protocol):
+    """What holds registers: an ``arch.registers.sysreg.RegisterFile``, or what stands for one."""
+
+    def __iter__(self) -> Iterator[type[SysReg]]:
+        """The registers that there are."""
+        ...
+
+    def raw(self, register: type[SysReg]) -> int:
+        """The 64 bits as they are stored."""
+        ...
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """A direct write: only the writable bits change."""
+        ...
 
 
 class Fields:
@@ -13,10 +30,10 @@ class Fields:
 
     __slots__ = ("_file", "_register")
 
-    _file: RegisterFile
+    _file: RegisterStore
     _register: type[SysReg]
 
-    def __init__(self, file: RegisterFile, register: type[SysReg]) -> None:
+    def __init__(self, file: RegisterStore, register: type[SysReg]) -> None:
         object.__setattr__(self, "_file", file)
         object.__setattr__(self, "_register", register)
 
@@ -47,9 +64,9 @@ class Registers:
 
     __slots__ = ("_file",)
 
-    _file: RegisterFile
+    _file: RegisterStore
 
-    def __init__(self, file: RegisterFile) -> None:
+    def __init__(self, file: RegisterStore) -> None:
         object.__setattr__(self, "_file", file)
 
     def _named(self, name: str) -> type[SysReg]:

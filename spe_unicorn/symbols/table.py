@@ -22,7 +22,9 @@ class SymbolTable:
 
     def __init__(self, symbols: Iterable[Symbol] = ()) -> None:
         best: dict[int, Symbol] = {}
+        self._places: dict[str, set[int]] = {}
         for symbol in symbols:
+            self._places.setdefault(symbol.name, set()).add(symbol.address)
             other = best.get(symbol.address)
             if other is None or _preference(symbol) < _preference(other):
                 best[symbol.address] = symbol
@@ -47,6 +49,14 @@ class SymbolTable:
         if symbol.size and address >= symbol.address + symbol.size:
             return None
         return symbol
+
+    def named(self, name: str) -> tuple[int, ...]:
+        """The addresses that bear a name, in ascending order: none, one, or several."""
+        return tuple(sorted(self._places.get(name, ())))
+
+    def names(self) -> tuple[str, ...]:
+        """Every name, also where several stand for one address."""
+        return tuple(self._places)
 
     def symbolize(self, address: int) -> str | None:
         """``address`` as ``name+0x10``, or None where no symbol covers it."""

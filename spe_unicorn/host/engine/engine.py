@@ -111,6 +111,14 @@ class Engine:
         if number != 31:
             self.put(X[number], value)
 
+    def vector(self, number: int) -> int:
+        """The 128 bits of V0 to V31 by number: of an SVE register the low ones."""
+        return int(self.uc.reg_read(regs.UC_ARM64_REG_Q0 + number))
+
+    def set_vector(self, number: int, value: int) -> None:
+        """Write the 128 bits of V0 to V31 by number."""
+        self.uc.reg_write(regs.UC_ARM64_REG_Q0 + number, value)
+
     def system(self, encoding: Encoding) -> int:
         """A System register that the engine has, as it is stored.
 

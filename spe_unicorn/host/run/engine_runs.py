@@ -136,7 +136,7 @@ class EngineRuns:
                 return
             if not self._handler.memory.plain_access(self._cpu.pc):
                 return
-            if platform.deadline != deadline:
+            if platform.deadline != deadline or self._handler.ending is not None:
                 # what comes next is to be worked out anew
                 state.granted -= state.budget
                 state.budget = state.gap_floor = 0

@@ -1,0 +1,1 @@
+"""One machine as Python holds it: ``Machine``, its options, what a run came to."""

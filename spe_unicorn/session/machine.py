@@ -1,0 +1,395 @@
+"""The public machine: made of options, run, looked at, stopped, run on.
+
+>>> with Machine("firmware.elf", smp=2) as machine:
+...     outcome = machine.run(until="main")
+...     print(outcome.ending, machine.pes[0].registers.PMSCR_EL1)
+...     outcome = machine.run(operations=1_000_000)
+...     for record in machine.records:
+...         print(record.pc, record.events)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Final, Literal, get_args
+
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.debug.misuse import Misuse, watch_misuse
+from spe_unicorn.host import ports
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
+from spe_unicorn.host.pe.system_access import SystemAccess
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.boot.plan import boot_plan
+from spe_unicorn.machine.boot.start import start
+from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.options import File, MachineOptions, OptionError
+from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.output.formats import open_output
+from spe_unicorn.session.console import Console
+from spe_unicorn.session.memory import PhysicalMemory
+from spe_unicorn.session.outcome import Ending, Outcome, Share
+from spe_unicorn.session.point import (
+    AtAddress,
+    AtOperation,
+    AtOutput,
+    Place,
+    Point,
+    PointError,
+    parse_point,
+    resolve,
+)
+from spe_unicorn.session.processing_element import PE
+from spe_unicorn.session.records import image_info
+from spe_unicorn.signals import Signal
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.record import PlacedRecord, Record, read_record
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+Kind = Literal["record", "management", "exception", "sysreg", "pmbirq", "console", "misuse"]
+"""What can be observed."""
+
+_ENDINGS: Final[dict[ports.Ending, Ending]] = {
+    ports.Ending.EXIT: "exit",
+    ports.Ending.UNTIL: "until",
+    ports.Ending.LIMIT: "limit",
+    ports.Ending.ASLEEP: "asleep",
+    ports.Ending.FAILED: "failed",
+    ports.Ending.INTERRUPTED: "interrupted",
+}
+
+
+class MachineEndedError(RuntimeError):
+    """The guest of this machine has ended, or failed: only a new machine runs again."""
+
+
+class Machine:
+    """One machine, loaded and ready to run.
+
+    ``firmware`` is an ELF file, an image, or all options as MachineOptions; the others are those of
+    MachineOptions by name. ``console`` is where the console leads to; without, output is kept in
+    :attr:`console`. With ``misuse`` mistakes in how the guest programs SPE are found. Without
+    ``records`` none are kept.
+
+    Raises OptionError, ``cores.profile.CoreError`` and ``machine.boot.image.LoadError``, all of
+    them ValueErrors of one line, for what cannot be built or started.
+    """
+
+    def __init__(
+        self,
+        firmware: File | Image | MachineOptions | None = None,
+        *,
+        console: ConsoleEnds | None = None,
+        misuse: bool = False,
+        records: bool = True,
+        **options: Any,
+    ) -> None:
+        self.options = _options(firmware, options)
+        """What machine it is."""
+        self.plan = boot_plan(self.options)
+        """What was loaded, and where it starts."""
+        self.console = Console(console, self._typed)
+        """What the guest prints and reads."""
+        try:
+            self.board = Board(self.options, self.console.ends)
+        except MemoryError as error:
+            raise OptionError(f"`ram`: {error}") from error
+        start(self.board, self.plan)
+        self.pes = tuple(PE(self.board, pe) for pe in self.board.pes)
+        """The PEs by number."""
+        self.memory = PhysicalMemory(self.board)
+        """Physical memory."""
+        if records:
+            for mine, pe in zip(self.pes, self.board.pes, strict=True):
+                pe.unit.streamed.connect(mine.records.add)
+        self._misused: Signal[[Misuse]] = Signal()
+        self._misuses = (
+            watch_misuse(self.board, self._misused, self.image.symbolize) if misuse else None
+        )
+        self._stopped: tuple[Ending, str] | None = None
+        self._ended: str | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.image.path.name}: {', '.join(map(repr, self.pes))}>"
+
+    @property
+    def image(self) -> Image:
+        """What the first PE starts in, with its symbols."""
+        return self.plan.image
+
+    @property
+    def operations(self) -> int:
+        """Operations that all PEs together have executed since reset."""
+        return self.board.executed
+
+    @property
+    def records(self) -> Iterator[Record]:
+        """The records so far, those of each PE in their order, PE by PE."""
+        for pe in self.pes:
+            yield from pe.records
+
+    @property
+    def misuses(self) -> tuple[Misuse, ...]:
+        """Mistakes in how the guest programs SPE; none unless the machine was made to find them."""
+        return () if self._misuses is None else tuple(self._misuses.found)
+
+    def symbol(self, name: str) -> int:
+        """The address of a symbol of the image. Raises PointError for none, or for several."""
+        place = resolve(parse_point(name), self.image.symbols, self.image.path.name)
+        if not isinstance(place, AtAddress):
+            raise PointError(f"{name!r} is no symbol")
+        return place.address
+
+    # Running
+
+    def run(
+        self,
+        operations: int | None = None,
+        until: str | Point | None = None,
+        timeout: float | None = None,
+    ) -> Outcome:
+        """Run on, up to whatever comes first; without arguments until the guest ends.
+
+        ``operations`` is how many to execute at most, of all PEs together. ``until`` is a POINT as
+        ``session.point`` has it; a PE that stands at its address already has to come back to it.
+        ``timeout`` is in seconds of the host; everything else is exact.
+
+        Raises PointError for a point that there is not, or that has gone by, and MachineEndedError
+        when the guest has ended before.
+        """
+        if self._ended is not None:
+            raise MachineEndedError(f"{self._ended}: make a new Machine to run it again")
+        if operations is not None and operations < 0:
+            raise ValueError(f"`operations` is a number from 0 on, got {operations}")
+        place = None if until is None else self.place(until)
+        limit, address = operations, NEVER
+        with ExitStack() as while_running:
+            if isinstance(place, AtOperation):
+                limit = self._left(place, operations)
+            elif isinstance(place, AtAddress):
+                address = place.address
+            elif isinstance(place, AtOutput):
+                search = _Search(place.text.encode(), self.board.reached)
+                while_running.callback(self.console.written.connect(search))
+            if timeout is not None:
+                look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
+                while_running.callback(self.board.slice_ended.connect(look))
+            began = time.monotonic()
+            ending = self.board.run(limit, address)
+        seconds = time.monotonic() - began
+        return self._outcome(ending, place, operations, seconds)
+
+    def step(self, operations: int = 1) -> Outcome:
+        """Execute exactly so many operations, of the PE whose turn it is."""
+        return self.run(operations)
+
+    def stop(self, cause: str = "stopped from outside") -> None:
+        """Have the run end within a tenth of a second; from anywhere, also from a signal handler.
+
+        ``cause`` is the sentence that the outcome then has. A machine that does not run ends its
+        next run at once.
+        """
+        self._stop("interrupted", cause)
+
+    def _stop(self, ending: Ending, cause: str) -> None:
+        if self._stopped is None:
+            self._stopped = ending, cause
+        self.board.stop()
+
+    def place(self, point: str | Point) -> Place:
+        """What a POINT is on this machine. Raises PointError."""
+        parsed = parse_point(point) if isinstance(point, str) else point
+        return resolve(parsed, self.image.symbols, self.image.path.name)
+
+    def _left(self, place: AtOperation, operations: int | None) -> int:
+        left = place.count - self.operations
+        if left < 0:
+            raise PointError(
+                f"operation {place.count} has gone by: {self.operations} have been executed"
+            )
+        return left if operations is None else min(left, operations)
+
+    def _look_at_clock(self, deadline: float, timeout: float) -> None:
+        if time.monotonic() >= deadline:
+            self._stop("timeout", f"the time limit of {timeout:g} s was reached")
+
+    def _outcome(
+        self, ended: ports.Ending, place: Place | None, operations: int | None, seconds: float
+    ) -> Outcome:
+        board = self.board
+        ending = _ENDINGS[ended]
+        stopped, self._stopped = self._stopped, None
+        cause: str | None = None
+        if ending == "limit" and isinstance(place, AtOperation) and place.count == self.operations:
+            ending = "until"
+        if ending == "until":
+            cause = f"{place} was reached"
+        elif ending == "limit":
+            cause = f"the limit of {operations} operations was reached"
+        elif ending == "asleep":
+            cause = "the guest waits for an interrupt, and nothing can ever raise one"
+        elif ending == "interrupted":
+            ending, cause = stopped or (ending, "the engine stopped")
+        elif (failure := board.running.handler.failure) is not None:
+            cause = failure.reason
+        if ending == "exit":
+            self._ended = f"the guest has ended with status {board.exit_status}"
+        elif ending == "failed":
+            self._ended = f"the guest cannot go on ({cause})"
+        pc = board.running.cpu.pc
+        return Outcome(
+            ending,
+            cause,
+            board.exit_status,
+            pc,
+            self.image.symbolize(pc),
+            seconds,
+            tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
+            None if self._misuses is None else self.misuses,
+        )
+
+    def _typed(self) -> None:
+        if self.board.uart.listening:
+            self.board.uart.poll()
+
+    # Observing
+
+    def observe(self, kind: Kind, observer: Callable[..., object]) -> Callable[[], None]:
+        """Have ``observer`` told of what happens; what is returned ends that.
+
+        It is told, each time behind the PE concerned (``PE``, but for console and misuse):
+
+        - ``record``: the record, decoded, and its bytes, padding included
+        - ``management``: the event, and the Exception level whose PMBSR_ELx records it
+        - ``exception``: the exception and its entry, before that is made
+        - ``sysreg``: the access to a System register that the rules answer (``SystemAccess``)
+        - ``pmbirq``: the level of the interrupt line
+        - ``console``: bytes of output
+        - ``misuse``: a mistake, the first time at its place; the machine has to be made for it
+
+        Observers change nothing for the guest. ``record`` makes sampling slower;
+        ``machine.records`` does not.
+        """
+        if kind not in get_args(Kind):
+            raise ValueError(f"{kind!r} is not observed; there are {', '.join(get_args(Kind))}")
+        if kind == "console":
+            return self.console.written.connect(observer)
+        if kind == "misuse":
+            return self._misused.connect(observer)
+        taken_off = ExitStack()
+        for mine, pe in zip(self.pes, self.board.pes, strict=True):
+            disconnect = _connected(kind, mine, pe, observer)
+            if disconnect is not None:
+                taken_off.callback(disconnect)
+        return taken_off.close
+
+    # Outputs
+
+    def write_records(self, path: File, form: str | None = None) -> None:
+        """Write the records that come to a file: by its suffix, or as ``form`` says.
+
+        Formats are raw (.spe), perf (.data) and jsonl (.jsonl). The file is complete when the
+        machine is closed. Raises ``output.formats.OutputError`` and OSError.
+        """
+        writer = open_output(
+            path,
+            form,
+            image_info(self.image),
+            cpus=len(self.pes),
+            frequency=COUNTER_FREQUENCY,
+            midr=self.board.core.midr,
+        )
+        self._open.callback(writer.close)
+        for pe in self.board.pes:
+            self._open.callback(pe.unit.streamed.connect(partial(writer.write, cpu=pe.number)))
+
+    def close(self) -> None:
+        """Complete the files of :meth:`write_records`, and close those that the guest left open."""
+        self._open.close()
+        self.board.close()
+
+
+def _options(
+    firmware: File | Image | MachineOptions | None, options: dict[str, Any]
+) -> MachineOptions:
+    if isinstance(firmware, MachineOptions):
+        if options:
+            given = ", ".join(f"`{name}`" for name in options)
+            raise OptionError(f"{given}: say it in the MachineOptions")
+        return firmware
+    try:
+        return MachineOptions(firmware, **options)
+    except TypeError:
+        known = MachineOptions.__dataclass_fields__
+        unknown = [name for name in options if name not in known]
+        if not unknown:
+            raise
+        raise OptionError(
+            f"no option is called `{unknown[0]}`; there are {', '.join(known)}"
+        ) from None
+
+
+class _Search:
+    """Looks for a text in what comes piece by piece, and calls ``found`` each time it is complete.
+
+    It keeps no more than could be the text's beginning.
+    """
+
+    def __init__(self, text: bytes, found: Callable[[], None]) -> None:
+        self._text = text
+        self._found = found
+        self._seen = b""
+
+    def __call__(self, data: bytes) -> None:
+        seen = self._seen + data
+        if self._text in seen:
+            self._found()
+        self._seen = seen[max(0, len(seen) - len(self._text) + 1) :]
+
+
+def _connected(
+    kind: Kind, mine: PE, pe: ProcessingElement, observer: Callable[..., object]
+) -> Callable[[], None] | None:
+    """``observer`` connected to what happens on one PE; None where it never does."""
+
+    def on_record(raw: bytes, operation: Operation) -> None:
+        placed = read_record(raw, 0)
+        if not isinstance(placed, PlacedRecord):
+            raise RuntimeError(f"a record of ours cannot be read: {placed}")
+        observer(mine, placed.record, raw)
+
+    def on_management(event: ManagementEvent, el: int) -> None:
+        observer(mine, event, el)
+
+    def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
+        observer(mine, record, entry)
+
+    def on_access(access: SystemAccess) -> None:
+        observer(mine, access)
+
+    def on_pmbirq(level: bool) -> None:
+        observer(mine, level)
+
+    if kind == "record":
+        return pe.unit.recorded.connect(on_record)
+    if kind == "management":
+        if not isinstance(pe.unit, StatisticalProfilingUnit):
+            return None
+        return pe.unit.managed.connect(on_management)
+    if kind == "exception":
+        return pe.cpu.exception_taken.connect(on_exception)
+    if kind == "sysreg":
+        return pe.handler.system.accessed.connect(on_access)
+    return pe.pmbirq.changed.connect(on_pmbirq)

@@ -1,0 +1,187 @@
+"""One PE as Python reads and writes it while the machine stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import SPSR_EL1
+from spe_unicorn.devices.gicv3.registers import (
+    ICC_ASGI1R_EL1,
+    ICC_DIR_EL1,
+    ICC_EOIR0_EL1,
+    ICC_EOIR1_EL1,
+    ICC_IAR0_EL1,
+    ICC_IAR1_EL1,
+    ICC_SGI0R_EL1,
+    ICC_SGI1R_EL1,
+)
+from spe_unicorn.host.engine.engine import SP
+from spe_unicorn.host.ports import DeviceRegister
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.plugin.registers import Registers
+from spe_unicorn.session.memory import VirtualMemory
+from spe_unicorn.session.records import Records
+from spe_unicorn.spe.sampler import Statistics
+
+_ACTS = frozenset(
+    {
+        *(ICC_IAR0_EL1, ICC_IAR1_EL1, ICC_EOIR0_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1),
+        *(ICC_SGI0R_EL1, ICC_SGI1R_EL1, ICC_ASGI1R_EL1),
+    }
+)
+"""Registers of which a read or a write is an act, and that hold nothing."""
+
+
+class Numbered:
+    """Registers by number: ``pe.x[0]``, ``pe.x[0] = 1``."""
+
+    def __init__(
+        self,
+        name: str,
+        count: int,
+        bits: int,
+        read: Callable[[int], int],
+        write: Callable[[int, int], None],
+    ) -> None:
+        self._name = name
+        self._count = count
+        self._bits = bits
+        self._read = read
+        self._write = write
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> int:
+        return self._read(self._checked(number))
+
+    def __setitem__(self, number: int, value: int) -> None:
+        self._checked(number)
+        if not 0 <= value < 1 << self._bits:
+            raise ValueError(f"{self._name}{number} takes {self._bits} bits, got {value:#x}")
+        self._write(number, value)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self._read(number) for number in range(self._count))
+
+    def __repr__(self) -> str:
+        return repr({f"{self._name}{number}": hex(value) for number, value in enumerate(self)})
+
+    def _checked(self, number: int) -> int:
+        if not 0 <= number < self._count:
+            last = f"{self._name}{self._count - 1}"
+            raise IndexError(f"no register {self._name}{number}: they end with {last}")
+        return number
+
+
+class _Store:
+    """The System registers of a PE, those of its devices among them."""
+
+    def __init__(self, pe: ProcessingElement) -> None:
+        self._pe = pe
+
+    def __iter__(self) -> Iterator[type[SysReg]]:
+        yield from self._pe.cpu.registers
+        yield from (r for r in self._devices if r not in self._pe.cpu.registers)
+
+    def raw(self, register: type[SysReg]) -> int:
+        """The 64 bits as an MRS at the PE's Exception level gives them, nothing trapping."""
+        if register in self._devices:
+            return self._devices[register].read()
+        return self._pe.cpu.registers.raw(register)
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """A direct write: only the writable bits change."""
+        if register in self._devices:
+            self._devices[register].write(value)
+        else:
+            self._pe.cpu.registers.write(register, value)
+        self._pe.resync()
+
+    @property
+    def _devices(self) -> Mapping[type[SysReg], DeviceRegister]:
+        return {r: d for r, d in self._pe.device_registers.items() if r not in _ACTS}
+
+
+class PE:
+    """One PE of a machine. What is written takes effect before its next operation."""
+
+    def __init__(self, board: Board, pe: ProcessingElement) -> None:
+        self._pe = pe
+        engine = pe.cpu.engine
+        self.number = pe.number
+        """Its number, from 0 on; Aff0 of its MPIDR_EL1."""
+        self.x = Numbered("x", 31, 64, engine.x, engine.set_x)
+        """X0 to X30."""
+        self.v = Numbered("v", 32, 128, engine.vector, engine.set_vector)
+        """V0 to V31; of an SVE register the low 128 bits."""
+        self.registers = Registers(_Store(pe))
+        """System registers by name and field: ``pe.registers.PMSCR_EL1.E1SPE = 1``."""
+        self.memory = VirtualMemory(board, pe)
+        """Memory as this PE sees it now."""
+        self.records = Records()
+        """The records of its SPE, in their order."""
+
+    def __repr__(self) -> str:
+        return f"<PE {self.number}: EL{self.el} at {self.pc:#x}, {self.operations} operations>"
+
+    @property
+    def pc(self) -> int:
+        """The address of the next operation."""
+        return self._pe.cpu.pc
+
+    @pc.setter
+    def pc(self, address: int) -> None:
+        self._pe.cpu.pc = address
+        self._pe.resync()
+
+    @property
+    def sp(self) -> int:
+        """The stack pointer that is in use."""
+        return self._pe.cpu.engine.get(SP)
+
+    @sp.setter
+    def sp(self, address: int) -> None:
+        self._pe.cpu.engine.put(SP, address)
+
+    @property
+    def pstate(self) -> SPSR_EL1:
+        """PSTATE in the layout of SPSR_EL1: ``pe.pstate.I``, ``pe.pstate.NZCV`` and so on."""
+        return SPSR_EL1(self._pe.cpu.pstate)
+
+    @pstate.setter
+    def pstate(self, value: SPSR_EL1 | int) -> None:
+        self._pe.cpu.set_pstate(int(SPSR_EL1(int(value)).value))
+        self._pe.resync()
+
+    @property
+    def el(self) -> int:
+        """The Exception level, 0 to 3."""
+        return self._pe.cpu.el
+
+    @property
+    def on(self) -> bool:
+        """Whether it executes, or waits for an interrupt, at all (PSCI)."""
+        return self._pe.on
+
+    @property
+    def operations(self) -> int:
+        """Operations that it has executed since reset."""
+        return self._pe.cpu.executed
+
+    @property
+    def cycles(self) -> int:
+        """Its time: a cycle an operation, and those that it slept; CNTPCT_EL0 is a sixteenth."""
+        return self._pe.cpu.cycles
+
+    @property
+    def statistics(self) -> Statistics:
+        """What its sampling came to so far."""
+        return self._pe.unit.statistics
+
+    @property
+    def pmu_events(self) -> Mapping[int, int]:
+        """Counts of PMU events of sampling, by the events' numbers."""
+        return self._pe.events.counts

@@ -1,0 +1,68 @@
+"""The records of a run as objects, and what files of records say of the image that made them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+
+_BLOCK: Final = 1 << 20
+KEPT: Final = 256 << 20
+"""Bytes of records that are kept, the last ones: no guest grows its host."""
+
+
+class Records:
+    """The records of one PE, in their order; decoded when they are looked at.
+
+    >>> [record.pc for record in machine.pes[0].records]
+    """
+
+    def __init__(self) -> None:
+        self._blocks: deque[bytes] = deque()
+        """Of whole records, all of about one size."""
+        self._last = bytearray()
+        self.forgotten = 0
+        """Bytes of the oldest records that are no longer here, since there were too many."""
+
+    def add(self, data: bytes) -> None:
+        """Take one or more whole records."""
+        self._last += data
+        if len(self._last) >= _BLOCK:
+            self._blocks.append(bytes(self._last))
+            self._last.clear()
+            if len(self._blocks) > KEPT // _BLOCK:
+                self.forgotten += len(self._blocks.popleft())
+
+    @property
+    def raw(self) -> bytes:
+        """Their bytes, as the guest has them in its memory."""
+        return b"".join((*self._blocks, self._last))
+
+    def __iter__(self) -> Iterator[Record]:
+        for found in decode_stream(self.raw):
+            if not isinstance(found, PlacedRecord):
+                raise RuntimeError(f"a record of ours cannot be read: {found}")
+            yield found.record
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def clear(self) -> None:
+        """Forget those so far."""
+        self._blocks.clear()
+        self._last.clear()
+        self.forgotten = 0
+
+
+def image_info(image: Image) -> ImageInfo:
+    """What outputs say of an image: all of it, where it runs and, before the MMU is on, lies."""
+    places = dict.fromkeys(
+        LoadedSegment(address, segment.offset, segment.size)
+        for segment in image.segments
+        for address in (segment.vaddr, segment.address)
+    )
+    return ImageInfo(image.path, image.path.name, tuple(places))

@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import pytest
+
+import spe_unicorn
+from spe_unicorn import Machine, MachineOptions, Record, Sampling
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.options import OptionError
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.machine import MachineEndedError
+from spe_unicorn.session.memory import GuestMemoryError
+from spe_unicorn.session.point import PointError
+from tests.cli.programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program
+from tests.host import a64
+from tests.machine.elf_builder import RAM, Sym
+
+COPY = shipped_firmware("spe_copy")
+SMP = shipped_firmware("spe_smp")
+
+THREE_CALLS = a64.code(
+    [
+        a64.bl(0x14),  # _start: three calls of leaf
+        a64.bl(0x10),
+        a64.bl(0x0C),
+        *(0xD503_207F, a64.b(-4)),  # 0: wfi; b 0b
+        *(a64.add_imm(1, 1, 1), a64.ret()),  # leaf
+    ]
+)
+LEAF = RAM + 0x14
+CALLS = (Sym("_start", RAM, 0x14), Sym("leaf", LEAF, 8))
+
+
+@pytest.fixture
+def calls(tmp_path) -> Machine:
+    return Machine(program(tmp_path, THREE_CALLS, CALLS))
+
+
+# Running
+
+
+def test_a_run_goes_up_to_the_end_of_the_guest(tmp_path):
+    machine = Machine(program(tmp_path, EXIT_7))
+    outcome = machine.run()
+    assert (outcome.ending, outcome.cause, outcome.exit_status) == ("exit", None, 7)
+    assert outcome.operations == 3
+
+
+def test_a_guest_that_has_ended_runs_no_more(tmp_path):
+    machine = Machine(program(tmp_path, EXIT_7))
+    machine.run()
+    with pytest.raises(MachineEndedError, match="the guest has ended with status 7: make a new"):
+        machine.run()
+
+
+def test_a_limit_is_exact_and_the_run_goes_on_from_there(calls):
+    outcome = calls.run(operations=2)
+    assert (outcome.ending, outcome.operations, outcome.pc) == ("limit", 2, LEAF + 4)
+    assert outcome.cause == "the limit of 2 operations was reached"
+    assert outcome.symbol == "leaf+0x4"
+    assert calls.run(operations=3).operations == 5
+
+
+def test_a_step_is_one_operation(calls):
+    assert [calls.step().pc for _ in range(4)] == [LEAF, LEAF + 4, RAM + 4, LEAF]
+
+
+def test_a_run_ends_at_the_arrival_at_a_symbol(calls):
+    outcome = calls.run(until="leaf")
+    assert (outcome.ending, outcome.cause, outcome.pc) == ("until", "leaf was reached", LEAF)
+    assert outcome.operations == 1
+
+
+def test_who_stands_there_has_to_come_back(calls):
+    assert [calls.run(until="leaf").operations for _ in range(3)] == [1, 4, 7]
+    assert calls.run(until="leaf").ending == "asleep"
+
+
+def test_the_entry_has_been_arrived_at_before_the_first_operation(calls):
+    outcome = calls.run(until="_start")
+    assert (outcome.ending, outcome.operations) == ("until", 0)
+
+
+def test_operations_are_counted_since_reset(calls):
+    calls.run(operations=2)
+    outcome = calls.run(until="5")
+    assert (outcome.ending, outcome.operations) == ("until", 5)
+    assert outcome.cause == "5 was reached"
+    assert calls.run(until="5").operations == 5
+
+
+def test_an_operation_that_has_gone_by_is_refused(calls):
+    calls.run(operations=3)
+    with pytest.raises(PointError, match="operation 2 has gone by: 3 have been executed"):
+        calls.run(until="2")
+
+
+def test_the_limit_ends_a_run_before_its_point(calls):
+    assert calls.run(operations=1, until="5").ending == "limit"
+    assert calls.run(operations=1, until="0x4000000c").ending == "limit"
+
+
+def test_a_run_ends_behind_the_output_of_a_text():
+    machine = Machine(COPY)
+    outcome = machine.run(until="console:MMU off")
+    assert outcome.cause == "console:MMU off was reached"
+    assert machine.console.text.endswith("MMU off")
+
+
+def test_output_is_looked_for_across_pieces_and_from_now_on(tmp_path):
+    machine = Machine(program(tmp_path, ECHO))
+    machine.console.type("abab")
+    assert machine.run(until="console:ba").ending == "until"
+    assert machine.console.output == b"aba"
+    assert machine.run(until="console:ba").ending == "exit"
+
+
+def test_a_run_in_pieces_is_the_run():
+    whole, pieces = Machine(COPY), Machine(COPY)
+    whole.run()
+    for until in ("main", "console:MMU off", "copy", "200000"):
+        assert pieces.run(until=until).ending == "until"
+    pieces.step(3)
+    outcome = pieces.run()
+    assert outcome.operations == whole.operations
+    assert pieces.pes[0].records.raw == whole.pes[0].records.raw
+    assert pieces.console.output == whole.console.output
+
+
+@pytest.mark.parametrize("until", ["main", "console:ok"])
+def test_several_pes_run_up_to_a_point_and_on(until):
+    whole, pieces = Machine(SMP, smp=4), Machine(SMP, smp=4)
+    whole.run()
+    assert pieces.run(until=until).ending == "until"
+    assert pieces.run().exit_status == 0
+    assert [pe.records.raw for pe in pieces.pes] == [pe.records.raw for pe in whole.pes]
+    assert [pe.operations for pe in pieces.pes] == [pe.operations for pe in whole.pes]
+
+
+def test_time_that_is_up_ends_a_run(tmp_path):
+    outcome = Machine(program(tmp_path, LOOP)).run(timeout=0.05)
+    assert (outcome.ending, outcome.cause) == ("timeout", "the time limit of 0.05 s was reached")
+
+
+def test_who_stops_a_run_says_why(tmp_path):
+    machine = Machine(program(tmp_path, LOOP))
+    machine.stop("enough")
+    outcome = machine.run()
+    assert (outcome.ending, outcome.cause) == ("interrupted", "enough")
+    assert machine.run(operations=5).ending == "limit"
+
+
+def test_a_guest_that_waits_for_ever_is_asleep(tmp_path):
+    outcome = Machine(program(tmp_path, SLEEP)).run()
+    assert outcome.ending == "asleep"
+
+
+def test_a_guest_that_cannot_go_on_has_failed(tmp_path):
+    machine = Machine(program(tmp_path, CRASH, CRASH_SYMBOLS))
+    outcome = machine.run()
+    assert (outcome.ending, outcome.exit_status) == ("failed", None)
+    assert outcome.cause is not None
+    assert outcome.cause.startswith("DataAbort (write, external abort)")
+    with pytest.raises(MachineEndedError, match="the guest cannot go on"):
+        machine.run()
+
+
+# What it is made of
+
+
+def test_options_are_named_or_handed_in(tmp_path):
+    file = program(tmp_path, EXIT_7)
+    options = MachineOptions(file, smp=2)
+    assert Machine(file, smp=2).options == options
+    assert len(Machine(options).pes) == 2
+    with pytest.raises(OptionError, match="`smp`: say it in the MachineOptions"):
+        Machine(options, smp=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({}, LoadError, "nothing to run: name `firmware` or `kernel`"),
+        ({"firmware": COPY, "smp": 9}, OptionError, "`smp` is a number of PEs from 1 to 8, got 9"),
+        ({"firmware": COPY, "cpus": 2}, OptionError, "no option is called `cpus`; there are firmw"),
+        ({"firmware": "none.elf"}, LoadError, "none.elf: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(given, error, said):
+    with pytest.raises(error) as raised:
+        Machine(**given)
+    assert str(raised.value).startswith(said)
+
+
+def test_public_names_are_beside_each_other():
+    assert dir(spe_unicorn) == [
+        *("Machine", "MachineOptions", "Outcome", "Record", "Sampling", "__version__", "attach")
+    ]
+    assert all(getattr(spe_unicorn, name) for name in dir(spe_unicorn))
+    with pytest.raises(AttributeError, match="has no attribute 'Machin'"):
+        _ = spe_unicorn.Machin
+
+
+# Looking and writing
+
+
+def test_registers_are_read_and_written_by_name_and_field():
+    machine = Machine(COPY)
+    registers = machine.pes[0].registers
+    registers.PMSCR_EL1.E1SPE = 1
+    assert (registers.PMSCR_EL1.E1SPE, int(registers.PMSCR_EL1) & 2) == (1, 2)
+    registers.CNTP_CVAL_EL0 = 1234
+    assert int(registers.CNTP_CVAL_EL0) == 1234
+    with pytest.raises(AttributeError, match="no register PMSCR_EL4"):
+        _ = registers.PMSCR_EL4
+
+
+def test_general_registers_are_read_and_written_by_number(calls):
+    pe = calls.pes[0]
+    pe.x[1] = 41
+    calls.run(until="leaf+0x4")
+    assert pe.x[1] == 42
+    pe.v[31] = 1 << 127
+    assert pe.v[31] == 1 << 127
+    with pytest.raises(IndexError, match="no register x31: they end with x30"):
+        _ = pe.x[31]
+    with pytest.raises(ValueError, match="x0 takes 64 bits, got -0x1"):
+        pe.x[0] = -1
+
+
+def test_the_pc_that_is_written_is_where_it_goes_on(calls):
+    pe = calls.pes[0]
+    pe.pc = RAM + 8
+    assert calls.step().pc == LEAF
+    assert pe.x[30] == RAM + 0xC
+
+
+def test_an_interrupt_mask_that_is_written_counts():
+    machine = Machine(COPY)
+    pe = machine.pes[0]
+    assert pe.pstate.I == 1
+    pe.pstate = pe.pstate.replace(I=0)
+    assert (pe.pstate.I, pe.el) == (0, 1)
+
+
+def test_code_that_is_written_is_what_runs_next(calls):
+    calls.run(until="leaf")
+    calls.pes[0].x[1] = 0
+    calls.memory.write_int(LEAF, a64.add_imm(1, 1, 7), 4)
+    calls.run(until="leaf+0x4")
+    assert calls.pes[0].x[1] == 7
+    calls.pes[0].memory.write_int(LEAF, a64.add_imm(1, 1, 9), 4)
+    calls.run(until="leaf+0x4")
+    assert calls.pes[0].x[1] == 16
+
+
+def test_memory_is_read_by_both_kinds_of_address(calls):
+    pe = calls.pes[0]
+    assert calls.memory.read(RAM, 4) == pe.memory.read(RAM, 4) == THREE_CALLS[:4]
+    assert pe.memory.physical(RAM + 8) == RAM + 8
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (lambda m: m.memory.read(0x900_0000, 4),
+         r"no memory at physical address 0x9000000, 4 bytes \(there is pl011"),
+        (lambda m: m.memory.write(0x2000_0000, b"x"), "no memory at physical address 0x20000000"),
+        (lambda m: m.pes[0].memory.read(0x2000_0000, 8),
+         "8 bytes at virtual address 0x20000000 cannot be read by cpu 0 at EL1"),
+        (lambda m: m.pes[0].memory.write(0x2000_0000, b"x"), "cannot be written by cpu 0 at EL1"),
+    ],
+)  # fmt: skip
+def test_memory_that_is_not_there_is_refused_with_its_address(calls, what, said):
+    with pytest.raises(GuestMemoryError, match=said):
+        what(calls)
+
+
+def test_a_guest_reads_what_was_typed_and_its_output_is_kept(tmp_path):
+    machine = Machine(program(tmp_path, ECHO))
+    machine.console.type("hi")
+    machine.console.type(b"!")
+    machine.run()
+    assert machine.console.output == b"hi!\xff"
+
+
+def test_a_guest_that_sleeps_is_woken_by_typing():
+    machine = Machine(shipped_firmware("uart_echo"))
+    assert machine.run().ending == "asleep"
+    machine.console.type("abc")
+    assert machine.run(until="console:BC").ending == "until"
+    assert machine.run().ending == "asleep"
+    machine.console.type("\4")
+    assert machine.run().exit_status == 0
+    assert machine.console.text == "ABCbye\n"
+
+
+# Records and observers
+
+
+def test_records_are_objects():
+    machine = Machine(COPY)
+    outcome = machine.run()
+    records = list(machine.records)
+    assert len(records) == len(machine.pes[0].records) == outcome.statistics.written > 100
+    assert all(isinstance(record, Record) and record.pc is not None for record in records)
+
+
+def test_sampling_from_outside_needs_no_driver(tmp_path):
+    machine = Machine(program(tmp_path, LOOP), sampling=Sampling(100))
+    machine.run(operations=1000)
+    assert len(list(machine.records)) == 10
+
+
+def test_records_are_written_to_a_file(tmp_path):
+    file = tmp_path / "copy.spe"
+    with Machine(COPY) as machine:
+        machine.write_records(file)
+        machine.run()
+    assert file.read_bytes() == machine.pes[0].records.raw
+
+
+def test_observers_are_told_and_can_be_taken_off():
+    machine = Machine(COPY)
+    seen: list[str] = []
+    for kind in ("record", "sysreg", "pmbirq", "exception", "management", "console"):
+        machine.observe(kind, lambda *what, kind=kind: seen.append(kind))
+    stop = machine.observe("sysreg", lambda pe, access: seen.append(f"{pe.number} {access.name}"))
+    machine.run(until="150000")
+    stop()
+    assert "0 PMBIDR_EL1" in seen
+    before = len([one for one in seen if one.startswith("0 ")])
+    machine.run()
+    assert {"record", "sysreg", "console"} <= set(seen)
+    assert len([one for one in seen if one.startswith("0 ")]) == before
+
+
+def test_what_is_not_observed_is_refused():
+    with pytest.raises(ValueError, match="'records' is not observed; there are record, manag"):
+        Machine(COPY).observe("records", print)  # type: ignore[arg-type]
+
+
+def test_observing_changes_no_byte():
+    plain, observed = Machine(COPY), Machine(COPY)
+    plain.run()
+    records: list[bytes] = []
+    observed.observe("record", lambda pe, record, raw: records.append(raw))
+    observed.observe("sysreg", lambda pe, access: None)
+    observed.run()
+    assert b"".join(records) == observed.pes[0].records.raw == plain.pes[0].records.raw
