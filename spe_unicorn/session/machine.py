@@ -13,12 +13,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
+from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse import Misuse, watch_misuse
+from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
@@ -48,6 +51,7 @@ from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.records import image_info
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
@@ -95,8 +99,12 @@ class Machine:
         """What was loaded, and where it starts."""
         self.console = Console(console, self._typed)
         """What the guest prints and reads."""
+        secure = None if console is None else ConsoleEnds(console.write_secure)
+        self.secure_console = Console(secure)
+        """What it prints on the second UART, which is there with ``secure``."""
+        ends = replace(self.console.ends, write_secure=self.secure_console.ends.write)
         try:
-            self.board = Board(self.options, self.console.ends)
+            self.board = Board(self.options, ends)
         except MemoryError as error:
             raise OptionError(f"`ram`: {error}") from error
         start(self.board, self.plan)
@@ -151,6 +159,12 @@ class Machine:
         if not isinstance(place, AtAddress):
             raise PointError(f"{name!r} is no symbol")
         return place.address
+
+    def symbolize(self, address: int | Register) -> str | None:
+        """An address, or that of a record (``record.pc``), as ``name+0x10``; None for none."""
+        if isinstance(address, Register):
+            address = canonical_address(address.value)
+        return self.image.symbolize(address)
 
     # Running
 
@@ -248,13 +262,12 @@ class Machine:
             self._ended = f"the guest has ended with status {board.exit_status}"
         elif ending == "failed":
             self._ended = f"the guest cannot go on ({cause})"
-        pc = board.running.cpu.pc
         return Outcome(
             ending,
             cause,
             board.exit_status,
-            pc,
-            self.image.symbolize(pc),
+            board.running.number,
+            whereabouts(board),
             seconds,
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
             None if self._misuses is None else self.misuses,
@@ -310,6 +323,7 @@ class Machine:
             cpus=len(self.pes),
             frequency=COUNTER_FREQUENCY,
             midr=self.board.core.midr,
+            period=1 if self.options.sampling is None else self.options.sampling.period,
         )
         self._open.callback(writer.close)
         for pe in self.board.pes:

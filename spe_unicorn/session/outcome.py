@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spe_unicorn.debug.misuse import Misuse
+from spe_unicorn.debug.whereabouts import Whereabouts
 from spe_unicorn.spe.sampler import Statistics
 
 Ending = Literal["exit", "until", "limit", "timeout", "interrupted", "asleep", "failed"]
@@ -32,20 +33,30 @@ class Share:
 class Outcome:
     """How a run ended, where, and what was counted of each PE since reset.
 
-    ``cause`` is a sentence, None if the guest ended itself. ``pc`` and ``symbol`` are where the PE
-    stands that ran last. ``seconds`` are the host's, and those of this run alone.
+    ``cause`` is a sentence, None if the guest ended itself. ``running`` numbers the PE that
+    ran last, ``places`` and ``shares`` are by PE. ``seconds`` are the host's, of this run alone.
     """
 
     ending: Ending
     cause: str | None
     exit_status: int | None
     """What the guest ended with, 0 to 255; None while it has not."""
-    pc: int
-    symbol: str | None
+    running: int
+    places: tuple[Whereabouts, ...]
     seconds: float
     shares: tuple[Share, ...]
     misuses: tuple[Misuse, ...] | None = None
     """None where nobody watched for any."""
+
+    @property
+    def pc(self) -> int:
+        """Where the PE stands that ran last: at a WFI, if it waits there."""
+        return self.places[self.running].place.pc
+
+    @property
+    def symbol(self) -> str | None:
+        """The symbol there, as ``name+0x10``; None for none."""
+        return self.places[self.running].place.symbol
 
     @property
     def operations(self) -> int:
