@@ -10,21 +10,33 @@ import json
 import sys
 from pathlib import Path
 
-from machines import ProgramError
-from measure import LOOPS, WORK, measure
+from commands import NAMES, find
+from measure import LOOPS, WORK, Result, measure
 from report import as_json, print_tables
 from rich.console import Console
+from sides import CommitError, ProgramError, sides
 
+PROGRAMS = LOOPS + WORK
 QUICK = ("alu8", "crc")
+ROUNDS = 7
+"""Fewer leave the quartiles to chance."""
+
+
+def _names(kind: str, there: tuple[str, ...], text: str) -> list[str]:
+    names = text.split(",")
+    wrong = [name for name in names if name not in there]
+    if wrong:
+        known = ", ".join(there)
+        raise argparse.ArgumentTypeError(f"no {kind} is called {wrong[0]!r}; there is: {known}")
+    return names
 
 
 def _programs(text: str) -> list[str]:
-    names = text.split(",")
-    wrong = [name for name in names if name not in LOOPS + WORK]
-    if wrong:
-        there = ", ".join(LOOPS + WORK)
-        raise argparse.ArgumentTypeError(f"no program is called {wrong[0]!r}; there is: {there}")
-    return names
+    return _names("program", PROGRAMS, text)
+
+
+def _figures(text: str) -> list[str]:
+    return _names("figure", NAMES, text)
 
 
 def _positive(text: str) -> float:
@@ -43,36 +55,62 @@ def _count(text: str) -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/bench", description="Measure the emulator against the bare engine."
+        prog="scripts/bench",
+        description="Measure the emulator against the bare engine, and whole commands. With "
+        "--programs or --figures, only what they name.",
     )
     parser.add_argument("--quick", action="store_true", help="two programs, one short round")
     parser.add_argument("--seconds", type=_positive, help="for one run of a program (0.3)")
-    parser.add_argument("--rounds", type=_count, help="how often each is run (5)")
-    parser.add_argument("--programs", type=_programs, metavar="A,B", help="only these")
+    parser.add_argument("--rounds", type=_count, help=f"how often each is run ({ROUNDS})")
+    parser.add_argument(
+        "--programs", type=_programs, metavar="A,B", help=f"of {', '.join(PROGRAMS)}"
+    )
+    parser.add_argument("--figures", type=_figures, metavar="A,B", help=f"of {', '.join(NAMES)}")
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="measure an older commit side by side with this one"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.seconds = arguments.seconds or (0.02 if quick else 0.3)
-    arguments.rounds = arguments.rounds or (1 if quick else 5)
-    arguments.programs = arguments.programs or (QUICK if quick else LOOPS + WORK)
+    arguments.rounds = arguments.rounds or (1 if quick else ROUNDS)
+    if arguments.programs is None and arguments.figures is None:
+        arguments.programs, arguments.figures = (QUICK, ()) if quick else (PROGRAMS, NAMES)
     return arguments
+
+
+def _warn(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr)
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    seconds, rounds, against = arguments.seconds, arguments.rounds, arguments.against
+    with sides(against) as there, Console(stderr=True).status("") as status:
+        by_program: list[list[Result]] = [
+            measure(name, there, seconds, rounds, status.update)
+            for name in arguments.programs or ()
+        ]
+        found = find(arguments.figures or (), there, rounds, status.update, _warn)
+        commit = there[-1].commit
+    results = [side[0] for side in by_program]
+    older = [side[1] for side in by_program if len(side) > 1]
+    print_tables(Console(), results, older, found, against)
+    if arguments.json:
+        figures = as_json(results, older, found, seconds, rounds, commit)
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def main() -> int:
     """The command."""
     arguments = _arguments()
-    console, progress = Console(), Console(stderr=True)
-    seconds, rounds = arguments.seconds, arguments.rounds
     try:
-        with progress.status("") as status:
-            results = [measure(n, seconds, rounds, status.update) for n in arguments.programs]
+        _measure(arguments)
+    except CommitError as wrong:
+        _warn(str(wrong))
+        return 2
     except ProgramError as wrong:
-        print(f"bench: {wrong}", file=sys.stderr)
+        _warn(str(wrong))
         return 1
-    print_tables(console, results)
-    if arguments.json:
-        figures = as_json(results, seconds, rounds)
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
 
 

@@ -1,19 +1,18 @@
 """Measures programs on machines, side by side.
 
-The machines take turns, round by round, and a ratio is made of two runs of the same round: what
-slows the host down for a while slows both. The median over the rounds is what counts. Each
-machine does as many iterations as fit into the time that was asked for.
+The machines take turns, round by round, each time with the engine's code buffer elsewhere. A
+machine's figure is the lower quartile of its times over the rounds. Each machine does as many
+iterations as fit into the time that was asked for; two checkouts do equally many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from statistics import geometric_mean, median
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-import machines
-from machines import Machine, Program, Run
+from arithmetic import is_refused, lower_quartile, mean_ratio, spread
+from sides import Counts, ProgramError, Run, Side
 
 LOOPS: Final = ("alu8", "alu32", "load", "store", "branchy", "fp")
 """Tight loops: reported, not judged."""
@@ -21,12 +20,17 @@ WORK: Final = ("sort", "crc", "hash", "matmul", "strsearch", "list", "interp")
 """Programs that look like real work: their geometric mean is judged."""
 
 
+def _board(**options: Any) -> dict[str, Any]:
+    return {"kind": "board", **options}
+
+
 @dataclass(frozen=True)
 class Column:
     """A way to run a program. ``aim`` is the least geometric mean over real work to hope for."""
 
     name: str
-    machine: Machine
+    machine: Mapping[str, Any]
+    """As the worker takes it."""
     aim: float | None = None
     samples: bool = False
     modelled: bool = False
@@ -37,22 +41,24 @@ class Column:
     """Too slow for more than one iteration and one round."""
 
 
-MICRO: Final = machines.MICRO_OPERATIONS
-OFF: Final = Column("off", machines.board(), aim=0.65)
+MICRO: Final = "neoverse-v2"
+"""A core that samples micro-operations."""
+BARE: Final = Column("bare", {"kind": "bare"})
+OFF: Final = Column("off", _board(), aim=0.65)
 COLUMNS: Final = (
     OFF,
-    Column("1024", machines.board(1024), aim=0.08, samples=True),
-    Column("4096", machines.board(4096), aim=0.25, samples=True),
-    Column("65536", machines.board(65536), aim=0.55, samples=True),
-    Column("record", machines.board(period=4096), samples=True),
-    Column("cache", machines.board(model="cache"), modelled=True),
-    Column("cache 4096", machines.board(4096, model="cache"), modelled=True),
-    Column("uops off", machines.board(core=MICRO), cracked=True),
-    Column("uops 1024", machines.board(1024, core=MICRO), cracked=True),
-    Column("uops 4096", machines.board(4096, core=MICRO), cracked=True),
-    Column("uops 65536", machines.board(65536, core=MICRO), cracked=True),
-    Column("uops cache 4096", machines.board(4096, model="cache", core=MICRO), cracked=True),
-    Column("Python", machines.per_instruction, once=True),
+    Column("1024", _board(interval=1024), aim=0.08, samples=True),
+    Column("4096", _board(interval=4096), aim=0.25, samples=True),
+    Column("65536", _board(interval=65536), aim=0.55, samples=True),
+    Column("record", _board(period=4096), samples=True),
+    Column("cache", _board(model="cache"), modelled=True),
+    Column("cache 4096", _board(interval=4096, model="cache"), modelled=True),
+    Column("uops off", _board(core=MICRO), cracked=True),
+    Column("uops 1024", _board(interval=1024, core=MICRO), cracked=True),
+    Column("uops 4096", _board(interval=4096, core=MICRO), cracked=True),
+    Column("uops 65536", _board(interval=65536, core=MICRO), cracked=True),
+    Column("uops cache 4096", _board(interval=4096, model="cache", core=MICRO), cracked=True),
+    Column("Python", {"kind": "per_instruction"}, once=True),
 )
 SAMPLED: Final = tuple(column.name for column in COLUMNS if column.samples)
 AIM_NS_A_BLOCK: Final = 2.5
@@ -61,20 +67,25 @@ AIM_US_A_SAMPLE: Final = 20.0
 
 @dataclass(frozen=True)
 class Result:
-    """One program: medians over the rounds.
+    """One program on one side.
 
     ``ratios`` are speeds as parts of the bare engine's, by column. ``ns_a_block`` is what our
     hooks add to each translated block, ``us_a_sample`` what a sample adds to the run with
-    sampling off, by column.
+    sampling off, by column. All are None if ``refused``: the quartiles of the bare engine's times
+    differ by ``spread``, which is too much. What a side does not have is None, too.
     """
 
     program: str
     operations: int
     blocks: int
     bare_seconds: float
-    ratios: dict[str, float]
-    ns_a_block: float
-    us_a_sample: dict[str, float]
+    ratios: dict[str, float | None]
+    ns_a_block: float | None
+    us_a_sample: dict[str, float | None]
+    spread: float | None
+    refused: bool
+    paces: dict[str, float] = field(default_factory=dict)
+    """Seconds an iteration, by column; nothing if refused."""
 
     @property
     def judged(self) -> bool:
@@ -82,63 +93,109 @@ class Result:
         return self.program in WORK
 
 
-def measure(name: str, seconds: float, rounds: int, tell: Callable[[str], None]) -> Result:
-    """Measure one program, with about ``seconds`` for a run. ``tell`` hears what is being done.
+Runs = dict[str, list[Run]]
+"""Runs of one program on one side, by column, BARE among them."""
 
-    Raises ProgramError.
+
+def measure(
+    name: str, there: Sequence[Side], seconds: float, rounds: int, tell: Callable[[str], None]
+) -> list[Result]:
+    """Measure one program on each side, with about ``seconds`` for a run.
+
+    Where the host was not quiet it is all done once more. ``tell`` hears what is being done. Raises
+    ProgramError for this checkout.
     """
     tell(f"{name}: counting")
-    program = Program(name)
-    blocks = machines.per_block(program, 1).events
-    bare_size = _fit(machines.bare, program, seconds)
-    sizes = {c.name: 1 if c.once else _fit(c.machine, program, seconds) for c in COLUMNS}
-    bares: list[Run] = []
-    runs: dict[str, list[Run]] = {c.name: [] for c in COLUMNS}
-    for number in range(rounds):
-        tell(f"{name}: round {number + 1} of {rounds}")
-        bares.append(machines.bare(program, bare_size))
-        for column in COLUMNS:
-            if number == 0 or not column.once:
-                runs[column.name].append(column.machine(program, sizes[column.name]))
-    offs = runs[OFF.name]
-    return Result(
-        name,
-        machines.operations(program),
-        blocks,
-        median(bare.pace for bare in bares),
-        {
-            column: median(bare.pace / run.pace for bare, run in zip(bares, those, strict=False))
-            for column, those in runs.items()
-        },
-        median(
-            (off.pace - bare.pace) / blocks * 1e9 for bare, off in zip(bares, offs, strict=True)
-        ),
-        {
-            column: median(
-                _sample_cost(run, off) for run, off in zip(runs[column], offs, strict=True)
-            )
-            for column in SAMPLED
-        },
-    )
+    here = there[0]
+    counts = here.count(name)
+    sizes = {c.name: 1 if c.once else _fit(here, c, name, seconds) for c in (BARE, *COLUMNS)}
+    for again in (False, True):
+        found: list[Runs] = [{} for _ in there]
+        for number in range(rounds):
+            tell(f"{name}: round {number + 1} of {rounds}{', once more' * again}")
+            order = list(zip(there, found, strict=True))
+            for side, runs in order if number % 2 == 0 else reversed(order):
+                _round(side, runs, name, sizes, number)
+        results = [summary(name, counts, runs) for runs in found]
+        if not any(result.refused for result in results):
+            break
+    return results
 
 
-def _fit(machine: Machine, program: Program, seconds: float) -> int:
+def _round(side: Side, runs: Runs, name: str, sizes: dict[str, int], number: int) -> None:
+    for column in (BARE, *COLUMNS):
+        if column.once and number:
+            continue
+        try:
+            run = side.run(name, dict(column.machine), sizes[column.name])
+        except ProgramError:
+            if side.commit is None:
+                raise
+        else:
+            runs.setdefault(column.name, []).append(run)
+
+
+def _fit(side: Side, column: Column, program: str, seconds: float) -> int:
     """How many iterations take about ``seconds``; at least one."""
-    run = machine(program, 1)
+    machine = dict(column.machine)
+    run = side.run(program, machine, 1)
     size = max(1, round(seconds / 4 / run.pace))
     if size > 1:  # the first iteration is mostly translation
-        run = machine(program, size)
+        run = side.run(program, machine, size)
     return max(1, round(seconds / run.pace))
 
 
-def _sample_cost(run: Run, off: Run) -> float:
-    """Microseconds that each sample added."""
-    return (run.pace - off.pace) * run.iterations / run.events * 1e6
+def summary(name: str, counts: Counts, runs: Runs) -> Result:
+    """What the runs of a program come to on one side."""
+    bare_times = [run.pace for run in runs[BARE.name]]
+    bare = lower_quartile(bare_times)
+    apart = spread(bare_times)
+    refused = is_refused(apart)
+    paces = {} if refused else {c: lower_quartile([r.pace for r in runs[c]]) for c in runs}
+    off = paces.get(OFF.name)
+    return Result(
+        name,
+        counts.operations,
+        counts.blocks,
+        bare,
+        {c.name: bare / paces[c.name] if c.name in paces else None for c in COLUMNS},
+        None if off is None else (off - bare) / counts.blocks * 1e9,
+        {
+            column: None
+            if off is None or column not in paces
+            else (paces[column] - off) / _samples(runs[column]) * 1e6
+            for column in SAMPLED
+        },
+        apart,
+        refused,
+        paces,
+    )
 
 
-def geometric_means(results: list[Result]) -> dict[str, float]:
-    """By column, over real work; nothing if there is none."""
+def _samples(runs: list[Run]) -> float:
+    """Samples an iteration."""
+    return sum(run.events for run in runs) / sum(run.iterations for run in runs)
+
+
+def geometric_means(results: list[Result]) -> dict[str, float | None]:
+    """By column, over real work; nothing if there is none, None where a program was refused."""
     judged = [r for r in results if r.judged]
     if not judged:
         return {}
-    return {c.name: geometric_mean(r.ratios[c.name] for r in judged) for c in COLUMNS}
+    return {c.name: mean_ratio(r.ratios[c.name] for r in judged) for c in COLUMNS}
+
+
+def speedups(result: Result, older: Result) -> dict[str, float | None]:
+    """How many times as fast a program is here as on the other side, by column."""
+    return {
+        c.name: older.paces[c.name] / result.paces[c.name]
+        if c.name in older.paces and c.name in result.paces
+        else None
+        for c in COLUMNS
+    }
+
+
+def mean_speedups(results: list[Result], older: list[Result]) -> dict[str, float | None]:
+    """Geometric means of :func:`speedups` over real work, by column; nothing if there is none."""
+    judged = [speedups(a, b) for a, b in zip(results, older, strict=True) if a.judged]
+    return {c.name: mean_ratio(s[c.name] for s in judged) for c in COLUMNS} if judged else {}

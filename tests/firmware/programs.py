@@ -17,12 +17,17 @@ SYSTEM = (
 """Programs about system software: exceptions, interrupts and translation at every level."""
 _STARTS_AT = {
     2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner"),
-    3: ("beyond_qemu", "priv_el3", "priv_gic_secure", "spe_access", "spe_el3_monitor", "spe_exc"),
+    3: (
+        *("beyond_qemu", "priv_el3", "priv_gic_secure", "smc_pingpong", "spe_access"),
+        *("spe_el3_monitor", "spe_exc"),
+    ),
 }
 _WHAT_ELSE: dict[str, dict[str, Any]] = {
     "priv_el3": {"secure": True},
     "priv_gic_secure": {"secure": True},
     "priv_smp": {"smp": 4},
+    "ipi_pingpong": {"smp": 2},
+    "smc_pingpong": {"secure": True},
     "spe_exc": {"core": "max"},
     "spe_model": {"model": "cache"},
     "spe_smp": {"smp": 4},

@@ -35,6 +35,7 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
+    *("ipi_pingpong", "smc_pingpong"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))

@@ -48,7 +48,7 @@ def test_the_figures_with_caches_have_a_table_of_their_own(tiny):
     text, _ = tiny
     with_caches = text[text.index("The same with --model cache") :]
     header = next(line for line in with_caches.splitlines() if "program" in line)
-    assert header.split() == ["program", "bare", "M/s", "cache", "cache", "4096"]
+    assert header.split() == ["program", "bare", "M/s", "±%", "cache", "cache", "4096"]
 
 
 def test_the_figures_with_micro_operations_have_a_table_of_their_own(tiny):
@@ -84,6 +84,7 @@ def test_tight_loops_are_not_judged(tiny):
     ("arguments", "complaint"),
     [
         (("--programs", "quake"), "no program is called 'quake'; there is: alu8, "),
+        (("--figures", "fps"), "no figure is called 'fps'; there is: startup-cold, "),
         (("--rounds", "0"), "0 is not between 1 and 1000"),
         (("--seconds", "-1"), "-1 is not between 0 and 3600"),
     ],
@@ -93,6 +94,41 @@ def test_a_wrong_command_line_is_refused_in_a_sentence(arguments, complaint):
     assert result.returncode == 2
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+IN_A_REPOSITORY = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs git's history")
+
+
+@IN_A_REPOSITORY
+def test_a_commit_that_is_not_there_is_refused_in_a_sentence():
+    result = bench("--programs", "alu8", "--against", "no-such-commit")
+    assert result.returncode == 2
+    assert result.stderr.strip() == "bench: git knows no commit called 'no-such-commit' here"
+
+
+@IN_A_REPOSITORY
+@pytest.mark.slow
+def test_another_commit_is_measured_beside_this_one(tmp_path):
+    file = tmp_path / "figures.json"
+    small = ("--seconds", "0.001", "--rounds", "1", "--json", str(file))
+    result = bench("--programs", "crc", "--figures", "startup", "--against", "HEAD", *small)
+    assert result.returncode == 0, result.stderr
+    assert "Speed as a part of that of HEAD" in result.stdout
+    figures = json.loads(file.read_text())
+    against = figures["against"]
+    assert len(against["commit"]) == 40
+    assert all(speedup > 0 for speedup in against["speedups"]["crc"].values())
+    assert figures["figures"]["startup"]["older"] > 0
+
+
+def test_a_whole_command_can_be_measured_alone(tmp_path):
+    file = tmp_path / "figures.json"
+    result = bench("--figures", "startup", "--rounds", "1", "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(file.read_text())
+    assert figures["programs"] == {}
+    assert figures["figures"]["startup"]["value"] > 0
+    assert "bare M/s" not in result.stdout
 
 
 @pytest.mark.parametrize("column", ["bare", "off", "sampled"])
