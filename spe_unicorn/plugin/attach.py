@@ -27,8 +27,9 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cores.profile import Core, ModelName, load_core
-from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
+from spe_unicorn.host.engine.surviving import not_surviving
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
@@ -55,6 +56,8 @@ _STEERING: Final = (
 """What firmware sets before it hands over: our own where no firmware has run on the engine."""
 _NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
 """Registers that the engine's models other than MAX lack."""
+_UNDEFINED: Final = 1
+"""The engine's number for an Undefined exception."""
 _DONE, _ENGINE, _STOP = 1, 0, 2
 """Answers to :attr:`Action.ASK`."""
 
@@ -130,6 +133,8 @@ class _Handler(StopHandler):
             return super().handle(stop)
         if stop is Stop.EXCEPTION and self._masks():
             return False
+        if stop is Stop.TRAP and self._attachment.raise_undefined():
+            return True
         if not self._attachment.handles_exceptions():
             self.end(UcError(uc_const.UC_ERR_EXCEPTION))
         return True
@@ -310,11 +315,13 @@ class Attachment:
         deadline = time.monotonic() + timeout / 1e6 if timeout else None
         forget_clock = self.runner.slice_ended.connect(lambda: self._look_at_clock(deadline))
         self.running = True
+        self.uc.emu_start = self._run_nested
         self.handler.interrupts.update()
         try:
             self.runner.run(count or None, until)
         finally:
             self.running = False
+            del self.uc.emu_start
             forget_clock()
             self._leave()
         error = self.uc._hook_exception or self.handler.error
@@ -350,6 +357,11 @@ class Attachment:
         state.unattended = 1
         cpu.hooks.ignore_exceptions()
 
+    def _run_nested(self, *arguments: int, **named: int) -> None:
+        """Stands in for ``uc.emu_start`` in hooks: no abort may go past their frames."""
+        with not_surviving(lib.uc_emu_start):
+            type(self.uc).emu_start(self.uc, *arguments, **named)
+
     def detach(self) -> None:
         """Leave the engine as it was: no hook of ours, no register of SPE."""
         self.cpu.hooks.remove()
@@ -358,6 +370,13 @@ class Attachment:
     def handles_exceptions(self) -> bool:
         """Whether the user has a hook that takes exceptions; without, the engine ends the run."""
         return any(isinstance(hook, HOOK_INTR_CFUNC) for hook in self.uc._callbacks.values())
+
+    def raise_undefined(self) -> bool:
+        """Have the user's hooks see an Undefined exception, as the engine does; False for none."""
+        hooks = [h for h in self.uc._callbacks.values() if isinstance(h, HOOK_INTR_CFUNC)]
+        for hook in hooks:
+            hook(self.uc._uch, _UNDEFINED, None)
+        return bool(hooks)
 
     def _observe(self, unit: Sampler) -> None:
         unit.recorded.connect(self._on_record)

@@ -7,6 +7,7 @@ beforehand a third of that; the sampled path needs several. Every call here is p
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Collection
 from typing import Final
 
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError
@@ -18,6 +19,7 @@ from unicorn.unicorn_py3.arch.arm64 import UcRegCP64
 from unicorn.unicorn_py3.unicorn import uclib
 
 from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.host.engine.surviving import ABORTED, MOST_ABORTS, surviving_start
 
 NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
 """An ``until`` that no guest reaches: it is not a multiple of 4."""
@@ -84,7 +86,11 @@ class Engine:
         self._many_count = len(numbers)
         self._read = lib.uc_reg_read
         self._write = lib.uc_reg_write
-        self._start = lib.uc_emu_start
+        self._start = surviving_start(lib.uc_emu_start)
+        self.aborts = 0
+        """How often a failed assertion of the engine ended a run."""
+        self.halts: frozenset[int] = frozenset()
+        """Addresses, besides ``until``, in front of which a run ends: see :meth:`halt_at`."""
 
     def get(self, register: int) -> int:
         """The 64-bit value of an engine register."""
@@ -165,15 +171,42 @@ class Engine:
         self.uc.ctl(uc_const.UC_CTL_TLB_FLUSH, uc_const.UC_CTL_IO_WRITE)
 
     def run(self, begin: int, until: int = NEVER) -> int:
-        """Execute from ``begin`` until a stop; the engine's error number, 0 for none."""
-        return int(self._start(self.handle, begin, until, 0, 0))
+        """Execute from ``begin`` until a stop; the engine's error number, 0 for none.
+
+        :data:`~spe_unicorn.host.engine.surviving.ABORTED` where an assertion of the engine failed:
+        it stands in front of a block that it could not translate.
+        """
+        return self._run(begin, until, 0)
+
+    def _run(self, begin: int, until: int, count: int) -> int:
+        if self.halts:
+            self.uc.ctl_set_exits([until, *self.halts])
+        status = int(self._start(self.handle, begin, until, 0, count))
+        if status == ABORTED:
+            self.aborts += 1
+        return status
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the engine survives no further abort."""
+        return self.aborts >= MOST_ABORTS
+
+    def halt_at(self, addresses: Collection[int]) -> None:
+        """Have runs end in front of some virtual addresses, none of them by default.
+
+        What is there is not translated. As with ``until``, the engine's way to end is a WFI of its
+        own.
+        """
+        if bool(addresses) != bool(self.halts):
+            self.uc.ctl_exits_enabled(bool(addresses))
+        self.halts = frozenset(addresses)
 
     def step(self, begin: int) -> int:
-        """Execute one operation at ``begin``; the engine's error number, 0 for none.
+        """Execute one operation at ``begin``; as :meth:`run`, which the block behind it can fail.
 
         Exact only if nothing but steps has run on this engine.
         """
-        return int(self._start(self.handle, begin, NEVER, 0, 1))
+        return self._run(begin, NEVER, 1)
 
     def error(self, status: int) -> str:
         """The engine's sentence for one of its error numbers."""

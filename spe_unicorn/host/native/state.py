@@ -38,6 +38,8 @@ class Stop(IntEnum):
     """In front of a block, with a wrong path that Python is to look at."""
     ACCESS = 12
     """In front of an operation whose alignment has to be looked at."""
+    UNTRANSLATED = 13
+    """In front of a block that the engine cannot translate (``host.engine.surviving``)."""
 
 
 class Action(IntEnum):

@@ -20,7 +20,7 @@ from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, wait_trap
-from spe_unicorn.arch.exceptions.syndromes import PSB_CSYNC_TRAP, WFx
+from spe_unicorn.arch.exceptions.syndromes import PSB_CSYNC_TRAP, UNDEFINED, WFx
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.fgt import (
@@ -47,6 +47,7 @@ from spe_unicorn.arch.registers.system import (
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, physical_count_offset
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
+from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.state import (
@@ -238,8 +239,10 @@ class Controls:
         return self.trap(instruction) is not None
 
     def trap(self, instruction: Instruction) -> Routed | None:
-        """The trap of an operation that the engine would execute, at the PE's Exception level."""
+        """The exception of an operation that is not for the engine, at the PE's Exception level."""
         cpu = self._cpu
+        if translation_fails(instruction.word):
+            return Routed(cpu.undefined_target(), UNDEFINED)
         if self._traps_any and trap_id(instruction.word) in self._trapped[cpu.el]:
             return Routed(EL2, syndrome_of(instruction.word))
         if instruction.mark is Mark.PSB_CSYNC:

@@ -377,10 +377,11 @@ class UnicornCPU:
     def execute(self, until: int) -> int:
         """Run the engine from the PC on; its error number, 0 for none.
 
-        The engine ends at ``until`` by a WFI of its own, which goes on for ever while HCR_EL2 has a
-        virtual interrupt for it. So it has none then.
+        The engine ends at ``until``, and where it halts, by a WFI of its own, which goes on for
+        ever while HCR_EL2 has a virtual interrupt for it. So it has none then.
         """
-        virtual = until != NEVER and s.HCR_EL2 in self.registers
+        halts = until != NEVER or self.engine.halts
+        virtual = halts and s.HCR_EL2 in self.registers
         hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
         if not hcr & _VIRTUAL:
             return self.engine.run(self.pc, until)

@@ -19,6 +19,7 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL
+from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe import pe_registers
 from spe_unicorn.host.pe.controls import Controls
@@ -150,6 +151,20 @@ class StopHandler:
     def idle(self) -> None:
         """The engine stopped by itself: WFI, or an error of its own."""
         cpu = self.cpu
+        if self.status == ABORTED:
+            if cpu.engine.exhausted:
+                self.fail(
+                    f"the engine failed {cpu.engine.aborts} times to translate code, and cannot"
+                    " go on",
+                    "the guest executes data in many places: look for where it begins to",
+                )
+            else:
+                self.fail(
+                    f"the engine cannot translate the block at {cpu.pc:#x}: an assertion of its"
+                    " own failed",
+                    "this is a fault of the Unicorn engine: report it with the words of the block",
+                )
+            return
         if self.status:
             name = cpu.engine.error(self.status)
             self.fail(f"the engine stopped: {name}")

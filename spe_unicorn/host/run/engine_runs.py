@@ -10,6 +10,7 @@ from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
@@ -22,7 +23,7 @@ _ACCESSES: Final = 1 << 8
 _MASK: Final = (1 << 64) - 1
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
 """Stops in front of an operation in the middle of a block, or, for calls, behind it."""
-_WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE})
+_WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not in front of a block which has not been counted."""
 
 
@@ -103,16 +104,16 @@ class EngineRuns:
         state.stop = state.probe = 0
         state.gap_epoch = state.epoch
         self.target = until
-        self._handler.status = self._cpu.execute(until)
+        self._execute(until)
         if state.stop == Stop.UNMAPPED and watch and self._plain:
             self._answer_devices(until)
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))
         else:
             self._cpu.forget_el()
-        if until != NEVER and state.stop == Stop.EXCEPTION and self._trapped_at(until):
+        if state.stop == Stop.EXCEPTION and self._trapped_at_its_end():
             state.stop = 0
-            self._cpu.pc = until
+            self._cpu.pc = self._cpu.pc + 4 & _MASK
         state.weigh = 0
         if self._cracker is not None and not weigh:
             state.members_granted = position + state.members
@@ -124,6 +125,13 @@ class EngineRuns:
             pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(whole, pc)
         return stop
+
+    def _execute(self, until: int) -> None:
+        status = self._cpu.execute(until)
+        if status == ABORTED and self._state.stop == Stop.NONE:
+            self._state.stop = Stop.UNTRANSLATED
+            status = 0
+        self._handler.status = status
 
     def _answer_devices(self, until: int) -> None:
         """Go on with the run behind accesses that are nobody's matter but a device's."""
@@ -141,7 +149,7 @@ class EngineRuns:
                 state.granted -= state.budget
                 state.budget = state.gap_floor = 0
             state.stop = 0
-            self._handler.status = self._cpu.execute(until)
+            self._execute(until)
             if state.stop != Stop.UNMAPPED:
                 return
 
@@ -151,19 +159,36 @@ class EngineRuns:
             self._state.flow_enabled = self._unit.enabled
             self._state.flow_el = self._cpu.el
 
-    def _trapped_at(self, until: int) -> bool:
-        """Whether the engine's way to end at ``until``, which is a WFI of its own, was trapped.
+    def _trapped_at_its_end(self) -> bool:
+        """Whether the engine's way to end at an address, a WFI of its own, was trapped.
 
         The exception then seems to be that of the operation in front, which has been executed.
         """
         cpu = self._cpu
-        if cpu.pc + 4 & _MASK != until:
+        following = cpu.pc + 4 & _MASK
+        if following != self.target and following not in cpu.engine.halts:
             return False
         syndrome = cpu.engine_exception().record.syndrome
         if syndrome is None or syndrome.ec != EC.WFxTrap:
             return False
         words = cpu.read_code(cpu.pc, 1)
         return words is not None and decode(words[0]).mark is not Mark.WFI
+
+    def halted(self) -> bool:
+        """Whether the engine, which no hook stopped, is where it was to end.
+
+        A WFI in front of such a place stops it, too: then it is the last operation of its block.
+        """
+        cpu, state = self._cpu, self._state
+        pc = cpu.pc
+        if pc == self.target:
+            return True
+        if pc not in cpu.engine.halts:
+            return False
+        if int(state.block + 4 * state.block_operations) & _MASK != pc:
+            return True
+        words = cpu.read_code(pc - 4 & _MASK, 1)
+        return words is None or decode(words[0]).mark is not Mark.WFI
 
     def checking(self) -> int:
         """Which alignment checks apply to the next operation."""
@@ -184,7 +209,8 @@ class EngineRuns:
         elif stop is Stop.UNMAPPED:
             whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
         else:
-            whole = stop is Stop.NONE and pc == self.target
+            at_its_end = stop is Stop.NONE and pc == self.target
+            whole = at_its_end or stop is Stop.UNTRANSLATED
         if whole:
             return begun
         index = int(pc - state.block & _MASK) >> 2

@@ -12,6 +12,7 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
+from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
@@ -104,5 +105,11 @@ class ReferenceRunner(Runner):
             self._runs.learn(1)
         self.cpu.forget_el()
         self._runs.note_flow()
-        self.handler.status = self._engine.step(self.cpu.pc)
+        begun = self.cpu.pc
+        self.handler.status = self._engine.step(begun)
+        if self.handler.status == ABORTED:
+            # it translates the operation's block, or behind it the next one
+            self._look_for_untranslatable()
+            if self.handler.ending is None:
+                self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0
         return Stop(state.stop)

@@ -15,8 +15,11 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.decode import decode
-from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.engine.engine import NEVER, lib
+from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
+from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.state import (
+    CODE_WORDS,
     MARKS_OF_OURS,
     NOTICE_RETURN,
     SAMPLES,
@@ -44,6 +47,9 @@ _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
+_PAGE: Final = 1 << 12
+_HALTS: Final = 1 << 12
+"""Addresses where the engine halts, from which on they are found out anew."""
 _MASK: Final = (1 << 64) - 1
 
 
@@ -87,7 +93,8 @@ class Runner:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
         self.running = True
         try:
-            return self._run_on(operations, until)
+            with surviving_aborts(lib.uc_emu_start):
+                return self._run_on(operations, until)
         finally:
             self.running = False
             if self.watcher is not None:
@@ -134,6 +141,8 @@ class Runner:
             left = None if ends == NEVER_HAPPENS else ends - executed
             if (cpu.illegal or pc & self._state.pc_mask) and self._cannot_execute(pc):
                 continue
+            if pc in self._engine.halts and self._cannot_translate(pc):
+                continue
             if handler.memory.letting_through:
                 self._go(1, 1, until)
                 handler.memory.close()
@@ -152,6 +161,34 @@ class Runner:
         else:
             self._at_operation(Stop.TRAP)
         return True
+
+    def _cannot_translate(self, pc: int) -> bool:
+        """Carry out the operation at ``pc``, where the engine halts; False if it need not."""
+        if self._state.deliver and self.handler.interrupts.take():
+            self.unit.refresh()
+            return True
+        words = self.cpu.read_code(pc, 1)
+        if words is None or not translation_fails(words[0]):
+            self._engine.halt_at(self._engine.halts - {pc})
+            return False
+        self._at_operation(Stop.TRAP)
+        return True
+
+    def _look_for_untranslatable(self) -> None:
+        """The engine gave up on the block at the PC: have it halt in front of the operation.
+
+        And of all such operations of the page, as each failure costs the engine something.
+        """
+        pc = self.cpu.pc
+        operations = min((_PAGE - pc % _PAGE) // 4, CODE_WORDS)
+        words = self.cpu.read_code(pc, operations) or ()
+        found = {pc + 4 * n & _MASK for n, word in enumerate(words) if translation_fails(word)}
+        if not found or self._engine.exhausted:
+            self.handler.status = ABORTED
+            self.handler.idle()
+            return
+        halts = self._engine.halts
+        self._engine.halt_at(found | (halts if len(halts) < _HALTS else set()))
 
     def _adapt(self, operations: int, seconds: float) -> None:
         """Size slices by the guest's speed, which was that many operations in ``seconds``."""
@@ -329,8 +366,10 @@ class Runner:
             looked_at = self.unit.enabled or state.watch
             if looked_at and self._begun() is None:
                 self._enter_block()
+        elif stop is Stop.UNTRANSLATED:
+            self._look_for_untranslatable()
         elif stop is Stop.NONE:
-            if self.cpu.pc != self._runs.target or self.handler.status:
+            if self.handler.status or not self._runs.halted():
                 self.handler.idle()
         elif self.handler.memory.lets_through(stop):
             pass  # the next run begins with it

@@ -1,0 +1,252 @@
+"""Runs of the engine that an assertion of its own does not end together with the process.
+
+Some words that no A64 instruction has fail an assertion in the engine's translator, which is
+``abort()``. No hook comes in front of a translation that would not make every store ten times
+slower (decision record 0023). So such words are found out by trying: the function that calls the
+engine notes where it stands, and the handler of SIGABRT goes back there. The translator is plain C,
+holds no lock and begins each block afresh: all that an abandoned block leaves behind is one of the
+engine's levels of nested runs.
+
+The handler is installed while :func:`surviving_aborts` is on its way, and leaves every other abort
+to whoever had the signal before: that of another thread, one that was sent by ``kill``, and one
+while Python code runs, whose frames cannot be left like that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final
+
+from llvmlite import binding
+
+ABORTED: Final = -1
+"""The status of a run that a failed assertion ended, in place of an error number of the engine."""
+MOST_ABORTS: Final = 60
+"""How many of them one engine survives: each costs one of its 64 levels of nested runs."""
+
+_JUMP_BUFFER: Final = 1024
+"""Bytes: more than a ``jmp_buf`` has anywhere."""
+_CODE_OF_INFO: Final = 8
+"""Where ``siginfo_t`` has ``si_code``."""
+_SI_TKILL: Final = -6
+"""Its value for a signal that a thread of this process sent to itself, as ``abort()`` does."""
+_IOLBF: Final = 1
+_STDOUT_BUFFER: Final = 4096
+"""Bytes of the C library's buffer for standard output, where that has none of its own."""
+_SA_SIGINFO, _SA_NODEFER = 4, 0x4000_0000
+
+
+class _SigAction(ctypes.Structure):
+    """``struct sigaction`` of the C library on 64-bit Linux."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+def _source(start: int, key: int, holds_gil: int, before: int) -> str:
+    """The two functions, as LLVM has them: nothing else can call ``setjmp``.
+
+    ``key`` is the thread's slot for the jump buffer of the run that is on its way, ``before`` where
+    the address of the handler is kept that had the signal before.
+    """
+    return f"""
+declare i32 @_setjmp(i8*) returns_twice
+declare void @longjmp(i8*, i32) noreturn
+declare i32 @pthread_setspecific(i32, i8*)
+declare i8* @pthread_getspecific(i32)
+declare i8* @signal(i32, i8*)
+declare i32 @raise(i32)
+
+define i32 @run(i8* %buffer, i8* %uc, i64 %begin, i64 %until, i64 %timeout, i64 %count) noinline {{
+enter:
+  %outer = call i8* @pthread_getspecific(i32 {key})
+  %again = call i32 @_setjmp(i8* %buffer) returns_twice
+  %first = icmp eq i32 %again, 0
+  br i1 %first, label %go, label %aborted
+go:
+  %1 = call i32 @pthread_setspecific(i32 {key}, i8* %buffer)
+  %status = call i32 inttoptr (i64 {start} to i32 (i8*, i64, i64, i64, i64)*)
+    (i8* %uc, i64 %begin, i64 %until, i64 %timeout, i64 %count)
+  %2 = call i32 @pthread_setspecific(i32 {key}, i8* %outer)
+  ret i32 %status
+aborted:
+  %3 = call i32 @pthread_setspecific(i32 {key}, i8* %outer)
+  ret i32 {ABORTED}
+}}
+
+define void @handler(i32 %number, i8* %info, i8* %context) noinline {{
+enter:
+  %code.byte = getelementptr i8, i8* %info, i64 {_CODE_OF_INFO}
+  %code.at = bitcast i8* %code.byte to i32*
+  %code = load i32, i32* %code.at
+  %own = icmp eq i32 %code, {_SI_TKILL}
+  br i1 %own, label %abort, label %theirs
+abort:
+  %buffer = call i8* @pthread_getspecific(i32 {key})
+  %outside = icmp eq i8* %buffer, null
+  br i1 %outside, label %theirs, label %engine
+engine:
+  %gil = call i32 inttoptr (i64 {holds_gil} to i32 ()*)()
+  %python = icmp ne i32 %gil, 0
+  br i1 %python, label %theirs, label %back
+back:
+  call void @longjmp(i8* %buffer, i32 1)
+  unreachable
+theirs:
+  %before = load i64, i64* inttoptr (i64 {before} to i64*)
+  %default = icmp eq i64 %before, 0
+  br i1 %default, label %die, label %handled
+die:
+  %4 = call i8* @signal(i32 %number, i8* null)
+  %5 = call i32 @raise(i32 %number)
+  ret void
+handled:
+  %ignored = icmp eq i64 %before, 1
+  br i1 %ignored, label %done, label %pass
+pass:
+  %theirs.handler = inttoptr i64 %before to void (i32, i8*, i8*)*
+  call void %theirs.handler(i32 %number, i8* %info, i8* %context)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+class _Survival:
+    """The compiled functions, and the handler's turns with the signal."""
+
+    def __init__(self, start: int) -> None:
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        key = ctypes.c_uint()
+        if self._libc.pthread_key_create(ctypes.byref(key), None):
+            raise OSError("no thread-specific data left")
+        self._libc.pthread_getspecific.restype = ctypes.c_void_p
+        self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
+        self._before = ctypes.c_int64()
+        holds_gil = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value or 0
+        source = _source(start, key.value, holds_gil, ctypes.addressof(self._before))
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        target = binding.Target.from_default_triple().create_target_machine(opt=2)
+        self._code = binding.create_mcjit_compiler(binding.parse_assembly(source), target)
+        self._code.finalize_object()
+        prototype = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *(ctypes.c_uint64,) * 4
+        )
+        self.run = prototype(self._code.get_function_address("run"))
+        self._new = _SigAction(
+            self._code.get_function_address("handler"), flags=_SA_SIGINFO | _SA_NODEFER
+        )
+        self._old = _SigAction()
+        self._key = key
+        self._lock = threading.Lock()
+        self._users = 0
+        self._buffer = ctypes.create_string_buffer(_STDOUT_BUFFER)
+
+    def begin(self) -> None:
+        """From now on, until :meth:`end`, the signal is ours."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._libc.fflush(self._stdout)
+                if self._libc["__fbufsize"](self._stdout) == 1:
+                    # PYTHONUNBUFFERED: what is said could not be forgotten; lines still go out
+                    self._libc.setvbuf(self._stdout, self._buffer, _IOLBF, _STDOUT_BUFFER)
+                self._exchange(self._new, self._old)
+                self._before.value = self._old.handler or 0
+
+    def end(self) -> None:
+        """Give the signal back, if nobody else needs it."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._exchange(self._old, _SigAction())
+
+    def _exchange(self, new: _SigAction, old: _SigAction) -> None:
+        self._libc.sigaction(int(signal.SIGABRT), ctypes.byref(new), ctypes.byref(old))
+
+    def purge(self) -> None:
+        """Forget what the engine said of its assertion: it would end up in standard output."""
+        self._libc["__fpurge"](self._stdout)
+
+    def disarm(self) -> int:
+        """Have an abort of this thread be somebody else's; what to give to :meth:`arm`."""
+        was = int(self._libc.pthread_getspecific(self._key) or 0)
+        self.arm(0)
+        return was
+
+    def arm(self, buffer: int) -> None:
+        """The other way round."""
+        self._libc.pthread_setspecific(self._key, ctypes.c_void_p(buffer))
+
+
+@lru_cache(maxsize=1)
+def _survival(start: int) -> _Survival | None:
+    """None where it is not known how: other systems than 64-bit Linux."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+        return None
+    return _Survival(start)
+
+
+def surviving_start(start: Callable[..., int]) -> Callable[..., int]:
+    """``start``, the C function ``uc_emu_start``, with :data:`ABORTED` as one more status.
+
+    Each thread, and each engine, needs one of its own.
+    """
+    survival = _survival(_address(start))
+    if survival is None:
+        return start
+    run, purge = survival.run, survival.purge
+    buffer = ctypes.create_string_buffer(_JUMP_BUFFER)
+
+    def surviving(engine: Any, begin: int, until: int, timeout: int, count: int) -> int:
+        status = run(buffer, engine, begin, until, timeout, count)
+        if status == ABORTED:
+            purge()
+        return int(status)
+
+    return surviving
+
+
+@contextmanager
+def surviving_aborts(start: Callable[..., int]) -> Iterator[None]:
+    """Have runs by :func:`surviving_start` survive, in here."""
+    survival = _survival(_address(start))
+    if survival is None:
+        yield
+        return
+    survival.begin()
+    try:
+        yield
+    finally:
+        survival.end()
+
+
+@contextmanager
+def not_surviving(start: Callable[..., int]) -> Iterator[None]:
+    """Within a hook in Python: what runs in here are others' engines, and so are its aborts."""
+    survival = _survival(_address(start))
+    if survival is None:
+        yield
+        return
+    buffer = survival.disarm()
+    try:
+        yield
+    finally:
+        survival.arm(buffer)
+
+
+def _address(function: Callable[..., int]) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
