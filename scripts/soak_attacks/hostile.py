@@ -221,10 +221,8 @@ def run(random: Random, folder: Path, elf: bytes, start: int, operations: int, *
 
     Raises AttackError if the command, or one of its outputs, is not as it should be.
     """
-    file, records = (
-        folder / "hostile.elf",
-        folder / f"out.{random.choice(('spe', 'jsonl', 'data'))}",
-    )
+    file = folder / "hostile.elf"
+    records = folder / f"out.{random.choice(('spe', 'jsonl', 'data'))}"
     file.write_bytes(elf)
     words = [*options(random, folder), *more, "--ram", MEMORY, "--el", str(start), "--quiet"]
     words += ["--max-insns", str(operations), "--timeout", "60"]
