@@ -31,6 +31,7 @@ from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
+from spe_unicorn.debug.resonance import few_places
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import whereabouts, whereabouts_text
 from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
@@ -227,6 +228,7 @@ class _Session:
             seconds,
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
             None if self.misuses is None else tuple(self.misuses.found),
+            few_places(board),
         )
         if self.summary_follows:
             self.summary_follows = False

@@ -12,6 +12,7 @@ from spe_unicorn.cli.progress import short
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse import Misuse
+from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
@@ -43,6 +44,7 @@ class Outcome:
     shares: tuple[Share, ...]
     misuses: tuple[Misuse, ...] | None = None
     """None where nobody watched for any."""
+    few_places: tuple[FewPlaces, ...] = ()
 
     @property
     def operations(self) -> int:
@@ -79,6 +81,12 @@ def summary(outcome: Outcome) -> str:
             text += f"  cpu {cpu}: {share.operations} operations\n"
             if share.statistics.population:
                 text += _counts(share.statistics, share.pmu_events, "    ")
+    for found in outcome.few_places:
+        whose = f"cpu {found.cpu}: " if len(outcome.shares) > 1 else ""
+        text += textwrap.fill(
+            f"{whose}{found}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+        )
+        text += "\n"
     return text if outcome.misuses is None else text + _misuses(outcome.misuses)
 
 
@@ -141,6 +149,7 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "symbol": here.symbol,
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
+        "few_places": [_few_places(found) for found in outcome.few_places],
         "seconds": round(outcome.seconds, 6),
         "cpus": [
             {**_json_place(place), **_json_counts(s.operations, s.statistics, s.pmu_events)}
@@ -170,6 +179,18 @@ def _json_counts(
         "management_events": sum(counts.management_events.values()),
         "management_events_by_kind": dict(sorted(counts.management_events.items())),
         "pmu_events": _named(pmu_events),
+    }
+
+
+def _few_places(found: FewPlaces) -> dict[str, Any]:
+    return {
+        "cpu": found.cpu,
+        "pc": hex(found.place.pc),
+        "symbol": found.place.symbol,
+        "samples": found.found.here,
+        "following": found.found.next,
+        "counted": found.found.counted,
+        "advice": found.advice,
     }
 
 

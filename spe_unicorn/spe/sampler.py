@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from spe_unicorn.arch.operation import Instruction, Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import CONDITION_FAILED, EL, MISALIGNED, Batch, Outcome
+from spe_unicorn.spe.batch import CONDITION_FAILED, EL, INSTRUCTION, MISALIGNED, PC, Batch, Outcome
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -37,10 +37,12 @@ from spe_unicorn.spe.sample import (
     events_of,
     implemented_events,
 )
+from spe_unicorn.spe.tally import Tally
 
 NOWHERE = (False,) * 4
 """Profiling is disabled at every Exception level."""
 _POP = int(SampleEvent.POP)
+_MASK = (1 << 64) - 1
 
 
 @dataclass
@@ -115,6 +117,8 @@ class Sampler(ABC):
         self.enabled_at = NOWHERE
         self.armed = False
         self.statistics = Statistics()
+        self.tally = Tally()
+        """Which operations were sampled."""
         self.recorded: Signal[[bytes, Operation]] = Signal()
         """Told of each record that was written whole, padding included, and of its operation."""
         self.streamed: Signal[[bytes]] = Signal()
@@ -234,6 +238,8 @@ class Sampler(ABC):
         if not self._sampling:
             raise RuntimeError("no operation is being sampled")
         recorders, filter_ = self._sampling.popleft()
+        if not operation.misspeculated:
+            self.tally.one(operation.pc, operation.instruction.word)
         timing = self._model.timing(operation)
         self._occupy(timing.total)
         type_, events, kept, pmu = self._judged(operation, timing, filter_)
@@ -265,6 +271,7 @@ class Sampler(ABC):
         if self._interval.pass_hits(len(samples)) != members:
             raise RuntimeError("other operations were sampled than those that are selected")
         written = batch.write(samples, recorders)
+        self.tally.several(len(samples), self._places(samples, instructions))
         statistics = self.statistics
         statistics.population += members
         statistics.selected += len(samples)
@@ -275,6 +282,12 @@ class Sampler(ABC):
                 self._events.events(events, count)
         self._keep_all(samples, written.data, written.records)
         return True
+
+    @staticmethod
+    def _places(samples: Any, instructions: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
+        """Address and instruction word of each sample."""
+        for pc, number in samples[:, (PC, INSTRUCTION)].tolist():
+            yield pc & _MASK, instructions[number].word
 
     def _judge(self, instruction: Instruction, way: int) -> Outcome:
         """What becomes of samples of an instruction, as in :meth:`complete`."""

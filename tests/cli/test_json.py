@@ -28,10 +28,21 @@ KEYS = {
     "management_events_by_kind",
     "pmu_events",
     "misuses",
+    "few_places",
     "seconds",
     "cpus",
 }
-COUNTS = KEYS - {"exit_status", "ending", "cause", "pc", "symbol", "misuses", "seconds", "cpus"}
+COUNTS = KEYS - {
+    "exit_status",
+    "ending",
+    "cause",
+    "pc",
+    "symbol",
+    "misuses",
+    "few_places",
+    "seconds",
+    "cpus",
+}
 PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception", "hints"}
 
 

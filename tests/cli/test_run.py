@@ -22,6 +22,7 @@ from tests.cli.programs import (
     SLEEP,
     program,
 )
+from tests.host import a64
 from tests.machine.elf_builder import RAM, Sym
 from tests.output.perf_reader import perf
 
@@ -442,3 +443,29 @@ def test_ctrl_c_before_the_guest_runs_ends_the_command_without_a_word(
     monkeypatch.setattr("spe_unicorn.cli.session.run_session", interrupted)
     result = command("run", firmware("hello"), status=130)
     assert result.output == ""
+
+
+def test_samples_that_keep_step_with_a_loop_are_told_of(command, run_json, tmp_path):
+    buffer = RAM + (1 << 20)
+    code = [
+        *[word for op, value in (
+            ((3, 0, 9, 10, 1), buffer),  # PMBPTR_EL1
+            ((3, 0, 9, 10, 0), buffer + (1 << 20) | 1),  # PMBLIMITR_EL1.E
+            ((3, 0, 9, 10, 3), 0),  # PMBSR_EL1
+            ((3, 0, 9, 9, 2), 0),  # PMSICR_EL1
+            ((3, 0, 9, 9, 3), 4 << 8),  # PMSIRR_EL1: an interval of 1025 = 25 * 41
+            ((3, 0, 9, 9, 0), 2),  # PMSCR_EL1.E1SPE
+        ) for word in (*a64.mov64(0, value), a64.msr(op, 0))],
+        a64.ISB,
+        *[a64.NOP] * 40,
+        a64.b(-160),
+    ]  # fmt: skip
+    options = ("--max-insns", "100000", program(tmp_path, a64.code(code)))
+    said = " ".join(command("run", *options, status=124).stderr.split())
+    assert "97 of 97 samples are of one operation, 0x" in said
+    assert "an interval of 1025 operations keeps step with a loop; set PMSIRR_EL1.RND" in said
+    (found,) = run_json("run", *options, status=124)["few_places"]
+    assert (found["cpu"], found["samples"], found["following"], found["counted"]) == (0, 97, 0, 97)
+    code[code.index(0xD2808000)] = a64.movz(0, 4 << 8 | 1)  # and RND
+    said = command("run", "--max-insns", "100000", program(tmp_path, a64.code(code)), status=124)
+    assert "keeps step" not in said.stderr

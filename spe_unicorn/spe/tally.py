@@ -1,0 +1,53 @@
+"""How often operations are sampled at each place, as a check on the interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+_ALL: Final = 1024
+"""So many samples are counted at first; then those of one window in eight."""
+_WINDOW: Final = 6
+"""Samples in a window, as a power of two."""
+_MOST: Final = 1 << 16
+"""Places that are told apart."""
+
+
+class Tally:
+    """Samples by place, before any filter: of a part of them, in runs of 64, so that it is cheap.
+
+    :attr:`counts` are by address and instruction word. That neighbours in a loop are counted alike
+    holds for every part of the samples that goes by their numbers alone.
+    """
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self.counts: dict[tuple[int, int], int] = {}
+
+    @property
+    def counting(self) -> bool:
+        """Whether the next sample is counted."""
+        return self.samples < _ALL or not self.samples >> _WINDOW & 7
+
+    def one(self, pc: int, word: int) -> None:
+        """An operation was sampled."""
+        if self.counting:
+            self._count(pc, word)
+        self.samples += 1
+
+    def several(self, number: int, places: Iterable[tuple[int, int]]) -> None:
+        """So many operations were sampled, at most 64; ``places`` is not looked at needlessly."""
+        after = self.samples + number
+        if self.samples >= _ALL and self.samples >> _WINDOW & 7 and after - 1 >> _WINDOW & 7:
+            self.samples = after
+            return
+        for pc, word in places:
+            self.one(pc, word)
+
+    def _count(self, pc: int, word: int) -> None:
+        counts = self.counts
+        key = pc, word
+        if key in counts:
+            counts[key] += 1
+        elif len(counts) < _MOST:
+            counts[key] = 1
