@@ -7,14 +7,17 @@ from collections.abc import Iterator
 
 import click
 
+from spe_unicorn.cli.symbols import SymbolChoice, places_of, symbols_option
 from spe_unicorn.output.jsonl import record_json
-from spe_unicorn.output.reader import BadFileError, Stream, read_streams
-from spe_unicorn.output.text import record_text
+from spe_unicorn.output.reader import BadFileError, RecordFile, Stream, read_file
+from spe_unicorn.output.scan import Found, Scanner, placed_at
+from spe_unicorn.output.table import nameless, table
+from spe_unicorn.output.text import RecordTexts
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 
 BAD_PACKETS = 1
-"""Exit status where some bytes were no packets."""
+"""Exit status where some bytes were no packets, or the file is damaged."""
 BAD_FILE = 2
 """Exit status for a file without records."""
 
@@ -30,59 +33,93 @@ class _BadFile(click.ClickException):
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for people, or one JSON object a line.",
+    type=click.Choice(["table", "text", "json"]),
+    help="A line a record, a line a packet, or one JSON object a line. By default a table on a"
+    " terminal and for JSON Lines, else text.",
 )
-def decode(file: str, form: str) -> None:
-    """Show the records in FILE, a raw stream or a perf.data file of ours.
+@symbols_option
+def decode(file: str, form: str | None, symbols: tuple[SymbolChoice, ...]) -> None:
+    """Show the records in FILE: a raw stream, a perf.data file, or JSON Lines of ours.
 
     "-" reads standard input. A bad packet is reported with its offset, and reading goes on at
-    the next possible record.
+    the next possible record. A file that was cut is shown as far as it goes.
 
-    Exit status: 0, 1 if there were bad packets, 2 if FILE holds no records.
+    Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
     try:
-        streams = read_streams(file)
+        found = read_file(file)
     except BadFileError as error:
         raise _BadFile(str(error)) from None
-    _refuse_what_is_no_stream(file, streams)
-    bad = 0
-    number = 0
-    for stream, found in _decoded(streams):
-        if isinstance(found, BadPacket):
-            bad += 1
-            click.echo(_complaint(file, stream, found), err=True)
-        elif form == "json":
-            sys.stdout.write(
-                record_json(found.record, stream.offset + found.start, stream.cpu) + "\n"
-            )
-            number += 1
-        else:
-            sys.stdout.write(
-                record_text(stream.data, found, number, stream.cpu, stream.offset) + "\n"
-            )
-            number += 1
-    if bad:
+    _refuse_what_is_no_stream(found)
+    form = form or ("table" if sys.stdout.isatty() or not found.has_bytes else "text")
+    if form == "text" and not found.has_bytes:
+        raise _BadFile(f"{file}: JSON Lines do not hold packets: use --format table or json")
+    if symbols and form != "table":
+        raise _BadFile("--symbols names places in a table only: use --format table")
+    records = _Records(found)
+    lines = {"table": _table, "text": _text, "json": _json}[form]
+    sys.stdout.writelines(lines(records, symbols))
+    if found.damage is not None:
+        click.echo(f"{file}: {found.damage}", err=True)
+    if records.bad or found.damage is not None:
         sys.exit(BAD_PACKETS)
+
+
+class _Records:
+    """The records of a file, in order; bad packets are told of as they come, and counted."""
+
+    def __init__(self, file: RecordFile) -> None:
+        self.file = file
+        self.bad = 0
+
+    def __iter__(self) -> Iterator[tuple[Stream, Found]]:
+        scanner = Scanner()
+        for stream in self.file.streams:
+            for found in scanner.scan(stream.data):
+                if isinstance(found, BadPacket):
+                    self.bad += 1
+                    click.echo(_complaint(self.file.path, stream, found), err=True)
+                else:
+                    yield stream, found
+
+
+def _text(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
+    texts = RecordTexts()
+    for number, (stream, found) in enumerate(records):
+        yield texts.text(stream.data, found, number, stream.cpu, stream.offset) + "\n"
+
+
+def _json(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
+    for stream, found in records:
+        start = found[1]
+        record = placed_at(stream.data, start).record
+        yield record_json(record, stream.offset + start, stream.cpu) + "\n"
+
+
+def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:
+    places = places_of(records.file, symbols)
+    rows = ((placed_at(stream.data, start).record, stream.cpu) for stream, (_, start, _) in records)
+    for line in table(rows, places.symbolize if places else nameless):
+        yield line + "\n"
+
+
+def _refuse_what_is_no_stream(file: RecordFile) -> None:
+    """Exit where the first packet is bad and no record follows: it is something else."""
+    for stream, found in _decoded(file.streams):
+        if isinstance(found, BadPacket) and not any(
+            isinstance(later, PlacedRecord) for _, later in _decoded(file.streams)
+        ):
+            offset = stream.file_offset + found.offset
+            raise _BadFile(
+                f"{file.path}: holds no SPE records: {found.reason} at offset {offset:#x}"
+            )
+        return
 
 
 def _decoded(streams: list[Stream]) -> Iterator[tuple[Stream, PlacedRecord | BadPacket]]:
     for stream in streams:
         for found in decode_stream(stream.data):
             yield stream, found
-
-
-def _refuse_what_is_no_stream(file: str, streams: list[Stream]) -> None:
-    """Exit where the first packet is bad and no record follows: FILE is something else."""
-    for stream, found in _decoded(streams):
-        if isinstance(found, BadPacket) and not any(
-            isinstance(later, PlacedRecord) for _, later in _decoded(streams)
-        ):
-            offset = stream.file_offset + found.offset
-            raise _BadFile(f"{file}: holds no SPE records: {found.reason} at offset {offset:#x}")
-        return
 
 
 def _complaint(file: str, stream: Stream, bad: BadPacket) -> str:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.regs import table
-from spe_unicorn.output.names import event_names, operation_name
+from spe_unicorn.output.table import table
 from spe_unicorn.output.text import record_text
-from spe_unicorn.spe.packets import CounterIndex, canonical_address
-from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
-
-if TYPE_CHECKING:
-    from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.spe.record import PlacedRecord, decode_stream
 
 _FIRMWARE = "spe_copy"
 _SHOWN = 12
@@ -66,40 +59,18 @@ def _demonstrate() -> int:
     placed = [found for found in decode_stream(records) if isinstance(found, PlacedRecord)]
     click.echo("".join(record_text(records, one, 0) for one in placed[:1]))
     click.echo(f"And these are the first {min(_SHOWN, len(placed))}, a line each:\n")
-    for row in table(_rows(placed[:_SHOWN], image)):
-        click.echo(row.rstrip())
+    for line in table(((one.record, 0) for one in placed[:_SHOWN]), image.symbolize):
+        click.echo(f"  {line}")
     click.echo(f"\n{_next_steps(str(file))}")
     return 1 if board.exit_status is None else board.exit_status
-
-
-def _rows(placed: list[PlacedRecord], image: Image) -> Iterator[tuple[str, ...]]:
-    yield "time", "where", "operation", "cycles", "events", "address"
-    for one in placed:
-        record = one.record
-        pc = canonical_address(record.pc.value) if record.pc is not None else 0
-        yield (
-            str(record.timestamp),
-            image.symbolize(pc) or hex(pc),
-            operation_name(record.op_class or 0, record.op_payload),
-            str(record.counter(CounterIndex.TOTAL)),
-            " ".join(event_names(record.events)),
-            _address(record),
-        )
-
-
-def _address(record: Record) -> str:
-    if record.va is not None:
-        return f"data {canonical_address(record.va.value):#x}"
-    if record.target is not None:
-        return f"to {canonical_address(record.target.value):#x}"
-    return ""
 
 
 def _next_steps(file: str) -> str:
     return (
         f"To go on:\n"
         f"  spe-unicorn run -o copy.spe {file}\n"
-        f"  spe-unicorn decode copy.spe                        all records\n"
+        f"  spe-unicorn decode copy.spe --symbols {file}\n"
+        f"                                                     all records\n"
         f"  spe-unicorn run --trace sysreg {file}\n"
         f"                                                     how it programs SPE\n"
         f"  spe-unicorn record -c 1000 -o mine.data YOUR.elf   sample any firmware, for perf\n"

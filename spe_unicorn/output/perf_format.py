@@ -53,6 +53,7 @@ class RecordType(IntEnum):
     MMAP = 1
     COMM = 3
     SAMPLE = 9
+    MMAP2 = 10
     AUX = 11
     FINISHED_ROUND = 68
     AUXTRACE_INFO = 70
@@ -83,6 +84,8 @@ TASK = Struct("<II")
 
 MMAP = Struct("<QQQ")
 """Address, size, offset in the file."""
+MMAP2_MORE = Struct("<32x")
+"""What MMAP2 has between these and the name: device and inode, or build id; protection, flags."""
 
 SAMPLE = Struct("<QQIIQQI4xQQ")
 """Id, IP, pid, tid, time in ns, data address, cpu, weight, data source."""

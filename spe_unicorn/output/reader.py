@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
@@ -13,9 +15,13 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE_KIND_ARM_SPE,
     HEADER,
     MAGIC,
+    MMAP,
+    MMAP2_MORE,
     RECORD_HEADER,
+    TASK,
     RecordType,
 )
+from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.record import encode
 
 
@@ -36,19 +42,30 @@ class Stream:
     data: memoryview
 
 
+class Mapping(NamedTuple):
+    """A piece of a file in memory: ``size`` bytes at ``address``, from ``offset`` in the file."""
+
+    path: str
+    address: int
+    size: int
+    offset: int
+
+
 @dataclass(frozen=True)
 class RecordFile:
     """What a file of records holds.
 
     ``form`` is ``raw``, ``perf`` or ``jsonl``. ``damage`` says in a sentence what is wrong with a
-    file that is shown as far as it goes, None for a whole one. The streams of JSON Lines hold the
-    same records, but not the bytes that they were made of.
+    file that is shown as far as it goes, None for a whole one. ``mappings`` are those that a
+    perf.data file tells of. The streams of JSON Lines hold the same records, but not the bytes that
+    they were made of.
     """
 
     path: str
     form: str
     streams: list[Stream] = field(default_factory=list)
     damage: str | None = None
+    mappings: list[Mapping] = field(default_factory=list)
 
     @property
     def has_bytes(self) -> bool:
@@ -99,18 +116,24 @@ class _DamageError(Exception):
 def _perf_file(path: str, data: memoryview) -> RecordFile:
     file = RecordFile(path, "perf")
     try:
-        _read_perf_records(path, data, file.streams)
+        _read_perf_records(path, data, file)
     except _DamageError as damage:
         offset, reason = damage.args
         sentence = f"broken perf.data file: {reason} at offset {offset:#x}"
         if not file.streams:
             raise BadFileError(f"{path}: {sentence}") from None
-        return RecordFile(path, "perf", file.streams, sentence)
+        return replace(file, damage=sentence)
     return file
 
 
-def _read_perf_records(path: str, data: memoryview, streams: list[Stream]) -> None:
-    """Add the AUX data of SPE to ``streams``. Raises _DamageError where the file goes wrong."""
+def _cut(data: memoryview, end: int) -> _DamageError:
+    if len(data) < end:
+        return _DamageError(len(data), f"the file is truncated, its data go on to {end:#x},")
+    return _DamageError(end, "the data end inside a record")
+
+
+def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
+    """Add what the file holds to ``file``. Raises _DamageError where it goes wrong."""
     if len(data) < HEADER.size:
         raise _DamageError(len(data), "the file ends inside its header")
     _, size, _, _, _, position, data_size, _ = HEADER.unpack_from(data)
@@ -124,26 +147,42 @@ def _read_perf_records(path: str, data: memoryview, streams: list[Stream]) -> No
     end = position + data_size if data_size else len(data)
     while position < end:
         if min(len(data), end) - position < RECORD_HEADER.size:
-            raise _DamageError(min(len(data), end), "the data are cut short")
+            raise _cut(data, end)
         kind, _, size = RECORD_HEADER.unpack_from(data, position)
         if size < RECORD_HEADER.size or position + size > end:
             raise _DamageError(position, f"a record of type {kind} has size {size}")
         start = position + size
         if start > len(data):
-            raise _DamageError(len(data), "the data are cut short")
+            raise _cut(data, end)
         if kind == RecordType.AUXTRACE_INFO:
             _check_trace(path, data, position, size)
+        if size > _MAP_NAMES.get(kind, size):
+            file.mappings.append(_mapping(kind, bytes(data[position:start])))
         if kind == RecordType.AUXTRACE:
             if size < RECORD_HEADER.size + AUXTRACE.size:
                 raise _DamageError(position, f"a record of type {kind} has size {size}")
             length, offset, _, _, _, cpu = AUXTRACE.unpack_from(data, position + RECORD_HEADER.size)
             stop = min(start + length, end, len(data))
             if stop > start:
-                streams.append(Stream(cpu, offset, start, data[start:stop]))
+                file.streams.append(Stream(cpu, offset, start, data[start:stop]))
             start += length
             if start > stop:
-                raise _DamageError(stop, f"{length} bytes of AUX data are cut short")
+                raise _cut(data, end)
         position = start
+
+
+_MAP_NAMES: dict[int, int] = {
+    RecordType.MMAP: RECORD_HEADER.size + TASK.size + MMAP.size,
+    RecordType.MMAP2: RECORD_HEADER.size + TASK.size + MMAP.size + MMAP2_MORE.size,
+}
+"""Where the name of the file stands in a record of a mapping."""
+
+
+def _mapping(kind: int, record: bytes) -> Mapping:
+    """The mapping that a record tells of."""
+    address, size, offset = MMAP.unpack_from(record, RECORD_HEADER.size + TASK.size)
+    name = record[_MAP_NAMES[kind] :].partition(b"\0")[0]
+    return Mapping(os.fsdecode(name), canonical_address(address), size, offset)
 
 
 def _check_trace(path: str, data: memoryview, position: int, size: int) -> None:

@@ -80,18 +80,25 @@ class RecordTexts:
         record = bytes(data[start : start + layout.size])
         for offset, end, timestamp in layout.spans:
             packet = record[offset:end]
-            if timestamp:  # no two are alike
-                said = _timestamp_text(packet)
-            elif packet in known:
+            try:
                 said = known[packet]
-            else:
-                said = known[packet] = _say(packet)
+            except KeyError:
+                said = _timestamp_text(packet) if timestamp else self._say(packet)
             values += at + offset, said
-        if len(known) > _MOST_KNOWN:
-            known.clear()
         if padding:
             values.append(at + layout.size)
         return template % tuple(values)
+
+    def _say(self, packet: bytes) -> str:
+        """Bytes and meaning of a packet, which is a good one; remembered."""
+        read = read_packet(packet, 0)
+        if isinstance(read, BadPacket):
+            raise ValueError(f"no packet: {packet.hex(' ')}: {read.reason}")
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        said = _bytes_and_meaning(packet.hex(" "), packet_text(read[0]))
+        self._known[packet] = said
+        return said
 
     def _template(self, layout: Layout, padding: int) -> str:
         """The text of records of a layout and with so much padding: all but offsets and packets."""
@@ -113,14 +120,6 @@ _MOST_TEMPLATES = 1 << 10
 def _timestamp_text(packet: bytes) -> str:
     value = int.from_bytes(packet[1:], "little")
     return f"{packet.hex(' '):<{3 * _BYTES_A_LINE}} TIMESTAMP      {value}"
-
-
-def _say(packet: bytes) -> str:
-    """Bytes and meaning of a packet, which is a good one."""
-    read = read_packet(packet, 0)
-    if isinstance(read, BadPacket):
-        raise ValueError(f"no packet: {packet.hex(' ')}: {read.reason}")
-    return _bytes_and_meaning(packet.hex(" "), packet_text(read[0]))
 
 
 def packet_size(packet: Packet, first: int) -> int:

@@ -65,7 +65,11 @@ class Places:
         Returns False where the file has no load segment there.
         """
         for piece in file.pieces:
-            # A mapping begins at a page, before the segment does.
+            if (offset, size) == (piece.offset, piece.size):  # all of a segment, zeros included
+                self._add(address, size, file, address - piece.vaddr)
+                return True
+        for piece in file.pieces:
+            # The kernel maps pages: one begins before the segment does.
             if offset < piece.offset + piece.file_size and offset + size > piece.offset:
                 self._add(address, size, file, address - offset + piece.offset - piece.vaddr)
                 return True

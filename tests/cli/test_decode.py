@@ -1,11 +1,20 @@
 import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli.decode import decode
+from spe_unicorn.cli.session import image_info
+from spe_unicorn.machine.boot.loader import load_elf
+from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.spe.record import encode
+from spe_unicorn.symbols.elf import read_elf
 from tests.output.samples import branch, load, of_every_sort, other, store, stream
 
 
@@ -73,6 +82,106 @@ def test_json_lines_output_equals_decoded_raw_output(tmp_path):
     records = list(of_every_sort())
     raw = run(recording(tmp_path / "a.spe", *records), "--format", "json")
     assert recording(tmp_path / "a.jsonl", *records).read_text() == raw.stdout
+
+
+def test_our_json_lines_come_out_as_they_went_in(tmp_path):
+    file = recording(tmp_path / "a.jsonl", *of_every_sort(), cpus=3)
+    result = run(file, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == file.read_text()
+
+
+def test_json_lines_are_a_table_by_default_and_never_text(tmp_path):
+    raw = recording(tmp_path / "a.spe", *of_every_sort())
+    lines = recording(tmp_path / "a.jsonl", *of_every_sort())
+    assert run(lines).stdout == run(raw, "--format", "table").stdout
+    refused = run(lines, "--format", "text")
+    assert refused.exit_code == 2
+    assert "JSON Lines do not hold packets: use --format table or json" in refused.stderr
+
+
+def test_a_recording_knows_its_program_and_a_raw_file_is_told_of_it(tmp_path, firmware):
+    elf = firmware("hello")
+    (main,) = (s.address for s in read_elf(Path(elf)).symbols if s.name == "main")
+    image = image_info(load_elf(elf, RAM_BASE, 1 << 27))
+    for name in ("a.data", "a.spe"):
+        writer = open_output(tmp_path / name, image=image)
+        writer.write(encode(load(main + 4), 6))
+        writer.close()
+    named = run(tmp_path / "a.data", "--format", "table").stdout
+    assert "main+0x4" in named
+    assert "main+0x4" not in run(tmp_path / "a.spe", "--format", "table").stdout
+    for option in ("--symbols", "--elf"):
+        assert run(tmp_path / "a.spe", "--format", "table", option, elf).stdout == named
+    moved = run(tmp_path / "a.spe", "--format", "table", "--elf", f"{elf}@0x40000000")
+    assert "main+0x4" not in moved.stdout
+
+
+def test_a_position_independent_program_is_named_where_the_machine_puts_it(tmp_path, firmware):
+    elf = firmware("hello_pie")
+    image = load_elf(elf, RAM_BASE, 1 << 27)
+    (main,) = (symbol.address for symbol in image.symbols if symbol.name == "main")
+    file = recording(tmp_path / "a.spe", load(main))
+    assert " main " in run(file, "--format", "table", "--symbols", elf).stdout
+    assert " main " in run(file, "--format", "table", "--symbols", f"{elf}@{image.bias:#x}").stdout
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("none.elf", "none.elf: No such file or directory"),
+        ("{file}", "is not an ELF file"),
+        ("none.elf@main", "'main' is no address"),
+        ("none.elf@-4", "an address has 64 bits"),
+    ],
+)
+def test_symbols_that_cannot_be_had_are_refused_in_one_line(tmp_path, value, message):
+    file = recording(tmp_path / "a.spe", load())
+    result = run(file, "--format", "table", "--symbols", value.format(file=file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+def test_symbols_without_a_table_are_refused(tmp_path, firmware):
+    file = recording(tmp_path / "a.spe", load())
+    result = run(file, "--format", "text", "--symbols", firmware("hello"))
+    assert result.exit_code == 2
+    assert "--symbols names places in a table only" in result.stderr
+
+
+def test_a_table_is_for_terminals_and_text_for_files(tmp_path, start, firmware):
+    file = recording(tmp_path / "a.spe", load(), store())
+    ours, theirs = pty.openpty()
+    process = start("decode", file, stdout=theirs)
+    os.close(theirs)
+    assert process.wait(60) == 0
+    shown = os.read(ours, 1 << 16).decode().splitlines()
+    assert [line.split()[0] for line in shown] == ["time", "1000", "1010"]
+    process = start("decode", file, stdout=subprocess.PIPE)
+    assert process.communicate(timeout=60)[0].startswith(b"record 0 at 0x0 of cpu 0")
+
+
+def test_decoding_imports_neither_the_engine_nor_the_compiler(tmp_path, firmware):
+    file = recording(tmp_path / "a.data", load())
+    code = (
+        "import sys; from spe_unicorn.cli import main\n"
+        "main(sys.argv[1:], standalone_mode=False)\n"
+        "assert not {'unicorn', 'numba', 'capstone'} & set(sys.modules)\n"
+    )
+    for form in ("text", "json", "table"):
+        arguments = ("decode", "--format", form, str(file))
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+
+
+def test_a_cut_recording_is_shown_as_far_as_it_goes(tmp_path):
+    file = recording(tmp_path / "a.data", load(), store(), other())
+    data = file.read_bytes()
+    end = data.index(encode(other(), 6))
+    file.write_bytes(data[:end])
+    result = run(file, "--format", "json")
+    assert result.exit_code == 1
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [0, 64]
+    assert "broken perf.data file: the file is truncated, its data go on to" in result.stderr
 
 
 def test_cpus_of_a_recording_are_told_apart(tmp_path):

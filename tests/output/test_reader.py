@@ -119,7 +119,10 @@ def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path):
         assert file.streams[0].data == found.data[: max(0, size - first)]
         assert (file.damage is None) == (size >= data_end)
         if size < data_end:
-            assert f"are cut short at offset {size:#x}" in file.damage
+            assert (
+                f"the file is truncated, its data go on to {data_end:#x}, at offset {size:#x}"
+                in (file.damage)
+            )
 
 
 def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_path):

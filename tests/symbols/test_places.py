@@ -61,6 +61,19 @@ def test_a_mapping_names_what_the_file_has_at_its_offset():
     assert places.at(0xBBBB_0000) is None
 
 
+def test_a_segment_without_bytes_in_the_file_is_found_by_its_size():
+    program = elf(
+        "program",
+        Piece(0x1000, 0x1000, 0x100, 0x80, 0x80),
+        Piece(0x8000, 0x8000, 0x180, 0, 0x4000),
+        symbols=[("code", 0x1000, 0x80), ("zeros", 0x8000, 0x4000)],
+    )
+    places = Places()
+    assert places.add_mapping(program, 0x8000, 0x4000, 0x180)
+    assert places.add_mapping(program, 0x1000, 0x80, 0x100)
+    assert [places.symbolize(a) for a in (0x8010, 0x1004)] == ["zeros+0x10", "code+0x4"]
+
+
 def test_no_files_name_nothing():
     assert not Places()
     assert Places().symbolize(0) is None

@@ -166,7 +166,7 @@ def _place(file: Path, header: _Header, ram_base: int, ram_size: int) -> Image:
     bias = 0
     if header.pie and not all(_in_ram(s, ram_base, ram_size) for s in segments):
         low = min(s.address for s in segments)
-        bias = -(-(ram_base + PIE_OFFSET - low) // header.alignment) * header.alignment
+        bias = pie_bias(low, header.alignment, ram_base)
         segments = [replace(s, address=s.address + bias, vaddr=s.vaddr + bias) for s in segments]
     _check_places(segments, ram_base, ram_size)
     if bias:
@@ -179,6 +179,11 @@ def _place(file: Path, header: _Header, ram_base: int, ram_size: int) -> Image:
         is_pie=header.pie,
         bias=bias,
     )
+
+
+def pie_bias(lowest: int, alignment: int, ram_base: int) -> int:
+    """How far a PIE is moved whose lowest address is ``lowest``; all in bytes."""
+    return -(-(ram_base + PIE_OFFSET - lowest) // alignment) * alignment
 
 
 def _placed_symbols(
