@@ -21,8 +21,10 @@ import spe_unicorn.arch.registers as rooms_of_registers
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import core_names
 from tests.decode.test_decode import REGISTERS, TYPES
-from tests.host import a64 as a
-from tests.host.random_programs import (
+from tests.host.run.test_random_programs import settings_of
+from tests.support import a64 as a
+from tests.support.elf_builder import RAM, Elf, Load
+from tests.support.random_programs import (
     BUFFER,
     CODE,
     DATA,
@@ -31,8 +33,6 @@ from tests.host.random_programs import (
     UART_BASE,
     random_program,
 )
-from tests.host.run.test_random_programs import settings_of
-from tests.machine.elf_builder import RAM, Elf, Load
 
 KNOWN_FATAL = (
     (0x8F7E_0C00, 0x0E78_0800),  # the engine's disas_simd_two_reg_misc_fp16

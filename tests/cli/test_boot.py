@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from spe_unicorn.machine.boot.fdt import parse, wide
-from tests.cli.programs import LOOP, program, words
-from tests.machine.boot_files import arm64_image, packed
+from tests.support.boot_files import arm64_image, packed
+from tests.support.small_programs import LOOP, program, words
 
 PRINT_FIRST_WORD_AT_X0 = words(
     0xAA0003E1,  # mov x1, x0

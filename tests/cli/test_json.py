@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import COMMAND
-from tests.cli.programs import CRASH, CRASH_SYMBOLS, program
+from tests.support.small_programs import CRASH, CRASH_SYMBOLS, program
 
 KEYS = {
     "exit_status",

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
-from tests.cli.programs import LOOP, program
-from tests.host import a64
-from tests.output.perf_reader import DEFAULT_PERIOD, clean, perf
+from tests.support import a64
+from tests.support.perf_reader import DEFAULT_PERIOD, clean, perf
+from tests.support.small_programs import LOOP, program
 
 
 def objects(path) -> list[dict]:

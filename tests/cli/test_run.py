@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import COMMAND
-from tests.cli.programs import (
+from tests.support import a64
+from tests.support.elf_builder import RAM, Sym
+from tests.support.perf_reader import perf
+from tests.support.small_programs import (
     COMMAND_LINE,
     CRASH,
     CRASH_SYMBOLS,
@@ -22,9 +25,6 @@ from tests.cli.programs import (
     SLEEP,
     program,
 )
-from tests.host import a64
-from tests.machine.elf_builder import RAM, Sym
-from tests.output.perf_reader import perf
 
 PATIENCE = 60
 """Seconds; only a hang takes so long."""

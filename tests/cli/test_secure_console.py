@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.cli.console import Lines
-from tests.cli.programs import EXIT_7, program
-from tests.host import a64 as a
+from tests.support import a64 as a
+from tests.support.small_programs import EXIT_7, program
 
 UART, SECURE_UART = 0x0900_0000, 0x0904_0000
 

@@ -4,8 +4,8 @@ import re
 
 from spe_unicorn.cli.parameters import TRACES
 from spe_unicorn.debug.trace import TRACERS
-from tests.cli.programs import ACCESSES, program
-from tests.machine.elf_builder import RAM, Sym
+from tests.support.elf_builder import RAM, Sym
+from tests.support.small_programs import ACCESSES, program
 
 SYMBOLS = (Sym("_start", RAM, 0x28), Sym("vector", RAM + 0xA00, 4))
 

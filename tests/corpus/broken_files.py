@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from spe_unicorn.machine.shipped import shipped_firmware
-from tests.machine.elf_builder import (
+from tests.support.elf_builder import (
     EM_X86_64,
     ET_CORE,
     ET_DYN,

@@ -11,8 +11,8 @@ from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import MachineOptions
-from tests.host import a64 as a
-from tests.host.machine_runs import image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import image_of
 
 RAM = 0x4000_0000
 MIB = 1 << 20

@@ -8,8 +8,6 @@ import spe_unicorn
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.system import TTBR0_EL2
 from spe_unicorn.debug.misuse import Misuses, watch_misuse
-from tests.host import a64 as a
-from tests.machine.small_boards import RAM, board_at
 from tests.plugin.test_attach import (
     BUFFER,
     CODE,
@@ -23,6 +21,8 @@ from tests.plugin.test_attach import (
     end,
     engine,
 )
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 STOP = a.msr(PMSCR_EL1, 31)
 READ = a.mrs(10, PMBPTR_EL1)

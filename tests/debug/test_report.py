@@ -12,10 +12,10 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import MachineOptions
-from tests.cli.programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
-from tests.host import a64 as a
-from tests.machine.elf_builder import RAM, Sym
-from tests.machine.small_boards import CPU_ON, board_at, psci
+from tests.support import a64 as a
+from tests.support.elf_builder import RAM, Sym
+from tests.support.small_boards import CPU_ON, board_at, psci
+from tests.support.small_programs import CRASH, CRASH_SYMBOLS, EXIT_7, program, words
 
 
 def run(folder: Path, code: bytes, symbols=(), **options) -> Board:

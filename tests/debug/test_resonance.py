@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.debug.resonance import Resonance, resonance
-from tests.host import a64 as a
+from tests.support import a64 as a
 
 CODE = 0x1000
 LOOP = [a.NOP, a.add_imm(0, 0, 1), a.add_imm(1, 1, 1), a.cbnz(2, -12), a.bl(64)]

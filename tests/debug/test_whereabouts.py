@@ -10,8 +10,8 @@ from spe_unicorn.debug.whereabouts import whereabouts, whereabouts_text
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host import a64 as a
-from tests.machine.small_boards import CPU_ON, RAM, board_at, psci
+from tests.support import a64 as a
+from tests.support.small_boards import CPU_ON, RAM, board_at, psci
 
 VECTORS = RAM + 0x800
 FAR = 0x8000_0000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.firmware.programs import firmware_machine
-from tests.host.machine_runs import Result
+from tests.support.machine_runs import Result
 
 WholeRun = Callable[..., Result]
 LIMIT = 50_000_000

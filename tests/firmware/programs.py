@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
-from tests.host.machine_runs import Machine
+from tests.support.machine_runs import Machine
 
 BENCHMARKS = [name for name in shipped_names() if name.startswith("bench_")]
 SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")

@@ -10,7 +10,7 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import LIMIT, WholeRun
 from tests.firmware.programs import BENCHMARKS, SAMPLING, SYSTEM, firmware_machine
-from tests.host.machine_runs import Result
+from tests.support.machine_runs import Result
 
 WINDOW = 12_000
 """Operations that the reference executes of a long program, at each place of interest."""

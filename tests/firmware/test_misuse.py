@@ -14,7 +14,7 @@ from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import MADE_FOR
 from tests.firmware.test_programs import SELF_CHECKING
 from tests.firmware.test_spe_programs import RUNS
-from tests.host.machine_runs import Machine
+from tests.support.machine_runs import Machine
 
 EVERYTHING: dict[str, Any] = {"core": "cortex-x4", "el": 2}
 """Where spe_misuse makes every mistake there is."""

@@ -15,8 +15,8 @@ from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.packets import CounterIndex
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE, DATA, BUFFER = RAM_BASE, RAM_BASE + 0x100_0000, RAM_BASE + 0x20_0000
 STRIDE = 0x1040

@@ -8,8 +8,8 @@ import pytest
 
 from spe_unicorn.arch.registers.spe import PMSCR_EL1
 from spe_unicorn.cores.profile import Core, load_core
-from tests.host.machine_runs import Machine, Result
-from tests.host.random_programs import RAM, Settings, random_program
+from tests.support.machine_runs import Machine, Result
+from tests.support.random_programs import RAM, Settings, random_program
 
 UNAWARE = ["hello", "hello_pie", "exceptions", "timer_count", "bench_interp", "bench_sort"]
 WATCHING = ("records", "stream", "statistics", "events")

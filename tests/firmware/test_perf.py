@@ -15,7 +15,7 @@ from spe_unicorn.output.formats import open_output
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING
 from tests.firmware.test_spe_programs import RUNS
-from tests.output.perf_reader import (
+from tests.support.perf_reader import (
     agree,
     clean,
     packets_of_ours,

@@ -15,9 +15,9 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
-from tests.host.random_programs import CPACR_EL1
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+from tests.support.random_programs import CPACR_EL1
 
 CODE, DATA, BUFFER = RAM_BASE, RAM_BASE + 0x10_0000, RAM_BASE + 0x20_0000
 BUFFER_SIZE = 2 << 20

@@ -11,8 +11,8 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.firmware.conftest import WholeRun
 from tests.firmware.test_differential import differences, places
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 SCTLR_EL1 = (3, 0, 1, 0, 0)
 BEGIN, WINDOW = 75_000, 6_000

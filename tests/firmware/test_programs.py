@@ -10,7 +10,7 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING
-from tests.host.machine_runs import Machine, Result
+from tests.support.machine_runs import Machine, Result
 
 _ELSEWHERE = (
     *(

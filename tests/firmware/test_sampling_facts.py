@@ -12,8 +12,8 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 VECTORS, BOOT, LOOP, DATA = (RAM_BASE + n for n in (0, 0x1000, 0x2000, 0x3000))
 BUFFER, LIMIT = RAM_BASE + 0x10_0000, RAM_BASE + 0x30_0000

@@ -11,7 +11,7 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import WholeRun
 from tests.firmware.test_programs import assert_passed
-from tests.host.machine_runs import Machine
+from tests.support.machine_runs import Machine
 
 PES = 4
 PROGRAMS = ("priv_smp", "spe_smp")

@@ -12,7 +12,7 @@ from tests.firmware.conftest import LIMIT, WholeRun
 from tests.firmware.programs import firmware_machine
 from tests.firmware.test_differential import WINDOW, differences, places
 from tests.firmware.test_programs import assert_passed
-from tests.host.machine_runs import Machine
+from tests.support.machine_runs import Machine
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "exceptions": ("spe_exc", {"el": 3, "core": "max"}),

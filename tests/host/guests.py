@@ -10,8 +10,8 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
-from tests.host import a64 as a
-from tests.machine.small_boards import RAM, board_at
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 GUEST, VECTORS, APPLICATION = RAM + 0x1000, RAM + 0x2000, RAM + 0x4000
 EL1H, EL0T = 0x3C5, 0x3C0

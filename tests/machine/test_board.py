@@ -10,8 +10,8 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
-from tests.host import a64
-from tests.machine.small_boards import (
+from tests.support import a64
+from tests.support.small_boards import (
     RAM,
     SYSTEM_OFF,
     SYSTEM_RESET,

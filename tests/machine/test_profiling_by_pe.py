@@ -14,8 +14,8 @@ from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.schedule import TURN
 from spe_unicorn.spe.packets import CounterIndex
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host import a64
-from tests.machine.small_boards import CPU_ON, MPIDR_EL1, RAM, board_at, psci
+from tests.support import a64
+from tests.support.small_boards import CPU_ON, MPIDR_EL1, RAM, board_at, psci
 
 PES = 3
 INTERVAL = 256

@@ -11,8 +11,8 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.schedule import TURN
-from tests.host import a64
-from tests.machine.small_boards import (
+from tests.support import a64
+from tests.support.small_boards import (
     CPU_OFF,
     CPU_ON,
     MPIDR_EL1,

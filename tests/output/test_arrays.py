@@ -9,7 +9,7 @@ from spe_unicorn.output.arrays import Has, canonical, read_arrays
 from spe_unicorn.output.reader import Stream
 from spe_unicorn.spe.packets import BadPacket, canonical_address
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
-from tests.output.samples import branch, load, of_every_sort, other, pc, store, stream
+from tests.support.samples import branch, load, of_every_sort, other, pc, store, stream
 
 SORTS = list(of_every_sort())
 

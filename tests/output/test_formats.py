@@ -3,7 +3,7 @@ import pytest
 from spe_unicorn.output.formats import OutputError, format_of, open_output
 from spe_unicorn.output.perf_format import MAGIC
 from spe_unicorn.spe.record import encode
-from tests.output.samples import load, other
+from tests.support.samples import load, other
 
 
 @pytest.mark.parametrize(

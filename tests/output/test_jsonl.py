@@ -5,7 +5,7 @@ import pytest
 
 from spe_unicorn.output.jsonl import JSONLinesWriter, record_object
 from spe_unicorn.spe.record import Record, encode
-from tests.output.samples import load, other, pc, with_everything
+from tests.support.samples import load, other, pc, with_everything
 
 
 def test_load_as_an_object():

@@ -15,7 +15,7 @@ from spe_unicorn.output.perf_samples import perf_samples
 from spe_unicorn.output.reader import read_file
 from spe_unicorn.spe.packets import DataAddress, PacketType
 from spe_unicorn.spe.record import decode_stream, encode
-from tests.output.perf_reader import (
+from tests.support.perf_reader import (
     DEFAULT_PERIOD,
     NO_CONTEXTS,
     agree,
@@ -24,7 +24,7 @@ from tests.output.perf_reader import (
     packets_of_perf,
     perf,
 )
-from tests.output.samples import branch, load, of_every_sort, other, pc, store, stream
+from tests.support.samples import branch, load, of_every_sort, other, pc, store, stream
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = ROOT / "firmware" / "prebuilt" / "hello.elf"

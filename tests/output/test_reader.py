@@ -6,7 +6,7 @@ from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.jsonl import record_json
 from spe_unicorn.output.reader import BadFileError, read_file, read_streams
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
-from tests.output.samples import load, of_every_sort, other, stream
+from tests.support.samples import load, of_every_sort, other, stream
 
 
 def written(path, records, cpus=1):

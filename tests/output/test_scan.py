@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spe_unicorn.output.scan import Scanner
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
-from tests.output.samples import branch, load, of_every_sort, other, store, stream
+from tests.support.samples import branch, load, of_every_sort, other, store, stream
 
 SORTS = list(of_every_sort())
 

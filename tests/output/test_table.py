@@ -1,7 +1,7 @@
 from itertools import islice
 
 from spe_unicorn.output.table import table
-from tests.output.samples import branch, load, other, store
+from tests.support.samples import branch, load, other, store
 
 NAMES = {0x40000100: "main", 0x40000104: "main+0x4", 0x40008008: "buffer"}
 

@@ -1,6 +1,6 @@
 from spe_unicorn.output.text import record_text
 from spe_unicorn.spe.record import decode_stream
-from tests.output.samples import other, stream, with_everything
+from tests.support.samples import other, stream, with_everything
 
 
 def text(data, base=0):

@@ -31,8 +31,8 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.attach import AttachError, Attachment, TrappedAccessError
 from spe_unicorn.spe.filter import Flag
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 DATA = 0x4010_0000

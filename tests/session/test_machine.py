@@ -10,9 +10,9 @@ from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.machine import MachineEndedError
 from spe_unicorn.session.memory import GuestMemoryError
 from spe_unicorn.session.point import PointError
-from tests.cli.programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program
-from tests.host import a64
-from tests.machine.elf_builder import RAM, Sym
+from tests.support import a64
+from tests.support.elf_builder import RAM, Sym
+from tests.support.small_programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program
 
 COPY = shipped_firmware("spe_copy")
 SMP = shipped_firmware("spe_smp")

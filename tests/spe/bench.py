@@ -21,7 +21,7 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
-from tests.spe.fakes import (
+from tests.support.fakes import (
     EL1_ONLY,
     FakeEvents,
     FakeLine,

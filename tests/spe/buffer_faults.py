@@ -20,7 +20,7 @@ from tests.spe.buffer_tables import (
     Tables,
     TranslatedBench,
 )
-from tests.spe.fakes import alu
+from tests.support.fakes import alu
 
 OWNERS = ("EL1&0", "EL2", "EL2&0")
 GRANULES = (12, 14, 16)

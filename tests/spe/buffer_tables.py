@@ -20,7 +20,7 @@ from spe_unicorn.arch.registers.system import (
     VTTBR_EL2,
 )
 from tests.spe.bench import Bench
-from tests.spe.fakes import WITH_EL2, FakeMemory
+from tests.support.fakes import WITH_EL2, FakeMemory
 
 IA_BITS = 48
 OA_BITS = 40

@@ -29,7 +29,7 @@ from spe_unicorn.spe.sample import (
     HAS_VA,
 )
 from tests.spe.bench import LIMIT, SMALL, Bench
-from tests.spe.fakes import ALU, BRANCH, EL1_ONLY, V1P2, WITH_EL2, alu
+from tests.support.fakes import ALU, BRANCH, EL1_ONLY, V1P2, WITH_EL2, alu
 
 LOAD = Instruction(0xF940_0000, family=Family.LOAD, cost=CostClass.LOAD, access=Access(0, 0, 8, 8))
 SELECT = Instruction(0x9A80_0000, conditional=True)

@@ -11,7 +11,7 @@ from spe_unicorn.arch.registers.spe import BufferStatus, EventClass
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.management import ManagementEvent, external_abort
-from tests.spe.fakes import FakeMemory
+from tests.support.fakes import FakeMemory
 
 VA = 0xFFFF_FF80_0000_0000
 PA = 0x4000_0000

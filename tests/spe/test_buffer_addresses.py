@@ -37,7 +37,7 @@ from tests.spe.buffer_tables import (
     PAGE2,
     TranslatedBench,
 )
-from tests.spe.fakes import EXC, WITH_EL2, WITH_EL3, load
+from tests.support.fakes import EXC, WITH_EL2, WITH_EL3, load
 
 # External aborts
 

@@ -33,7 +33,7 @@ from spe_unicorn.spe.enabling import (
     profiling_stopped,
     statistical_profiling_enabled,
 )
-from tests.spe.fakes import EL1_ONLY, EXC, V1P2, WITH_EL2, WITH_EL3, FakePE
+from tests.support.fakes import EL1_ONLY, EXC, V1P2, WITH_EL2, WITH_EL3, FakePE
 
 EL1_OWNS, EL2_OWNS = 0b11, 0b00
 SECURE_OWNS, NON_SECURE_OWNS = 0b00, 0b11

@@ -8,7 +8,7 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
-from tests.spe.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load
+from tests.support.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load
 
 
 def sampler(

@@ -30,7 +30,7 @@ from spe_unicorn.spe.management import (
     recorded,
     reporting_el,
 )
-from tests.spe.fakes import EL1_ONLY, EXC, WITH_EL3, FakePE
+from tests.support.fakes import EL1_ONLY, EXC, WITH_EL3, FakePE
 
 RME = WITH_EL3 | EXC | {Feature.FEAT_RME}
 

@@ -26,7 +26,7 @@ from spe_unicorn.arch.registers.system import (
     VTTBR_EL2,
 )
 from tests.spe.bench import BUFFER, Bench
-from tests.spe.fakes import (
+from tests.support.fakes import (
     EL1_ONLY,
     EXC,
     WITH_EL2,

@@ -18,7 +18,7 @@ from spe_unicorn.spe.sample import (
     events_size,
     implemented_events,
 )
-from tests.spe.fakes import ALU, BRANCH, EXC, LOAD, SPE, STORE, V1P2
+from tests.support.fakes import ALU, BRANCH, EXC, LOAD, SPE, STORE, V1P2
 
 NON_SECURE = SecurityState.NON_SECURE
 L1D_AND_TLB = 0x14

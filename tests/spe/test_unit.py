@@ -21,7 +21,7 @@ from spe_unicorn.arch.registers.system import (
     CONTEXTIDR_EL1,
 )
 from tests.spe.bench import BUFFER, LIMIT, Bench
-from tests.spe.fakes import (
+from tests.support.fakes import (
     EL1_ONLY,
     alu,
     load,

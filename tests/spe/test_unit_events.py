@@ -26,7 +26,7 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.spe.feed import SampleEvent
 from tests.spe.bench import BUFFER, LIMIT, Bench
-from tests.spe.fakes import (
+from tests.support.fakes import (
     ATOMIC,
     BRANCH,
     EL1_ONLY,

@@ -16,8 +16,8 @@ from random import Random
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.memory_map import UART as UART_REGION
-from tests.host import a64 as a
-from tests.host.machine_runs import image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import image_of
 
 VECTORS = RAM_BASE
 BOOT = RAM_BASE + 0x1000

@@ -10,7 +10,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
-from tests.host import a64
+from tests.support import a64
 
 RAM = 0x4000_0000
 MIB = 1 << 20

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.machine.elf_builder import RAM, Elf, Load, Sym
+from tests.support.elf_builder import RAM, Elf, Load, Sym
 
 _READ_WRITE_EXECUTE = 7
 

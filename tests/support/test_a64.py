@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from capstone import CS_ARCH_ARM64, CS_MODE_ARM, Cs
 
-from tests.host import a64 as a
+from tests.support import a64 as a
 
 CASES = [
     (a.movz(3, 0x1234, 16), "movz x3, #0x1234, lsl #16"),

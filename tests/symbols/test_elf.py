@@ -4,7 +4,7 @@ import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.symbols.elf import ElfError, read_elf
-from tests.machine.elf_builder import EM_X86_64, ET_DYN, RAM, Elf, Load, Sym
+from tests.support.elf_builder import EM_X86_64, ET_DYN, RAM, Elf, Load, Sym
 
 
 def written(tmp_path: Path, data: bytes) -> Path:

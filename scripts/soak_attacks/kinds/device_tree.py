@@ -9,7 +9,7 @@ from command import call
 from mutation import mutated
 
 from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb
-from tests.machine.boot_files import MIB, arm64_image
+from tests.support.boot_files import MIB, arm64_image
 
 FILES = 20
 

@@ -8,7 +8,7 @@ from random import Random
 from hostile import control, levels, program, run, value
 
 from spe_unicorn.machine.memory_map import FIXED, Kind
-from tests.host import a64 as a
+from tests.support import a64 as a
 
 ACCESSES = 150
 OPERATIONS = 30_000

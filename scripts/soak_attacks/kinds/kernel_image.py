@@ -8,8 +8,8 @@ from random import Random
 from command import call
 from mutation import mutated
 
-from tests.machine.boot_files import arm64_image, packed, zboot
-from tests.machine.elf_builder import Elf, Load
+from tests.support.boot_files import arm64_image, packed, zboot
+from tests.support.elf_builder import Elf, Load
 
 FILES = 12
 CODE = bytes(place * place % 251 for place in range(0x100))

@@ -7,8 +7,8 @@ from random import Random
 
 from hostile import program, run, value
 
-from tests.host import a64 as a
-from tests.host.random_programs import CODE
+from tests.support import a64 as a
+from tests.support.random_programs import CODE
 
 CALLS = 100
 OPERATIONS = 30_000

@@ -11,8 +11,6 @@ from random import Random
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import Core, ModelName, core_names, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
-from tests.host.machine_runs import Machine
-from tests.host.random_programs import RAM, random_program
 from tests.host.run.test_random_programs import (
     PERIODS,
     assert_same_by_unit,
@@ -20,6 +18,8 @@ from tests.host.run.test_random_programs import (
     run_in_pieces,
     settings_of,
 )
+from tests.support.machine_runs import Machine
+from tests.support.random_programs import RAM, random_program
 
 OPERATIONS = 4000
 

@@ -8,8 +8,8 @@ from random import Random
 from attack import AttackError
 from hostile import levels, program, run, value
 
-from tests.host import a64 as a
-from tests.host.random_programs import DATA
+from tests.support import a64 as a
+from tests.support.random_programs import DATA
 
 CALLS = 120
 OPERATIONS = 20_000

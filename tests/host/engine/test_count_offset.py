@@ -7,8 +7,8 @@ import pytest
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 CNTHCTL_EL2, CNTPOFF_EL2 = (3, 4, 14, 1, 0), (3, 4, 14, 0, 6)

@@ -22,8 +22,8 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.plugin.attach import attach
-from tests.host import a64 as a
-from tests.machine.small_boards import RAM, board_at
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 THREE_SAME = 0x0EC0_2400
 """U 0, a 1, opcode 100 of the three-same group, V0, V0, V0: unallocated."""

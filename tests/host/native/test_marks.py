@@ -19,7 +19,7 @@ from spe_unicorn.host.native.state import (
     MARK_SYNC,
 )
 from spe_unicorn.host.ports import ORDERING
-from tests.host import a64 as a
+from tests.support import a64 as a
 
 ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF
 DSB_ISHLD, DSB_ISH_NXS = 0xD503_399F, 0xD503_3A3F

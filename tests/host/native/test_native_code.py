@@ -9,8 +9,8 @@ import pytest
 
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import SysReg
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 FUNCTION = CODE + 0x1000

@@ -14,9 +14,9 @@ from spe_unicorn.host.native.model import branch_kind, branch_of
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
-from tests.host.random_programs import RAM
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+from tests.support.random_programs import RAM
 
 CODE = 0x4000_0000
 DATA = 0x4010_0000

@@ -9,9 +9,9 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host import a64 as a
 from tests.host.guests import put
-from tests.machine.small_boards import RAM, board_at
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 TABLE, RESULTS = RAM + 0x8000, RAM + 0x4000
 VALID, AF, NS, INNER, READ_ONLY = 1, 1 << 10, 1 << 5, 3 << 8, 1 << 7

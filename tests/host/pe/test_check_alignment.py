@@ -11,9 +11,9 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import Sampling
-from tests.host import a64 as a
 from tests.host.guests import put
-from tests.machine.small_boards import RAM, board_at
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 TABLE, VECTORS, DATA = RAM + 0x8000, RAM + 0x2000, RAM + 0xA000
 VALID, AF, NORMAL = 1, 1 << 10, 1 << 2

@@ -9,8 +9,8 @@ from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.pe.controls import meaning_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 
 def meaning_in_use(machine: Machine) -> tuple[tuple[bool, ...], tuple[bool, ...], int, int]:

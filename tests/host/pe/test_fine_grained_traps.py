@@ -14,9 +14,9 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
-from tests.host import a64 as a
 from tests.host.guests import FROM_LOWER, GUEST, VECTORS, board, enter_application, put, run
-from tests.machine.small_boards import RAM
+from tests.support import a64 as a
+from tests.support.small_boards import RAM
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 VBAR = (3, 0, 12, 0, 0)

@@ -9,8 +9,8 @@ import pytest
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.machine.board import Board
-from tests.host import a64 as a
-from tests.machine.small_boards import board_at
+from tests.support import a64 as a
+from tests.support.small_boards import board_at
 
 READ = [a.mrs(5, astuple(s.ISR_EL1.encoding)), a.b(0)]
 NS = s.SCR_EL3.of(NS=1).value

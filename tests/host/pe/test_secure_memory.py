@@ -14,8 +14,8 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.memory_map import SECURE_RAM
 from spe_unicorn.machine.options import Sampling
-from tests.host import a64 as a
-from tests.machine.small_boards import RAM, board_at
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
 
 SECURE = SECURE_RAM.base
 ALIAS = 1 << 32

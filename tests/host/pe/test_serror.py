@@ -11,8 +11,8 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE, VECTORS, NOWHERE, SOMEWHERE = 0x4000_0000, 0x4010_0000, 0x0B00_0000, 0x4020_0000
 SERROR_HERE, SERROR_BELOW = 0x380, 0x580

@@ -8,7 +8,6 @@ from spe_unicorn.arch.pe import EL2, EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host import a64 as a
 from tests.host.guests import (
     EL1H,
     FROM_LOWER,
@@ -19,7 +18,8 @@ from tests.host.guests import (
     put,
     run,
 )
-from tests.machine.small_boards import board_at
+from tests.support import a64 as a
+from tests.support.small_boards import board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 RW, TID1, TID2, TSC, HCD = 1 << 31, 1 << 16, 1 << 17, 1 << 19, 1 << 29

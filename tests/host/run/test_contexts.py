@@ -13,8 +13,8 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 BUFFER = CODE + 0x10_0000

@@ -22,8 +22,8 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.spe.record import PlacedRecord, read_record
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 UXTW, SXTW, LSL = Extend.UXTW, Extend.SXTW, Extend.LSL
 LOAD, STORE = Family.LOAD, Family.STORE

@@ -21,9 +21,9 @@ from spe_unicorn.host.native.model import branch_kind
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
-from tests.host.a64 import sys
-from tests.host.machine_runs import Machine, Result
-from tests.host.random_programs import RAM, Settings, random_program
+from tests.support.a64 import sys
+from tests.support.machine_runs import Machine, Result
+from tests.support.random_programs import RAM, Settings, random_program
 
 GENERIC, NEOVERSE, MAX = (load_core(name) for name in ("generic", "neoverse-v2", "max"))
 TLBI_VMALLE1 = sys(0, 8, 7, 0)

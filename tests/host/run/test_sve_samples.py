@@ -13,8 +13,8 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.packets import Event, OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from tests.host import a64 as a
-from tests.host.machine_runs import Machine, image_of
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
 
 CODE, DATA = 0x4000_0000, 0x4010_0000
 CPACR_EL1, ZCR_EL3 = astuple(s.CPACR_EL1.encoding), (3, 6, 1, 2, 0)

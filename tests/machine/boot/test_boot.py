@@ -15,8 +15,8 @@ from spe_unicorn.machine.boot.fdt import DeviceTree, Node, cells, parse, strings
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import BootPlan, boot_plan, machine_dtb
 from spe_unicorn.machine.options import MachineOptions, Sampling
-from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image, packed
-from tests.machine.elf_builder import Elf, Load
+from tests.support.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image, packed
+from tests.support.elf_builder import Elf, Load
 
 RAM = 0x4000_0000
 CORE = load_core("generic")

@@ -16,8 +16,8 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import DTB_MAX, BootPlan, boot_plan
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
 from spe_unicorn.machine.options import MachineOptions
-from tests.machine.boot_files import MIB, arm64_image, packed, zboot
-from tests.machine.elf_builder import Elf, Load
+from tests.support.boot_files import MIB, arm64_image, packed, zboot
+from tests.support.elf_builder import Elf, Load
 
 CORE = load_core("generic")
 CODE = bytes(place * place % 251 for place in range(0x100))  # packs badly

@@ -11,8 +11,8 @@ import pytest
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.options import MachineOptions
-from tests.machine.boot_files import MIB, arm64_image, packed
-from tests.machine.elf_builder import Elf, Load
+from tests.support.boot_files import MIB, arm64_image, packed
+from tests.support.elf_builder import Elf, Load
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")

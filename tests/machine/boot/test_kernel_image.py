@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.kernel_image import KernelImage, parse_kernel
-from tests.machine.boot_files import MIB, arm64_image, packed, zboot
+from tests.support.boot_files import MIB, arm64_image, packed, zboot
 
 LIMIT = 16 * MIB
 

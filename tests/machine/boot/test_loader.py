@@ -9,7 +9,7 @@ import pytest
 
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError
 from spe_unicorn.machine.boot.loader import PIE_OFFSET, load_elf
-from tests.machine.elf_builder import (
+from tests.support.elf_builder import (
     EM_X86_64,
     ET_CORE,
     ET_DYN,

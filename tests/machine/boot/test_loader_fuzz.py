@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.shipped import shipped_firmware
-from tests.machine.elf_builder import ET_DYN, PT_DYNAMIC, RAM, Elf, Load, Sym
+from tests.support.elf_builder import ET_DYN, PT_DYNAMIC, RAM, Elf, Load, Sym
 
 RAM_SIZE = 0x0800_0000
 RELA = struct.pack("<QQq", 0x40, 1027, 0x10)

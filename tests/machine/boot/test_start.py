@@ -11,7 +11,7 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import BootPlan, Piece, boot_plan
 from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.options import MachineOptions
-from tests.machine.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image
+from tests.support.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image
 
 CORE = load_core("generic")
 RAM = 0x4000_0000
