@@ -14,12 +14,8 @@ from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.spe.record import encode
-<<<<<<< HEAD
 from spe_unicorn.symbols.elf import read_elf
 from tests.support.samples import branch, load, of_every_sort, other, store, stream
-=======
-from tests.support.samples import branch, load, of_every_sort, other, store, stream
->>>>>>> 730b2ea (tests.support: imports follow the moves (issue 12, 7))
 
 
 def run(*arguments, data=None):
