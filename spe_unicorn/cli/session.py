@@ -28,6 +28,7 @@ from spe_unicorn.cli.stopping import (
     Stopper,
 )
 from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
+from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.report import failure_report
@@ -94,6 +95,8 @@ class _Session:
         except (CoreError, LoadError) as error:
             raise UsageProblem(spelled(str(error))) from error
         traced = any(trace.file is None for trace in settings.trace)
+        if settings.quiet:
+            say_nothing()
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None

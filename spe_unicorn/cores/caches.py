@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, njit, types
 
+from spe_unicorn.compiled import array_at, entry, routine
 from spe_unicorn.cores.model_numbers import Level
 
 L1D_ACCESS: Final = 1 << 2
@@ -121,14 +121,14 @@ class DataSide:
 
     def access(self, address: int, size: int) -> None:
         """Make an access of ``size`` bytes at a physical address."""
-        access.ctypes(self.words.ctypes.data, self.last.words.ctypes.data, address, size)
+        access(self.words.ctypes.data, self.last.words.ctypes.data, address, size)
 
     def forget_translations(self) -> None:
         """TLB maintenance: both levels are empty."""
-        forget_translations.ctypes(self.words.ctypes.data)
+        forget_translations(self.words.ctypes.data)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _touch(words: Any, level: Any, number: Any) -> Any:
     """Make a line or page the most recent one of its set; whether it was there."""
     ways = words[level + _WAYS]
@@ -146,7 +146,7 @@ def _touch(words: Any, level: Any, number: Any) -> Any:
     return False
 
 
-@cfunc(types.void(types.voidptr, types.voidptr, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+@entry("void", "pointer", "pointer", "int64", "int64")
 def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     """An access of ``size`` bytes at a physical address.
 
@@ -154,8 +154,8 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that it
     reaches into are taken to follow each other in physical memory.
     """
-    own = carray(data_side, (_UNBOUNDED,), np.int64)
-    shared = carray(last, (_UNBOUNDED,), np.int64)
+    own = array_at(data_side, (_UNBOUNDED,), np.int64)
+    shared = array_at(last, (_UNBOUNDED,), np.int64)
     end = address + size - 1
     outcome = np.int64(TLB_ACCESS | L1D_ACCESS)
     for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
@@ -180,11 +180,11 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
         own[note + 2] = outcome
 
 
-@cfunc(types.void(types.voidptr), cache=True)  # type: ignore[untyped-decorator]
+@entry("void", "pointer")
 def forget_translations(data_side: Any) -> None:
     """Both levels of the TLB are empty from now on.
 
     ``void forget_translations(int64_t *data_side)``, given ``words`` of a :class:`DataSide`.
     """
-    own = carray(data_side, (_UNBOUNDED,), np.int64)
+    own = array_at(data_side, (_UNBOUNDED,), np.int64)
     own[own[_L1_TLB + _START] : own[_L1D + _START]] = _EMPTY

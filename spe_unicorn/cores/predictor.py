@@ -26,8 +26,8 @@ from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, types
 
+from spe_unicorn.compiled import array_at, entry
 from spe_unicorn.cores.model_numbers import PredictorSizes
 
 
@@ -98,7 +98,7 @@ class Predictor:
         wide = 1 << 64
         signed = (value - wide if value >> 63 else value for value in (branch, target, actual))
         branch, target, actual = signed
-        predicted: int = resolve.ctypes(self.words.ctypes.data, branch, kind, target, actual)
+        predicted: int = resolve(self.words.ctypes.data, branch, kind, target, actual)
         return predicted % wide
 
     def begin(self) -> None:
@@ -121,7 +121,7 @@ class Predictor:
         return int(self.words[_MISPREDICTED])
 
 
-@cfunc(types.int64(types.voidptr, types.int64, types.int64, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
+@entry("int64", "pointer", "int64", "int64", "int64", "int64")
 def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) -> int:
     """Where the branch at ``branch``, which went to ``actual``, had been predicted to go.
 
@@ -130,7 +130,7 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
     but not NONE, ``target`` that of a direct branch, taken or not, and unused for others. A
     conditional branch whose target follows it counts as not taken.
     """
-    p = carray(predictor, (_UNBOUNDED,), np.int64)
+    p = array_at(predictor, (_UNBOUNDED,), np.int64)
     behind = branch + 4
     predicted = target
     if kind == _CONDITIONAL:

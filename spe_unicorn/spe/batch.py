@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from spe_unicorn.arch.operation import Instruction, Timing
+from spe_unicorn.compiled import array_at, entry
 from spe_unicorn.spe.packets import (
     VA_MASK,
     AddressIndex,
@@ -64,6 +64,9 @@ _OUTCOME_VALUES: Final = 6
 _OUTCOME_WORDS: Final = _FIRST_VALUE + _OUTCOME_VALUES
 _PC, _VA, _PA, _TARGET, _PREVIOUS, _TIME, _CONTEXT1, _CONTEXT2 = range(6, 14)
 _VALUES: Final = 14
+_WRITTEN: Final = _VALUES
+"""Where, behind the values, the number of bytes written is told."""
+_UNBOUNDED: Final = 1 << 30
 
 _SOURCES: Final = {
     (PacketType.CONTEXT, int(ContextIndex.CONTEXTIDR_EL1)): _CONTEXT1,
@@ -95,60 +98,68 @@ _PLACE: Final = 3
 """A payload: its source, its offset in the record, its size."""
 
 
-def _compile(va_mask: int, el_shift: int) -> Any:
-    """The compiled function; what it closes over is part of what its cache goes by."""
+@entry("int64", *["pointer"] * 8, "int64")
+def _write(
+    samples: Any,
+    outcomes: Any,
+    levels: Any,
+    sizes: Any,
+    templates: Any,
+    places: Any,
+    values: Any,
+    out: Any,
+    count: Any,
+) -> Any:
+    """Write the records of ``count`` samples into ``out``; how many those are.
 
-    def write(
-        samples: Any,
-        outcomes: Any,
-        levels: Any,
-        sizes: Any,
-        templates: Any,
-        places: Any,
-        out: Any,
-    ) -> Any:
-        """Write the records of ``samples`` into ``out``; how many records, and bytes, those are."""
-        values = np.zeros(_VALUES, np.int64)
-        at = 0
-        records = 0
-        for n in range(samples.shape[0]):
-            sample = samples[n]
-            outcome = outcomes[sample[INSTRUCTION] * WAYS + sample[WAY]]
-            if outcome[_KEPT] == 0:
-                continue
-            level = levels[sample[EL]]
-            for v in range(_OUTCOME_VALUES):
-                values[v] = outcome[_FIRST_VALUE + v]
-            state = level[_STATE]
-            shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
-            values[_PC] = sample[PC] & va_mask | sample[EL] << el_shift | state
-            values[_VA] = sample[VA]
-            values[_PA] = sample[PA] & va_mask | state
-            values[_TARGET] = sample[TARGET] & va_mask | sample[EL] << el_shift | state
-            previous = sample[PREVIOUS_TARGET] & va_mask
-            values[_PREVIOUS] = previous | sample[PREVIOUS_EL] << el_shift | state
-            values[_TIME] = sample[TIME] - level[_OFFSET]
-            values[_CONTEXT1] = level[_FIRST_CONTEXT]
-            values[_CONTEXT2] = level[_SECOND_CONTEXT]
-            layout = level[_LAYOUT] + shape
-            size = sizes[layout]
-            out[at : at + size] = 0
-            out[at : at + _MOST_BYTES] = templates[layout]
-            for p in range(_MOST_PACKETS):
-                place = places[layout, p]
-                if place[2] == 0:
-                    break
-                value = values[place[0]]
-                for byte in range(place[2]):
-                    out[at + place[1] + byte] = value >> 8 * byte & 0xFF
-            at += size
-            records += 1
-        return records, at
-
-    return njit(cache=True)(write)
-
-
-_write: Final = _compile(VA_MASK, EL_SHIFT)
+    ``values`` is room for numbers; the bytes written are told there, at :data:`_WRITTEN`.
+    """
+    sample_rows = array_at(samples, (count, COLUMNS), np.int64)
+    outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
+    level_rows = array_at(levels, (4, _LEVEL_WORDS), np.int64)
+    size_of = array_at(sizes, (_UNBOUNDED,), np.int64)
+    template_of = array_at(templates, (_UNBOUNDED, _MOST_BYTES), np.uint8)
+    places_of = array_at(places, (_UNBOUNDED, _MOST_PACKETS, _PLACE), np.int64)
+    value_of = array_at(values, (_VALUES + 1,), np.int64)
+    data = array_at(out, (_UNBOUNDED,), np.uint8)
+    at = 0
+    records = 0
+    for n in range(count):
+        sample = sample_rows[n]
+        outcome = outcome_rows[sample[INSTRUCTION] * WAYS + sample[WAY]]
+        if outcome[_KEPT] == 0:
+            continue
+        level = level_rows[sample[EL]]
+        for v in range(_OUTCOME_VALUES):
+            value_of[v] = outcome[_FIRST_VALUE + v]
+        state = level[_STATE]
+        shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
+        value_of[_PC] = sample[PC] & VA_MASK | sample[EL] << EL_SHIFT | state
+        value_of[_VA] = sample[VA]
+        value_of[_PA] = sample[PA] & VA_MASK | state
+        value_of[_TARGET] = sample[TARGET] & VA_MASK | sample[EL] << EL_SHIFT | state
+        previous = sample[PREVIOUS_TARGET] & VA_MASK
+        value_of[_PREVIOUS] = previous | sample[PREVIOUS_EL] << EL_SHIFT | state
+        value_of[_TIME] = sample[TIME] - level[_OFFSET]
+        value_of[_CONTEXT1] = level[_FIRST_CONTEXT]
+        value_of[_CONTEXT2] = level[_SECOND_CONTEXT]
+        layout = level[_LAYOUT] + shape
+        size = size_of[layout]
+        for byte in range(_MOST_BYTES):
+            data[at + byte] = template_of[layout, byte]
+        for byte in range(_MOST_BYTES, size):
+            data[at + byte] = 0
+        for p in range(_MOST_PACKETS):
+            place = places_of[layout, p]
+            if place[2] == 0:
+                break
+            value = value_of[place[0]]
+            for byte in range(place[2]):
+                data[at + place[1] + byte] = value >> 8 * byte & 0xFF
+        at += size
+        records += 1
+    value_of[_WRITTEN] = at
+    return records
 
 
 class Outcome(NamedTuple):
@@ -192,6 +203,7 @@ class Batch:
         self._places = np.zeros((0, _MOST_PACKETS, _PLACE), np.int64)
         self._levels = np.zeros((4, _LEVEL_WORDS), np.int64)
         self._recorders: list[Recorder | None] = [None] * 4
+        self._values = np.zeros(_VALUES + 1, np.int64)
         self._out = np.zeros(MOST * _LARGEST + _MOST_BYTES, np.uint8)
 
     def forget(self) -> None:
@@ -223,15 +235,12 @@ class Batch:
             if recorder is not self._recorders[el]:
                 self._recorders[el] = recorder
                 self._levels[el] = self._level(recorder)
-        records, size = _write(
-            samples,
-            self._outcomes,
-            self._levels,
-            self._sizes,
-            self._templates,
-            self._places,
-            self._out,
+        tables = self._outcomes, self._levels, self._sizes, self._templates, self._places
+        records = _write(
+            *(array.ctypes.data for array in (samples, *tables, self._values, self._out)),
+            len(samples),
         )
+        size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
         for number in self._numbers(samples).tolist():
             events = self._pmu[number]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, types
 
 from spe_unicorn.arch.operation import Extend
-from spe_unicorn.host.native.calls import address_of, call1, call_register, pointer_to
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
+from spe_unicorn.host.native.calls import call_register, call_stop
 from spe_unicorn.host.native.state import LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
@@ -35,45 +35,36 @@ _SCRATCH: Final = State.scratch.offset
 _UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
 
 
-def _operation_hook(record: np.dtype[np.void]) -> Any:
-    """The compiled hook; ``record`` is part of what its cache goes by, as no global would be."""
-
-    def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
-        s = carray(user, (1,), record)[0]
-        if s.checking == 0:
-            return
-        here = np.int64(address)
-        slot = (here >> 2) & (CHECKS - 1)
-        row = carray(pointer_to(s.checks + slot * (8 * ROW)), (ROW,), np.int64)
-        stops = row[0] != here ^ (s.epoch << 48)
-        plan = row[1]
-        if not stops and plan & CHECKED:
-            uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-            where = here
-            number = plan >> CHECK_BASE & 0xFFFF
-            if number != 0:
-                call_register(s.reg_read, uc, number - 1, scratch)
-                where = s.scratch
-            stops = plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
-            number = plan >> CHECK_INDEX & 0xFFFF
-            if number != 0:
-                call_register(s.reg_read, uc, number - 1, scratch)
-                index = s.scratch
-                extend = plan >> CHECK_EXTEND & 7
-                if extend == _UXTW:
-                    index &= 0xFFFFFFFF
-                elif extend == _SXTW:
-                    index = (index << 32) >> 32
-                where += index << (plan >> CHECK_SHIFT & 7)
-            stops = stops or (where + row[2]) & (plan >> CHECK_MASK & 0xFF) != 0
-        if stops:
-            s.stop = _ACCESS
-            call1(s.emu_stop, address_of(engine))
-
-    signature = types.void(types.voidptr, types.uint64, types.uint32, types.voidptr)
-    return cfunc(signature, cache=True)(on_operation)
-
-
-_HOOK: Final = _operation_hook(LAYOUT)
-OPERATION_HOOK: Final = int(_HOOK.address)
-"""The address of the hook."""
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """In front of an operation: stop if its alignment has to be looked at."""
+    s = record_at(user, LAYOUT)
+    if s.checking == 0:
+        return
+    here = np.int64(address)
+    slot = (here >> 2) & (CHECKS - 1)
+    row = array_at(pointer_to(s.checks + slot * (8 * ROW)), (ROW,), np.int64)
+    stops = row[0] != here ^ (s.epoch << 48)
+    plan = row[1]
+    if not stops and plan & CHECKED:
+        uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+        where = here
+        number = plan >> CHECK_BASE & 0xFFFF
+        if number != 0:
+            call_register(s.reg_read, uc, number - 1, scratch)
+            where = s.scratch
+        stops = plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
+        number = plan >> CHECK_INDEX & 0xFFFF
+        if number != 0:
+            call_register(s.reg_read, uc, number - 1, scratch)
+            index = s.scratch
+            extend = plan >> CHECK_EXTEND & 7
+            if extend == _UXTW:
+                index &= 0xFFFFFFFF
+            elif extend == _SXTW:
+                index = (index << 32) >> 32
+            where += index << (plan >> CHECK_SHIFT & 7)
+        stops = stops or (where + row[2]) & (plan >> CHECK_MASK & 0xFF) != 0
+    if stops:
+        s.stop = _ACCESS
+        call_stop(s.emu_stop, address_of(engine))

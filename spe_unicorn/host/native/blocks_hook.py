@@ -10,28 +10,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, njit, types
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.operation import Extend
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import (
-    USER,
-    address_of,
-    call1,
-    call_fetch,
-    call_register,
-    call_translate,
-    pointer_to,
-)
+from spe_unicorn.host.native.calls import call_read, call_register, call_stop, call_translate
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
-    FOLD,
+    FETCH,
     LAYOUT,
-    LENGTH,
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
@@ -61,6 +52,7 @@ from spe_unicorn.host.native.state import (
     UNBOUNDED,
     State,
     Stop,
+    slot_of,
 )
 
 _SCRATCH: Final = State.scratch.offset
@@ -72,7 +64,6 @@ _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
 
 _UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
-_MASK: Final = BLOCKS - 1
 _OURS: Final = int(MARKS_OF_OURS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
@@ -80,23 +71,14 @@ _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
 _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 
 
-_marks_of: Final = njit(marks_of)
-
-
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _place(address: Any, operations: Any) -> Any:
-    """Where a block stands in the tables of blocks."""
-    return (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & _MASK
-
-
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     """Where the block at ``address`` stands in the block table, -1 if it is not there."""
-    slot = _place(address, operations)
-    keys = carray(pointer_to(s.block_keys), (BLOCKS,), np.int64)
+    slot = slot_of(address, operations)
+    keys = array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)
     if keys[slot] != address ^ operations:
         return -1
-    epochs = carray(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
+    epochs = array_at(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
     if epochs[slot] != s.epoch:
         # the address may have another meaning by now, but hardly ever has
         if not _holds(s, engine, address, operations, slot):
@@ -105,39 +87,39 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     return slot
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
     """Whether the code at ``address`` is that of the block in ``slot``."""
-    if call_fetch(s.vmem_read, address_of(engine), address, s.code, 4 * operations) != 0:
+    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return False
-    code = carray(pointer_to(s.code), (CODE_WORDS,), np.uint32)
-    plans = carray(pointer_to(s.plans), (PLANS,), np.int64)
-    weight = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    place = carray(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
+    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
+    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
     same = True
     for n in range(operations):
         same &= plans[place + n] == np.int64(code[n])
     return same
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _marks(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     """The marks of a block; of one that is not in the table, -1 if that has to be entered."""
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
-        return carray(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
+        return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if s.relevant & MARK_TRAP:
         return -1  # which words those are about is for Python to say
-    if call_fetch(s.vmem_read, address_of(engine), address, s.code, 4 * operations) != 0:
+    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return -1
-    code = carray(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
     marks = 0
     for n in range(operations):
-        marks |= _marks_of(np.int64(code[n]))
+        marks |= marks_of(np.int64(code[n]))
     return -1 if marks & s.watch & _OURS else marks
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _deliverable(s: Any, engine: Any, user: Any) -> Any:
     """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
@@ -151,16 +133,16 @@ def _deliverable(s: Any, engine: Any, user: Any) -> Any:
     )
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
     """Stop in front of a block that has not been counted."""
     s.stop = why
     s.block = address
     s.block_operations = operations
-    call1(s.emu_stop, address_of(engine))
+    call_stop(s.emu_stop, address_of(engine))
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block may run that is not known to be harmless; if not, the engine is stopped."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
@@ -182,12 +164,12 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         s.budget = operations
     weight_known = s.weighed == 0 or _slot(s, engine, address, operations) >= 0
     if marks & s.relevant == 0 and weight_known:
-        quick = carray(pointer_to(s.quick), (BLOCKS,), np.int64)
-        quick[_place(address, operations)] = address ^ operations ^ s.epoch * SPREAD
+        quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
+        quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
     return True
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
     """Note the registers of a plan that have the value that counts here and now."""
     here = address_of(user)
@@ -201,7 +183,7 @@ def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
         call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
     here = address_of(user)
@@ -211,7 +193,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     s.pending = 0
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
-    row = carray(pointer_to(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
+    row = array_at(pointer_to(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
     row[0] = s.instruction
     row[1] = s.block + 4 * k
     row[2] = executed - behind - 1 + s.skipped
@@ -255,10 +237,10 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row[7] = bits
     row[9] = s.flow_target
     row[10] = s.flow
-    gap = carray(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.noted]
+    gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.noted]
     s.noted += 1
     if s.weigh != 0:
-        behind = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
+        behind = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
         row[8] = s.members_granted - s.members - behind
         s.members = gap - 1 - behind
         s.members_granted = row[8] + gap - 1
@@ -273,14 +255,14 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     s.granted = executed + budget
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
     """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
-    marks = carray(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
+    marks = array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & s.watch & _OURS:
         return False
-    place = carray(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
-    plans = carray(pointer_to(s.plans), (PLANS,), np.int64)
+    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
+    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
     plan = plans[place]
     if plan & PLAN_RUN == 0:
         return False
@@ -296,7 +278,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     return True
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that is not known to be harmless, where the population is counted by weights."""
     if s.pending != 0:
@@ -320,7 +302,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     if slot < 0:
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return
-    weight = carray(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
     ends = operations > s.budget
     if weight > s.members:
         near = weight - s.members > s.gap_floor or s.epoch != s.gap_epoch
@@ -341,10 +323,10 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     s.block_operations = operations
 
 
-@cfunc(types.void(types.voidptr, USER, types.int64, types.int64), cache=True)  # type: ignore[untyped-decorator]
-def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
+@entry("void", "pointer", "pointer", "int64", "int64")
+def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
-    s = carray(user, (1,), LAYOUT)[0]
+    s = record_at(user, LAYOUT)
     aligned = address & s.pc_mask == 0
     if s.weigh != 0:
         _weigh_block(s, engine, user, address, operations)
@@ -395,15 +377,10 @@ def _on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> 
     _stop(s, engine, _STOP_BUDGET, address, operations)
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, USER), cache=True)  # type: ignore[untyped-decorator]
-def _on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
     """In front of an operation that is hard to describe: note its registers if it is sampled."""
-    s = carray(user, (1,), LAYOUT)[0]
+    s = record_at(user, LAYOUT)
     if s.probe == np.int64(address):
         s.probe = 0
         _note_registers(s, engine, user, s.plan)
-
-
-SPECIAL_HOOK: Final = int(_on_special_block.address)
-PROBE_HOOK: Final = int(_on_probe.address)
-"""The addresses of the hooks."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, njit, types
-from numba.extending import intrinsic
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
+from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import address_of, call_register, call_translate, pointer_to
+from spe_unicorn.host.native.calls import call_control, call_register, call_translate
 from spe_unicorn.host.native.state import CODE_MAINTENANCE, LINES, State
 
 LINE: Final = 64
@@ -62,22 +60,7 @@ def rows_of(*encodings: Encoding) -> Any:
     return rows
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _call_control(_: Any, function: Any, engine: Any, control: Any, begin: Any, end: Any) -> Any:
-    """Call ``uc_ctl`` with two numbers: ``int f(void *, int, ...)``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        wide, half = ir.IntType(64), ir.IntType(32)
-        kind = ir.FunctionType(half, [wide, half], var_arg=True)
-        return builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()),
-            [args[1], builder.trunc(args[2], half), args[3], args[4]],
-        )
-
-    return types.int32(types.int64, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@njit  # type: ignore[untyped-decorator]
+@routine
 def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     """The PE executes IC IVAU of ``register``. False if everything has to be forgotten instead."""
     here = address_of(user)
@@ -87,11 +70,11 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
         return True  # nothing is there
     line = s.physical & -LINE
     if s.line_count < LINES:
-        carray(pointer_to(s.lines), (LINES,), np.int64)[s.line_count] = line
+        array_at(pointer_to(s.lines), (LINES,), np.int64)[s.line_count] = line
         s.line_count += 1
     else:
         s.maintenance |= CODE_MAINTENANCE
-    names = carray(pointer_to(s.named), (2,), CP_REG)
+    names = array_at(pointer_to(s.named), (2,), CP_REG)
     call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
     if names[1].value & 1:
         return False  # EL3 translates, so a physical address is no virtual one there
@@ -101,7 +84,7 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     s.scratch = _AT_EL3
     call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
     call_register(s.reg_write, uc, _CP_REG, s.named)  # has the engine look at PSTATE
-    _call_control(s.control, uc, _REMOVE, line, line + LINE)
+    call_control(s.control, uc, _REMOVE, line, line + LINE)
     s.scratch = pstate
     call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
     call_register(s.reg_write, uc, _CP_REG, s.named)

@@ -11,18 +11,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, njit
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2
+from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
-from spe_unicorn.host.native.calls import address_of, call2, call_fetch, call_register, pointer_to
+from spe_unicorn.host.native.calls import call_context, call_read, call_register
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.state import (
     ENTRY_PSTATE,
+    FETCH,
     LEVEL_BITS,
     LEVEL_MARKS,
     SPREAD,
@@ -66,7 +67,7 @@ def saved_states() -> Any:
     return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
     """Whether an exception is one of those that need no second look."""
     kind = syndrome >> _CLASS
@@ -81,7 +82,7 @@ def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
     return False
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
@@ -90,10 +91,10 @@ def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
     """
     s.scratch = pc
     call_register(s.context_write, s.context, _PC, scratch)
-    call2(s.context_restore, uc, s.context)
+    call_context(s.context_restore, uc, s.context)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
     """Write PSTATE and change stack pointers; the engine notices at the next System register."""
     call_register(s.reg_read, uc, _SP, scratch)
@@ -104,14 +105,14 @@ def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
     call_register(s.reg_write, uc, _SP, scratch)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _save_pstate(s: Any, uc: Any, target: Any, pstate: Any) -> None:
     """Write SPSR_ELx, which makes the engine look at PSTATE, too."""
-    carray(pointer_to(s.saved_states), (2,), CP_REG)[target - 1].value = pstate
+    array_at(pointer_to(s.saved_states), (2,), CP_REG)[target - 1].value = pstate
     call_register(s.reg_write, uc, _CP_REG, s.saved_states + (target - 1) * _ROW)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     """Take the exception at ``State.pc`` that ``State.context`` tells of.
 
@@ -119,7 +120,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     """
     if s.entries == 0 or s.stop != 0 or s.notice != 0 or s.pending != 0 or s.weigh != 0:
         return False
-    found = carray(pointer_to(s.exception), (5,), np.uint32)
+    found = array_at(pointer_to(s.exception), (5,), np.uint32)
     syndrome = np.int64(found[0])
     target = np.int64(found[4])
     pc = s.pc
@@ -141,12 +142,12 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     if vector == pc:
         return False
     _set_pc(s, uc, scratch, vector)
-    entry = carray(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
     _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
     _save_pstate(s, uc, target, pstate)
     known = vector & _PAGE | target ^ s.epoch * SPREAD
     if s.vectors != known:
-        if call_fetch(s.vmem_read, uc, vector, s.code, 4) != 0:
+        if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
             # nothing that could handle it: Python ends the run
             _set_pc(s, uc, scratch, pc)
             _save_pstate(s, uc, target, pstate)
@@ -173,14 +174,14 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     return True
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def at_level(s: Any, el: Any) -> None:
     """The Exception level changes within a run: look out for what matters there."""
     s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
     s.special = (s.watch | s.deliver | s.weigh | s.room) != 0
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def returns_alike(s: Any, engine: Any, user: Any) -> Any:
     """Whether the ERET at the end of the block that begins leads where the run can go on.
 
@@ -193,7 +194,7 @@ def returns_alike(s: Any, engine: Any, user: Any) -> Any:
     if s.alike == 0 or el > EL2 or s.suspect >> el & 1 != 0:
         return False
     call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
-    saved = carray(pointer_to(s.saved_states), (2,), CP_REG)[el - 1].value
+    saved = array_at(pointer_to(s.saved_states), (2,), CP_REG)[el - 1].value
     to = saved >> 2 & 3
     if s.alike >> 4 * el + to & 1 == 0:
         return False

@@ -12,31 +12,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, types
 
+from spe_unicorn.compiled import entry, record_at
 from spe_unicorn.host.native.state import LAYOUT
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
 
 
-def _flow_hook(record: np.dtype[np.void]) -> Any:
-    """The compiled hook; ``record`` is part of what its cache goes by, as no global would be."""
-
-    def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
-        s = carray(user, (1,), record)[0]
-        if s.stop != 0:
-            return  # this block is not going to run
-        if np.int64(address) != s.flow_next:
-            s.flow_target = np.int64(address)
-            s.flow = s.flow_el | s.flow_was << 2
-        s.flow_next = np.int64(address) + np.int64(size)
-        s.flow_was = s.flow_enabled
-
-    signature = types.void(types.voidptr, types.uint64, types.uint32, types.voidptr)
-    return cfunc(signature, cache=True)(on_flow)
-
-
-_HOOK: Final = _flow_hook(LAYOUT)
-FLOW_HOOK: Final = int(_HOOK.address)
-"""The address of the hook."""
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """A block begins, or the engine stops in front of it."""
+    s = record_at(user, LAYOUT)
+    if s.stop != 0:
+        return  # this block is not going to run
+    if np.int64(address) != s.flow_next:
+        s.flow_target = np.int64(address)
+        s.flow = s.flow_el | s.flow_was << 2
+    s.flow_next = np.int64(address) + np.int64(size)
+    s.flow_was = s.flow_enabled

@@ -1,11 +1,12 @@
 """The compiled hooks: count operations down, notice what needs Python, stop the engine there.
 
-Every hook is a C function made by numba, so no compiler is needed where this runs. A hook hardly
-ever decides anything about the architecture: it counts, it looks a number up in a table, and where
-that does not settle the matter it leaves a :class:`Stop` and what is known of it in :class:`State`
-and stops the engine. All decisions are then made between two runs of the engine, with the PE at
-rest. The exceptions are samples that need no more than a few registers (``blocks_hook``), and
-exceptions and returns that an operating system lives on (``exception``).
+Every hook is an :func:`~spe_unicorn.compiled.entry`: Python text that becomes a C function, so no
+C compiler is needed where this runs. A hook hardly ever decides anything about the architecture: it
+counts, it looks a number up in a table, and where that does not settle the matter it leaves a
+:class:`Stop` and what is known of it in :class:`State` and stops the engine. All decisions are then
+made between two runs of the engine, with the PE at rest. The exceptions are samples that need no
+more than a few registers (``blocks_hook``), and exceptions and returns that an operating system
+lives on (``exception``).
 
 The engine reports the start of a block before it runs, so a block is counted whole and given back
 in part when an exception ends it early.
@@ -18,21 +19,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, types
 from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import ESR_EL2
-from spe_unicorn.host.engine.engine import PC, Engine, address_of, lib
-from spe_unicorn.host.native.blocks_hook import PROBE_HOOK, SPECIAL_HOOK
-from spe_unicorn.host.native.calls import USER, call1, call2, call_register
-from spe_unicorn.host.native.calls import address_of as pointer_value
+from spe_unicorn.compiled import address_of, entry, record_at
+from spe_unicorn.host.engine.engine import PC, Engine, lib
+from spe_unicorn.host.engine.engine import address_of as address_of_function
+from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
+from spe_unicorn.host.native.calls import call_context, call_register, call_stop
 from spe_unicorn.host.native.code import named_registers, rows_of
 from spe_unicorn.host.native.exception import enter, saved_states
-from spe_unicorn.host.native.flow import FLOW_HOOK
-from spe_unicorn.host.native.hot_path import compile_block_hook
+from spe_unicorn.host.native.flow import on_flow
+from spe_unicorn.host.native.hot_path import BLOCK_HOOKS
 from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
@@ -48,7 +49,7 @@ from spe_unicorn.host.native.state import (
     Stop,
     signed,
 )
-from spe_unicorn.host.native.system import READ_HOOK, SYSTEM_HOOK, WRITE_HOOK
+from spe_unicorn.host.native.system import on_mrs, on_msr, on_sys
 
 _STOP_PC: Final = State.pc.offset
 _PC: Final = int(PC)
@@ -59,26 +60,23 @@ _WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
 _FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
 
 
-@cfunc(types.void(types.voidptr, types.uint32, USER), cache=True)  # type: ignore[untyped-decorator]
-def _on_interrupt(engine: Any, number: Any, user: Any) -> None:
+@entry("void", "pointer", "uint32", "pointer")
+def on_interrupt(engine: Any, number: Any, user: Any) -> None:
     """Enter an exception, or keep what the engine knows of it, which it forgets, and stop."""
-    s = carray(user, (1,), LAYOUT)[0]
-    call_register(s.reg_read, pointer_value(engine), _PC, pointer_value(user) + _STOP_PC)
-    call2(s.context_save, pointer_value(engine), s.context)
+    s = record_at(user, LAYOUT)
+    call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
+    call_context(s.context_save, address_of(engine), s.context)
     if enter(s, engine, user, np.int64(number)):
         return
     s.stop = _STOP_EXCEPTION
     s.interrupt = np.int64(number)
-    call1(s.emu_stop, pointer_value(engine))
+    call_stop(s.emu_stop, address_of(engine))
 
 
-@cfunc(
-    types.boolean(types.voidptr, types.int32, types.uint64, types.int32, types.int64, USER),
-    cache=True,
-)  # type: ignore[untyped-decorator]
-def _on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
+@entry("bool", "pointer", "int32", "uint64", "int32", "int64", "pointer")
+def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
     """Note an access to memory that is not there, or not for it; the engine stops before it."""
-    s = carray(user, (1,), LAYOUT)[0]
+    s = record_at(user, LAYOUT)
     s.stop = _STOP_UNMAPPED
     if kind == _FETCH_PROT:
         s.access_type = _FETCH_UNMAPPED
@@ -117,9 +115,9 @@ class NativeHooks:
             *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
             *("vmem_translate", "vmem_read"),
         ):
-            setattr(state, function, address_of(f"uc_{function}"))
-        state.context_write = address_of("uc_context_reg_write")
-        state.control = address_of("uc_ctl")
+            setattr(state, function, address_of_function(f"uc_{function}"))
+        state.context_write = address_of_function("uc_context_reg_write")
+        state.control = address_of_function("uc_ctl")
         self.named = named_registers()
         self.lines = np.zeros(LINES, np.int64)
         self.saved_states = saved_states()
@@ -171,19 +169,20 @@ class NativeHooks:
         """
         instruction = uc_const.UC_HOOK_INSN
         self.state.weighed = weighed
-        self.add(uc_const.UC_HOOK_BLOCK, compile_block_hook(SPECIAL_HOOK, weighed))
+        self.state.special_hook = on_special_block.address
+        self.add(uc_const.UC_HOOK_BLOCK, BLOCK_HOOKS[weighed].address)
         if self.follows_flow:
-            self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
+            self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
         self.stop_at_exceptions()
         for gap in gaps:
-            self.add(uc_const.UC_HOOK_MEM_UNMAPPED, _on_unmapped.address, bounds=gap)
+            self.add(uc_const.UC_HOOK_MEM_UNMAPPED, on_unmapped.address, bounds=gap)
         refused = uc_const.UC_HOOK_MEM_READ_PROT | uc_const.UC_HOOK_MEM_FETCH_PROT
         for kinds, ranges in ((uc_const.UC_HOOK_MEM_WRITE_PROT, read_only), (refused, secure)):
             for bounds in ranges:
-                self.add(kinds, _on_unmapped.address, bounds=bounds)
-        self.add(instruction, READ_HOOK, regs.UC_ARM64_INS_MRS)
-        self.add(instruction, WRITE_HOOK, regs.UC_ARM64_INS_MSR)
-        self.add(instruction, SYSTEM_HOOK, regs.UC_ARM64_INS_SYS)
+                self.add(kinds, on_unmapped.address, bounds=bounds)
+        self.add(instruction, on_mrs.address, regs.UC_ARM64_INS_MRS)
+        self.add(instruction, on_msr.address, regs.UC_ARM64_INS_MSR)
+        self.add(instruction, on_sys.address, regs.UC_ARM64_INS_SYS)
 
     def add(
         self,
@@ -219,7 +218,7 @@ class NativeHooks:
         if not self.follows_flow:
             self.follows_flow = True
             if self._hooks:
-                self.add(uc_const.UC_HOOK_BLOCK, FLOW_HOOK)
+                self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
                 self.engine.uc.ctl_flush_tb()
 
     def mark_traps(self, trapped: frozenset[int]) -> None:
@@ -231,7 +230,7 @@ class NativeHooks:
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, behind all other hooks for them."""
-        self._exceptions = self.add(uc_const.UC_HOOK_INTR, _on_interrupt.address)
+        self._exceptions = self.add(uc_const.UC_HOOK_INTR, on_interrupt.address)
 
     def ignore_exceptions(self) -> None:
         """Leave exceptions to the engine and to other hooks."""
@@ -244,7 +243,7 @@ class NativeHooks:
 
     def probe(self, address: int) -> None:
         """Have the registers of the operation at ``address`` noted there when it is sampled."""
-        self.add(uc_const.UC_HOOK_CODE, PROBE_HOOK, bounds=(address, address))
+        self.add(uc_const.UC_HOOK_CODE, on_probe.address, bounds=(address, address))
         self.engine.forget_code(address, address + 4)
 
     def remove(self) -> None:

@@ -1,17 +1,18 @@
 """The path that nearly every block takes through the block hook, as LLVM code written by hand.
 
-A function that numba compiles for C is two functions, and spends two nanoseconds on being called.
-This one spends none: it subtracts, compares and stores, and leaves everything else to the hook for
-special blocks by a jump.
+What is compiled from Python saves registers for its rare parts, and spends two nanoseconds on
+being called. This one spends none: it subtracts, compares and stores, and leaves everything else to
+the hook for special blocks by a jump.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
-from llvmlite import binding, ir
+from llvmlite import ir
 
+from spe_unicorn.compiled import HandWritten
+from spe_unicorn.compiled.machine_code import SYMBOL
 from spe_unicorn.host.native.state import BLOCKS, FOLD, LENGTH, SPREAD, State
 
 _WIDE = ir.IntType(64)
@@ -21,32 +22,16 @@ _STATE = _WIDE.as_pointer()
 _FIELD_SIZE = 8
 
 
-@lru_cache(maxsize=2)
-def _compiled(special_block: int, weighed: bool) -> tuple[Any, int]:
-    """The machine code, which lives as long as its engine, and where it is."""
-    target = binding.Target.from_default_triple().create_target_machine(opt=2)
-    module = binding.parse_assembly(str(_block_hook(special_block, weighed)))
-    engine = binding.create_mcjit_compiler(module, target)
-    engine.finalize_object()
-    return engine, engine.get_function_address("on_block")
+def _block_hook(weighed: bool) -> str:
+    """The block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
 
-
-def compile_block_hook(special_block: int, weighed: bool) -> int:
-    """The address of the block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
-
-    ``weighed``: it can count a population of micro-operations beside operations.
-
-    ``special_block`` is the address of the hook for the blocks that it does not count by itself,
-    ``void f(engine, State *, int64_t address, int64_t operations)``.
+    ``weighed``: it can count a population of micro-operations beside operations. The blocks that it
+    does not count by itself are for ``State.special_hook``, ``void f(engine, State *, int64_t
+    address, int64_t operations)``.
     """
-    return _compiled(special_block, weighed)[1]
-
-
-def _block_hook(special_block: int, weighed: bool) -> ir.Module:
     module = ir.Module("block_hook")
-    module.triple = binding.get_process_triple()
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
-    function = ir.Function(module, kind, "on_block")
+    function = ir.Function(module, kind, SYMBOL)
     engine, address, size, state = function.args
     start, aligned, enough, watched, weigh, weighs, count, special = (
         function.append_basic_block(name)
@@ -109,7 +94,14 @@ def _block_hook(special_block: int, weighed: bool) -> ir.Module:
 
     code.position_at_end(special)
     other = ir.FunctionType(ir.VoidType(), [_POINTER, _STATE, _WIDE, _WIDE]).as_pointer()
-    hook = code.inttoptr(ir.Constant(_WIDE, special_block), other)
+    hook = code.inttoptr(code.load(place("special_hook")), other)
     code.call(hook, [engine, state, address, operations], tail=True)
     code.ret_void()
-    return module
+    return str(module)
+
+
+BLOCK_HOOKS: Final = tuple(
+    HandWritten(f"{__name__}.{name}", _block_hook, weighed)
+    for name, weighed in (("block_hook", False), ("weighing_block_hook", True))
+)
+"""The block hook, and the one that can count micro-operations."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spe_unicorn.compiled import routine
 from spe_unicorn.decode.words import ERET, ERETAA, ERETAB, PSB_CSYNC, SEV, SEVL, WFE
 from spe_unicorn.host.native.state import (
     MARK_ERET,
@@ -17,8 +18,9 @@ _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""
 
 
+@routine
 def marks_of(word: int) -> int:
-    """The marks of an instruction word. This is compiled, too, so it calls nothing.
+    """The marks of an instruction word. Compiled code calls it, too.
 
     MARK_FP is for what is subject to the traps of FP and SIMD: CheckFPAdvSIMDEnabled64(). SVE has
     traps of its own, which the engine knows.

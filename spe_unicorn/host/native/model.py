@@ -24,23 +24,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, njit, types
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.operation import Family, Instruction, Mark
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import access, forget_translations
 from spe_unicorn.cores.predictor import Branch, resolve
-from spe_unicorn.host.engine.engine import address_of
-from spe_unicorn.host.native.calls import address_of as _address
-from spe_unicorn.host.native.calls import (
-    call_access,
-    call_forget,
-    call_misprediction,
-    call_resolve,
-    call_vmem_read,
-)
-from spe_unicorn.host.native.calls import pointer_to as _pointer
+from spe_unicorn.host.engine.engine import address_of as address_of_function
+from spe_unicorn.host.native.calls import call_misprediction, call_read
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import State, signed
 
@@ -69,9 +61,6 @@ class ModelState(ctypes.Structure):
         ("unattended", ctypes.c_int64),
         ("flushes", ctypes.c_int64),
         ("vmem_read", ctypes.c_int64),
-        ("access", ctypes.c_int64),
-        ("forget_translations", ctypes.c_int64),
-        ("resolve", ctypes.c_int64),
         ("data_side", ctypes.c_int64),
         ("last", ctypes.c_int64),
         ("predictor", ctypes.c_int64),
@@ -89,6 +78,7 @@ class ModelState(ctypes.Structure):
 
 
 _RECORD: Final = np.dtype([(field[0], np.int64) for field in ModelState._fields_])
+_READ: Final = int(uc_const.UC_PROT_READ)
 _SCRATCH: Final = ModelState.scratch.offset
 _NONE, _DIRECT, _CONDITIONAL, _CALL = (
     int(Branch.NONE),
@@ -103,24 +93,25 @@ _INDIRECT, _INDIRECT_CALL, _RETURN = (
 )
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _word_at(address: Any) -> Any:
     """The word of our own memory at an address."""
-    return carray(_pointer(address), (1,), np.int64)[0]
+    return array_at(pointer_to(address), (1,), np.int64)[0]
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _offset(word: Any, lsb: Any, bits: Any) -> Any:
     """A field of an instruction word as the signed distance of a branch, in bytes."""
-    return (word << (64 - lsb - bits)) >> (64 - bits) << 2
+    sign = 1 << (bits - 1)
+    return ((word >> lsb & (2 * sign - 1) ^ sign) - sign) << 2
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def branch_of(word: Any) -> Any:
     """The kind of an instruction as a branch, and the distance to the target of a direct one.
 
-    Words that the engine does not execute may be told wrong: unallocated ones of the groups of
-    branches, CB<cc>.
+    Python and compiled code both call this. Words that the engine does not execute may be told
+    wrong: unallocated ones of the groups of branches, CB<cc>.
     """
     if word & 0xFC00_0000 == 0x1400_0000:
         return _DIRECT, _offset(word, 0, 26)
@@ -141,41 +132,41 @@ def branch_of(word: Any) -> Any:
     return _NONE, 0
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _resolve_pending(m: Any, engine: Any, actual: Any) -> None:
     """The branch that is pending went to ``actual``."""
     m.pending = 0
-    predicted = call_resolve(m.resolve, m.predictor, m.branch, m.kind, m.target, actual)
+    predicted = resolve(pointer_to(m.predictor), m.branch, m.kind, m.target, actual)
     if predicted != actual and m.on_misprediction != 0:
         call_misprediction(
-            m.on_misprediction, _address(engine), m.state, m.branch, predicted, actual
+            m.on_misprediction, address_of(engine), m.state, m.branch, predicted, actual
         )
 
 
-@cfunc(types.void(types.voidptr, types.voidptr, types.int64), cache=True)  # type: ignore[untyped-decorator]
-def _went(engine: Any, user: Any, actual: Any) -> None:
+@entry("void", "pointer", "pointer", "int64")
+def went(engine: Any, user: Any, actual: Any) -> None:
     """For Python: the branch that is pending went to ``actual``."""
-    _resolve_pending(carray(user, (1,), _RECORD)[0], engine, actual)
+    _resolve_pending(record_at(user, _RECORD), engine, actual)
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)  # type: ignore[untyped-decorator]
-def _on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
     """A block begins, or the engine stops in front of it."""
-    m = carray(user, (1,), _RECORD)[0]
+    m = record_at(user, _RECORD)
     if m.stepped != 0 or _word_at(m.unattended) != 0:
         return
     here = np.int64(address)
     if m.pending != 0:
         _resolve_pending(m, engine, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * (_END_WORDS * 8)
-    entry = carray(_pointer(place), (_END_WORDS,), np.int64)
+    entry = array_at(pointer_to(place), (_END_WORDS,), np.int64)
     known = _word_at(m.epoch) << 16 | np.int64(size)
     branch = here + np.int64(size) - 4
     if entry[0] != here or entry[1] != known:
         entry[0] = here
         entry[1] = known
         m.scratch = 0
-        call_vmem_read(m.vmem_read, _address(engine), branch, _address(user) + _SCRATCH)
+        call_read(m.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
         kind, distance = branch_of(m.scratch)
         entry[2] = kind
         entry[3] = branch + distance
@@ -186,20 +177,17 @@ def _on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
         m.target = entry[3]
 
 
-@cfunc(
-    types.void(types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr),
-    cache=True,
-)  # type: ignore[untyped-decorator]
-def _on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
+def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
     """A load or store, or a piece of one."""
-    m = carray(user, (1,), _RECORD)[0]
+    m = record_at(user, _RECORD)
     if _word_at(m.unattended) != 0:
         return
     flushes = _word_at(m.flushes)
     if flushes != m.flushed:
         m.flushed = flushes
-        call_forget(m.forget_translations, m.data_side)
-    call_access(m.access, m.data_side, m.last, np.int64(address), np.int64(size))
+        forget_translations(pointer_to(m.data_side))
+    access(pointer_to(m.data_side), pointer_to(m.last), np.int64(address), np.int64(size))
 
 
 class ModelHooks:
@@ -223,18 +211,16 @@ class ModelHooks:
         m.state = ctypes.addressof(hooks.state)
         for field in ("epoch", "unattended", "flushes"):
             setattr(m, field, m.state + getattr(State, field).offset)
-        m.vmem_read = address_of("uc_vmem_read")
-        m.access, m.resolve = access.address, resolve.address
-        m.forget_translations = forget_translations.address
+        m.vmem_read = address_of_function("uc_vmem_read")
         m.data_side = model.data.words.ctypes.data
         m.last = model.data.last.words.ctypes.data
         m.predictor = model.predictor.words.ctypes.data
         m.ends = self._ends.ctypes.data
         at = ctypes.addressof(m)
-        hooks.add(uc_const.UC_HOOK_BLOCK, _on_block.address, user=at)
+        hooks.add(uc_const.UC_HOOK_BLOCK, on_block.address, user=at)
         for bounds in _EVERYTHING if regions is None else regions:
             kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
-            hooks.add(kinds, _on_access.address, bounds=bounds, user=at)
+            hooks.add(kinds, on_access.address, bounds=bounds, user=at)
 
     def begin(self) -> None:
         """The next operation is sampled."""
@@ -257,27 +243,14 @@ class ModelHooks:
 
     def executed(self, instruction: Instruction, pc: int, following: int) -> None:
         """An operation was stepped: what it was, where it lies, and where the PE is now."""
-        kind = branch_kind(instruction)
-        if kind is Branch.NONE:
+        kind, distance = branch_of(instruction.word)
+        if kind == _NONE:
             return
         state = self.state
         state.branch = signed(pc)
         state.kind = kind
-        state.target = signed((pc + (instruction.target_offset or 0)) & (1 << 64) - 1)
+        state.target = signed((pc + distance) & (1 << 64) - 1)
         self._went(following)
 
     def _went(self, actual: int) -> None:
-        _went.ctypes(self._engine.handle, ctypes.addressof(self.state), signed(actual))
-
-
-def branch_kind(instruction: Instruction) -> Branch:
-    """How an instruction is predicted as a branch."""
-    if instruction.family is not Family.BRANCH or instruction.mark is Mark.ERET:
-        return Branch.NONE
-    if instruction.procedure_return:
-        return Branch.RETURN
-    if instruction.indirect:
-        return Branch.INDIRECT_CALL if instruction.link else Branch.INDIRECT
-    if instruction.conditional:
-        return Branch.CONDITIONAL
-    return Branch.CALL if instruction.link else Branch.DIRECT
+        went(self._engine.handle, ctypes.addressof(self.state), signed(actual))

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import carray, cfunc, types
 from unicorn import unicorn_const as uc_const
 
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import address_of, call_register, pointer_to
+from spe_unicorn.host.native.calls import call_register
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import LAYOUT, State
 
@@ -47,36 +47,27 @@ class _ReadState(ctypes.Structure):
 _RECORD: Final = np.dtype([(field[0], np.int64) for field in _ReadState._fields_])
 
 
-def _read_hook(record: np.dtype[np.void], layout: np.dtype[np.void]) -> Any:
-    """The compiled hook; what it closes over is part of what its cache goes by."""
-
-    def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
-        r = carray(user, (1,), record)[0]
-        here = np.int64(address)
-        if here >= r.high or here + size <= r.low or r.count >= _ROWS:
-            return
-        s = carray(pointer_to(r.state), (1,), layout)[0]
-        if s.unattended != 0:
-            return
-        uc = address_of(engine)
-        call_register(s.reg_read, uc, _PC, r.state + _SCRATCH)
-        pc = s.scratch
-        row = carray(pointer_to(r.rows + r.count * (_WORDS * 8)), (_WORDS,), np.int64)
-        row[0] = pc
-        call_register(s.reg_read, uc, _PSTATE, r.state + _SCRATCH)
-        row[1] = s.scratch >> 2 & 3
-        row[2] = here
-        row[3] = size
-        row[4] = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
-        r.count += 1
-
-    signature = types.void(
-        types.voidptr, types.int32, types.uint64, types.int32, types.int64, types.voidptr
-    )
-    return cfunc(signature, cache=True)(on_read)
-
-
-_HOOK: Final = _read_hook(_RECORD, LAYOUT)
+@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
+def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+    """A load, or a piece of one."""
+    r = record_at(user, _RECORD)
+    here = np.int64(address)
+    if here >= r.high or here + size <= r.low or r.count >= _ROWS:
+        return
+    s = record_at(pointer_to(r.state), LAYOUT)
+    if s.unattended != 0:
+        return
+    uc = address_of(engine)
+    call_register(s.reg_read, uc, _PC, r.state + _SCRATCH)
+    pc = s.scratch
+    row = array_at(pointer_to(r.rows + r.count * (_WORDS * 8)), (_WORDS,), np.int64)
+    row[0] = pc
+    call_register(s.reg_read, uc, _PSTATE, r.state + _SCRATCH)
+    row[1] = s.scratch >> 2 & 3
+    row[2] = here
+    row[3] = size
+    row[4] = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
+    r.count += 1
 
 
 class NoticedLoads:
@@ -101,7 +92,7 @@ class NoticedLoads:
         if not self._installed:
             self._installed = True
             hooks = self._hooks
-            hooks.add(uc_const.UC_HOOK_MEM_READ, _HOOK.address, user=ctypes.addressof(state))
+            hooks.add(uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state))
             hooks.engine.uc.ctl_flush_tb()
 
     def take(self) -> list[Load]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from enum import IntEnum
-from hashlib import blake2b
-from pathlib import Path
 from typing import Final
 
 import numpy as np
+from unicorn import UC_PROT_EXEC
+
+from spe_unicorn.compiled import routine
 
 
 class Stop(IntEnum):
@@ -90,19 +91,9 @@ class Answer(IntEnum):
     """It is done, and the engine stops behind the access, which ends its block."""
 
 
-def _revision() -> str:
-    """A name for the source of all compiled code and of what it shares, wherever it lies."""
-    digest = blake2b(digest_size=8)
-    package = Path(__file__).parents[__name__.count(".") - 1]
-    sources = (file.read_bytes() for file in sorted(package.rglob("*.py")))
-    for text in sources:
-        if b"numba" in text or b"native.state" in text or b"class Stop(" in text:
-            digest.update(text)
-    return digest.hexdigest()
-
-
 _FIELDS: Final = (
-    # addresses of engine functions and of tables
+    # addresses of hooks, engine functions and tables
+    ("special_hook", ctypes.c_int64),
     ("emu_stop", ctypes.c_int64),
     ("reg_read", ctypes.c_int64),
     ("reg_write", ctypes.c_int64),
@@ -221,9 +212,6 @@ _FIELDS: Final = (
     # instruction cache lines of whose maintenance other PEs have to hear
     ("lines", ctypes.c_int64),
     ("line_count", ctypes.c_int64),
-    # Compiled code is cached by the layout, and by the file of the hook, but not by those of what
-    # the hook calls: this name makes all of them part of the layout.
-    (f"revision_{_revision()}", ctypes.c_int64),
 )
 
 
@@ -278,12 +266,12 @@ class State(ctypes.Structure):
     that are not. ``pc_mask`` are the bits of the PC that must be 0.
 
     ``flow_target`` is where the last taken branch went and ``flow`` the Exception level there, with
-    ``native_flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
+    ``flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
     ``flow_enabled`` and ``flow_el`` are whether profiling is enabled, and the Exception level, in
     this run of the engine, ``flow_was`` whether it was in the block before.
 
     ``checking`` says which alignment checks apply where the PE is, and ``checks`` is the table of
-    what they need to know of each operation (``native_alignment``).
+    what they need to know of each operation (``alignment``).
 
     ``engine_identity`` says what of identification is the engine's at EL1: 1 for MIDR_EL1 and
     MPIDR_EL1, which then are EL2's to choose, 2 for the ID registers, which then trap.
@@ -324,6 +312,8 @@ KEYS: Final = 1 << 16
 """Encodings of MRS, MSR and SYS: the 16 bits that ``Encoding.key`` has."""
 TLB_MAINTENANCE, CODE_MAINTENANCE, FLUSH_MAINTENANCE = 1, 2, 4
 """Bits of ``State.maintenance``."""
+FETCH: Final = int(UC_PROT_EXEC)
+"""How ``uc_vmem_read`` reads what the PE would fetch."""
 LINES: Final = 1 << 10
 """Physical addresses that the table ``lines`` holds."""
 READ, WRITE, SYSTEM = 0, 1, 2
@@ -410,6 +400,7 @@ SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 
 
+@routine
 def slot_of(address: int, operations: int) -> int:
     """Where a block stands in the block table."""
     return (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & BLOCKS - 1

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, njit, types
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.pe import EL2
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import (
-    USER,
-    address_of,
-    call0,
-    call1,
-    call_register,
-    pointer_to,
-)
+from spe_unicorn.host.native.calls import call_ask, call_register, call_stop
 from spe_unicorn.host.native.code import CP_REG, forget_line
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
@@ -56,14 +49,14 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 )
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
     """Whether the PE may read CNTPCT or CNTVCT where it is; the engine traps it if not."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
     """Whether the engine is to answer for a constant here: at EL0, which it traps, and at EL1."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
@@ -71,7 +64,7 @@ def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
     return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
     """Whether the PE is at an Exception level that has registers with this op1 at all."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
@@ -79,7 +72,7 @@ def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
     return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
 
 
-@njit  # type: ignore[untyped-decorator]
+@routine
 def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
     """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 for the engine, -1 to ask."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
@@ -87,7 +80,7 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
     call_register(s.reg_read, uc, _PSTATE, scratch)
     if s.scratch >> 2 & 3 != EL2:
         return -1 if returns and not read else 0
-    row = carray(pointer_to(s.alias), (1,), CP_REG)[0]
+    row = record_at(pointer_to(s.alias), CP_REG)
     row.crn, row.crm, row.op2 = r.crn, r.crm, r.op2
     if read:
         call_register(s.reg_read, uc, _CP_REG, s.alias)
@@ -103,125 +96,129 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
     return 1
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
+@routine
 def _suspect(s: Any, el: Any, spsr: Any) -> Any:
     """Whether a return from an Exception level with such an SPSR_ELx is not for the engine."""
     legal = s.legal_returns >> (el - 1) * 16 + (spsr & 0xF) & 1
     return legal == 0 or spsr & (1 << 4 | 1 << 20) != 0
 
 
-def _system_hook(kind: int) -> Any:
-    """The hook for MRS, MSR or SYS: 0 lets the engine execute it, 1 says that it is done."""
-    table_offset = kind * KEYS
-
-    def hook(engine: Any, register: Any, cp: Any, user: Any) -> int:
-        s = carray(user, (1,), LAYOUT)[0]
-        r = carray(cp, (1,), CP_REG)[0]
-        key = (
-            np.int64(r.op0) << 14
-            | np.int64(r.op1) << 11
-            | np.int64(r.crn) << 7
-            | np.int64(r.crm) << 3
-            | np.int64(r.op2)
-        )
-        action = carray(pointer_to(s.actions + table_offset), (KEYS,), np.uint8)[key]
-        if action == 0:
-            return 0
-        if action in (_TRANSLATION, _CODE, _LINE):
-            s.epoch += 1
-            s.writes += 1
-            if kind == SYSTEM and action != _LINE:
-                s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
-            all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
-            if all_entries and _at_its_level(s, engine, user, r.op1):
-                s.flushes += 1  # TLBI of all entries or of an ASID, not by address
-                if r.crm != 7:
-                    s.maintenance |= FLUSH_MAINTENANCE
-            if action == _CODE or (
-                action == _LINE and not forget_line(s, engine, user, np.int64(register))
-            ):
-                s.notice = 1
-                s.stale_code = 1
-                s.granted -= s.budget
-                s.budget = 0
-            return 0
-        if action == _RECORDS and s.collects == 0:
-            s.writes += 1
-            return 0
-        if action in (_NOTICE, _REGIME, _RECORDS):
-            known = carray(pointer_to(s.cells), (KEYS,), np.int64)
-            if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
-                return 0
-            matters = (known[key] ^ r.value) & carray(pointer_to(s.matters), (KEYS,), np.int64)[key]
-            known[key] = r.value
-            s.writes += 1
-            if matters == 0:
-                return 0
-            if action == _REGIME:
-                s.epoch += 1
-            # the access is the last operation of its block
+@routine
+def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
+    """What every hook does: 0 lets the engine execute the access, 1 says that it is done."""
+    s = record_at(user, LAYOUT)
+    r = record_at(cp, CP_REG)
+    key = (
+        np.int64(r.op0) << 14
+        | np.int64(r.op1) << 11
+        | np.int64(r.crn) << 7
+        | np.int64(r.crm) << 3
+        | np.int64(r.op2)
+    )
+    action = array_at(pointer_to(s.actions + kind * KEYS), (KEYS,), np.uint8)[key]
+    if action == 0:
+        return 0
+    if action in (_TRANSLATION, _CODE, _LINE):
+        s.epoch += 1
+        s.writes += 1
+        if kind == SYSTEM and action != _LINE:
+            s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
+        all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
+        if all_entries and _at_its_level(s, engine, user, r.op1):
+            s.flushes += 1  # TLBI of all entries or of an ASID, not by address
+            if r.crm != 7:
+                s.maintenance |= FLUSH_MAINTENANCE
+        if action == _CODE or (
+            action == _LINE and not forget_line(s, engine, user, np.int64(register))
+        ):
             s.notice = 1
-            s.steered |= RECORDS_STEERED if action == _RECORDS else STEERED
+            s.stale_code = 1
             s.granted -= s.budget
             s.budget = 0
+        return 0
+    if action == _RECORDS and s.collects == 0:
+        s.writes += 1
+        return 0
+    if action in (_NOTICE, _REGIME, _RECORDS):
+        known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
+        if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
             return 0
-        if action == _RETURN:
-            el = max(np.int64(r.op1) >> 1, 1)
-            suspect = _suspect(s, el, r.value)
-            if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
-                s.writes += 1
+        matters = (known[key] ^ r.value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
+        known[key] = r.value
+        s.writes += 1
+        if matters == 0:
+            return 0
+        if action == _REGIME:
+            s.epoch += 1
+        # the access is the last operation of its block
+        s.notice = 1
+        s.steered |= RECORDS_STEERED if action == _RECORDS else STEERED
+        s.granted -= s.budget
+        s.budget = 0
+        return 0
+    if action == _RETURN:
+        el = max(np.int64(r.op1) >> 1, 1)
+        suspect = _suspect(s, el, r.value)
+        if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
+            s.writes += 1
+            s.notice = 1
+            s.steered |= STEERED
+            s.granted -= s.budget
+            s.budget = 0
+        return 0
+    if action == _ALIAS:
+        done = _alias(s, engine, user, r, register, kind == READ)
+        if done >= 0:
+            return 1 if done else 0
+    here = address_of(user)
+    call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
+    if action in (_ASK, _STOP, _ALIAS):
+        s.kind = kind
+        s.key = key
+        s.rt = np.int64(register)
+        if action != _STOP:
+            answer: int = call_ask(s.ask)
+            if answer == _ANSWER_NOTICE:
                 s.notice = 1
-                s.steered |= STEERED
                 s.granted -= s.budget
                 s.budget = 0
-            return 0
-        if action == _ALIAS:
-            done = _alias(s, engine, user, r, register, kind == READ)
-            if done >= 0:
-                return 1 if done else 0
-        here = address_of(user)
-        call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
-        if action in (_ASK, _STOP, _ALIAS):
-            s.kind = kind
-            s.key = key
-            s.rt = np.int64(register)
-            if action != _STOP:
-                answer: int = call0(s.ask)
-                if answer == _ANSWER_NOTICE:
-                    s.notice = 1
-                    s.granted -= s.budget
-                    s.budget = 0
-                    return 1
-                if answer != _ANSWER_STOP:
-                    return answer
-            s.stop = _STOP_SYSTEM
-            # writing the PC makes the engine leave the block without executing the access
-            call_register(s.reg_write, address_of(engine), _PC, here + _SCRATCH)
-            call1(s.emu_stop, address_of(engine))
-            return 1
-        value = carray(pointer_to(s.cells), (KEYS,), np.int64)[key]
-        if action == _COUNT:
-            if s.counters != ALL_COUNTERS and not _counter_allowed(s, engine, user, key):
-                return 0
-            call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
-            rest = s.block_operations - ((s.scratch - s.block) >> 2)
-            value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
-        elif _engine_identifies(s, engine, user, r):
-            return 0
-        # the engine has these registers, so the block goes on; a write of the PC here would spoil
-        # the PC at a later stop
-        s.scratch = value
-        call_register(s.reg_write, address_of(engine), np.int64(register), here + _SCRATCH)
+                return 1
+            if answer != _ANSWER_STOP:
+                return answer
+        s.stop = _STOP_SYSTEM
+        # writing the PC makes the engine leave the block without executing the access
+        call_register(s.reg_write, address_of(engine), _PC, here + _SCRATCH)
+        call_stop(s.emu_stop, address_of(engine))
         return 1
+    value = array_at(pointer_to(s.cells), (KEYS,), np.int64)[key]
+    if action == _COUNT:
+        if s.counters != ALL_COUNTERS and not _counter_allowed(s, engine, user, key):
+            return 0
+        call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
+        rest = s.block_operations - ((s.scratch - s.block) >> 2)
+        value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
+    elif _engine_identifies(s, engine, user, r):
+        return 0
+    # the engine has these registers, so the block goes on; a write of the PC here would spoil
+    # the PC at a later stop
+    s.scratch = value
+    call_register(s.reg_write, address_of(engine), np.int64(register), here + _SCRATCH)
+    return 1
 
-    return hook
+
+@entry("uint32", "pointer", "uint32", "pointer", "pointer")
+def on_mrs(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+    """The hook for MRS."""
+    return _access(engine, register, cp, user, READ)
 
 
-_SYSTEM_SIGNATURE: Final = types.uint32(types.voidptr, types.uint32, types.voidptr, USER)
-_ON_READ, _ON_WRITE, _ON_SYSTEM = (
-    cfunc(_SYSTEM_SIGNATURE, cache=True)(_system_hook(kind)) for kind in (READ, WRITE, SYSTEM)
-)
-READ_HOOK: Final = int(_ON_READ.address)
-WRITE_HOOK: Final = int(_ON_WRITE.address)
-SYSTEM_HOOK: Final = int(_ON_SYSTEM.address)
-"""The addresses of the hooks."""
+@entry("uint32", "pointer", "uint32", "pointer", "pointer")
+def on_msr(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+    """The hook for MSR."""
+    return _access(engine, register, cp, user, WRITE)
+
+
+@entry("uint32", "pointer", "uint32", "pointer", "pointer")
+def on_sys(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+    """The hook for SYS: cache, TLB and address translation instructions."""
+    return _access(engine, register, cp, user, SYSTEM)

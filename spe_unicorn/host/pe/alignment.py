@@ -64,7 +64,7 @@ class Alignment:
         if wanted == (self._hook is not None):
             return
         if self._hook is None:
-            self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.OPERATION_HOOK)
+            self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_operation.address)
         else:
             cpu.hooks.delete(self._hook)
             self._hook = None

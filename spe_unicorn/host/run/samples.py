@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
 from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.compiled import array_at, entry
 from spe_unicorn.decode import condition_holds
 from spe_unicorn.host.native.flow import FLOW_VALID
-from spe_unicorn.host.native.state import SAMPLE_PA, SAMPLES
+from spe_unicorn.host.native.state import SAMPLE_PA, SAMPLE_WORDS, SAMPLES
 from spe_unicorn.spe.batch import (
     COLUMNS,
     CONDITION_FAILED,
@@ -44,60 +44,51 @@ _ELEMENT, _BRANCH, _CONDITIONAL, _HOLDS = range(4)
 """What has to be known of an instruction: bytes of an element that it accesses or 0, whether it is
 a branch, whether conditional, and with which values of NZCV its condition holds, as a set."""
 _TRAITS: Final = 4
+_UNBOUNDED: Final = 1 << 30
 _ALWAYS: Final = 0xFFFF
 _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
 
 
-def _compile(numbers: tuple[int, ...]) -> Any:
-    """The compiled function; its cache goes by ``numbers``, as it would not by a global."""
-
-    def describe(rows: Any, traits: Any, skipped: Any, out: Any) -> None:
-        assert len(numbers)  # else it would be no part of the function
-        for n in range(rows.shape[0]):
-            row = rows[n]
-            sample = out[n]
-            trait = traits[row[0]]
-            way = 0
-            has = HAS_DATA_SOURCE
-            if trait[_ELEMENT] != 0:
-                has |= HAS_VA
-                if row[7] & SAMPLE_PA:
-                    has |= HAS_PA
-                if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
-                    way |= MISALIGNED
-            elif trait[_BRANCH] != 0:
-                if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
-                    way |= CONDITION_FAILED
-                else:
-                    has |= HAS_TARGET
-            elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
+@entry("void", "pointer", "pointer", "int64", "pointer", "int64")
+def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> None:
+    """Describe ``count`` rows of the hook's ring."""
+    row_of = array_at(rows, (count, SAMPLE_WORDS), np.int64)
+    trait_of = array_at(traits, (_UNBOUNDED, _TRAITS), np.int64)
+    sample_of = array_at(out, (count, COLUMNS), np.int64)
+    for n in range(count):
+        row = row_of[n]
+        sample = sample_of[n]
+        trait = trait_of[row[0]]
+        way = 0
+        has = HAS_DATA_SOURCE
+        if trait[_ELEMENT] != 0:
+            has |= HAS_VA
+            if row[7] & SAMPLE_PA:
+                has |= HAS_PA
+            if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
+                way |= MISALIGNED
+        elif trait[_BRANCH] != 0:
+            if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
                 way |= CONDITION_FAILED
-            if row[10] & FLOW_VALID:
-                has |= HAS_PREVIOUS_TARGET
-            sample[INSTRUCTION] = row[0]
-            sample[WAY] = way
-            sample[PC] = row[1]
-            sample[EL] = row[7] & 3
-            sample[TIME] = row[2] >> _TICK
-            sample[VA] = row[4]
-            sample[PA] = row[5]
-            sample[TARGET] = row[3]
-            sample[PREVIOUS_TARGET] = row[9]
-            sample[PREVIOUS_EL] = row[10] & 3
-            sample[HAS] = has
-            sample[SELECTED_AT] = row[2] - skipped + 1
-
-    return njit(cache=True)(describe)
-
-
-_describe: Final = _compile(
-    (
-        *(COLUMNS, CONDITION_FAILED, EL, HAS, INSTRUCTION, MISALIGNED, PA, PC, PREVIOUS_EL),
-        *(PREVIOUS_TARGET, SELECTED_AT, TARGET, TIME, VA, WAY, FLOW_VALID, SAMPLE_PA),
-        *(HAS_DATA_SOURCE, HAS_PA, HAS_PREVIOUS_TARGET, HAS_TARGET, HAS_VA),
-    )
-)
+            else:
+                has |= HAS_TARGET
+        elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
+            way |= CONDITION_FAILED
+        if row[10] & FLOW_VALID:
+            has |= HAS_PREVIOUS_TARGET
+        sample[INSTRUCTION] = row[0]
+        sample[WAY] = way
+        sample[PC] = row[1]
+        sample[EL] = row[7] & 3
+        sample[TIME] = row[2] >> _TICK
+        sample[VA] = row[4]
+        sample[PA] = row[5]
+        sample[TARGET] = row[3]
+        sample[PREVIOUS_TARGET] = row[9]
+        sample[PREVIOUS_EL] = row[10] & 3
+        sample[HAS] = has
+        sample[SELECTED_AT] = row[2] - skipped + 1
 
 
 class Noted:
@@ -117,7 +108,8 @@ class Noted:
         if self._known < len(self._instructions):
             self._learn()
         samples = self._samples[: len(rows)]
-        _describe(rows, self._traits, skipped, samples)
+        data = rows.ctypes.data, self._traits.ctypes.data, skipped, samples.ctypes.data
+        _describe(*data, len(rows))
         return samples
 
     def _learn(self) -> None:

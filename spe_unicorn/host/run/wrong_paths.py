@@ -16,12 +16,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import carray, cfunc, types
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.compiled import array_at, entry, pointer_to, record_at
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.calls import pointer_to as _pointer
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import LAYOUT, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -43,31 +42,23 @@ _NEVER_BEGUN: Final = frozenset(
 """Operations that wait until everything in front of them has retired, or are none."""
 
 
-def _misprediction_hook(record: np.dtype[np.void]) -> Any:
-    """The compiled function. ``record`` is a closure's, so that what is cached fits the state."""
-
-    def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
-        """A branch was mispredicted: count what that adds, or have Python look at it."""
-        s = carray(user, (1,), record)[0]
-        if s.speculates == 0:
+@entry("void", "pointer", "pointer", "int64", "int64", "int64")
+def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
+    """A branch was mispredicted: count what that adds, or have Python look at it."""
+    s = record_at(user, LAYOUT)
+    if s.speculates == 0:
+        return
+    if s.weigh != 0:
+        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
+        entry = array_at(pointer_to(place), (_WORDS,), np.int64)
+        if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
+            s.members -= entry[2]
             return
-        if s.weigh != 0:
-            place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
-            entry = carray(_pointer(place), (_WORDS,), np.int64)
-            if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
-                s.members -= entry[2]
-                return
-            # the block hook is then to look at the block that comes now
-            s.members -= _FAR
-            s.members_granted -= _FAR
-        s.wrong = 1
-        s.wrong_path = predicted
-
-    return cfunc(_SIGNATURE, cache=True)(on_misprediction)
-
-
-_SIGNATURE: Final = types.void(types.voidptr, types.voidptr, types.int64, types.int64, types.int64)
-_ON_MISPREDICTION: Final = _misprediction_hook(LAYOUT)
+        # the block hook is then to look at the block that comes now
+        s.members -= _FAR
+        s.members_granted -= _FAR
+    s.wrong = 1
+    s.wrong_path = predicted
 
 
 class WrongPaths:
@@ -81,7 +72,7 @@ class WrongPaths:
         cpu.state.wrong_paths = self._table.ctypes.data
         cpu.state.wrong = 0
         if cpu.model is not None:
-            cpu.model.state.on_misprediction = _ON_MISPREDICTION.address
+            cpu.model.state.on_misprediction = on_misprediction.address
 
     def take(self) -> list[tuple[int, Instruction]]:
         """The walk that compiled code left for us: the PC and the members of each operation."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.compiled import entry
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.model import branch_kind, branch_of
+from spe_unicorn.host.native.model import branch_of
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.support import a64 as a
+from tests.support.branch_kinds import branch_kind
 from tests.support.machine_runs import Machine, image_of
 from tests.support.random_programs import RAM
 
@@ -192,6 +195,12 @@ COMPARE_AND_BRANCH = 0x7400_0000
 """CB<cc>, which the decoder knows and the engine does not."""
 
 
+@entry("int64", "int64")
+def compiled_branch_of(word: Any) -> Any:
+    kind, distance = branch_of(word)
+    return distance << 8 | kind
+
+
 @pytest.mark.parametrize("group", GROUPS, ids=[f"{fixed:#010x}" for fixed, _ in GROUPS])
 def test_compiled_code_knows_the_branches_of_the_decoder(group: tuple[int, int]) -> None:
     fixed, free = group
@@ -200,6 +209,7 @@ def test_compiled_code_knows_the_branches_of_the_decoder(group: tuple[int, int])
         word = fixed | random.getrandbits(32) & free
         instruction = decode(word)
         kind, distance = branch_of(word)
+        assert compiled_branch_of(word) == (distance << 8 | kind)
         expected = branch_kind(instruction)
         if instruction.mark is Mark.UNALLOCATED or word & 0x7E00_0000 == COMPARE_AND_BRANCH:
             assert Branch.NONE in (kind, expected)

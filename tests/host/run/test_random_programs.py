@@ -17,11 +17,11 @@ from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.model import branch_kind
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.memory_map import RAM_BASE
 from tests.support.a64 import sys
+from tests.support.branch_kinds import branch_kind
 from tests.support.machine_runs import Machine, Result
 from tests.support.random_programs import RAM, Settings, random_program
 

@@ -1,0 +1,227 @@
+"""Functions to be compiled, and the name of everything that their machine code depends on.
+
+A function depends on its own instructions, and on the values of the global names that it reads.
+Numbers, tuples of numbers and structured types become part of its key by their value, routines by
+what they depend on themselves. Anything else is refused: the compiler would freeze it, and nobody
+would notice that it has changed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache as remembered
+from functools import cached_property
+from hashlib import blake2b
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from spe_unicorn.compiled import cache, machine_code
+from spe_unicorn.compiled.calls import Builtin, ForeignCall, check_kinds
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ROUTINES: Final[set[FunctionType]] = set()
+
+_C_TYPES: Final[dict[str, Any]] = {
+    "void": None,
+    "bool": ctypes.c_bool,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
+    "pointer": ctypes.c_void_p,
+}
+
+
+def routine(function: _F) -> _F:
+    """Allow compiled code to call ``function``, which stays the function of Python that it is.
+
+    One that uses numbers alone can be called by both, and so is the one source of its rule.
+    Numbers have 64 bits and a sign in compiled code. Raises TypeError for a closure and for
+    default values, which could change unseen.
+    """
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"{function!r} is no plain function")
+    if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
+        raise TypeError(f"{function.__qualname__} has a closure or default values")
+    _ROUTINES.add(function)
+    return function
+
+
+def routine_of(value: object) -> FunctionType | None:
+    """The routine that compiled code calls by ``value``, which is one or an :class:`Entry`."""
+    function = value.function if isinstance(value, Entry) else value
+    return function if isinstance(function, FunctionType) and function in _ROUTINES else None
+
+
+class _Kept:
+    """Machine code with one function to be called from outside."""
+
+    name: str
+
+    @cached_property
+    def key(self) -> str:
+        """Names everything that the machine code depends on."""
+        return _named(self._parts())
+
+    @cached_property
+    def address(self) -> int:
+        """Where the function is: read from the cache, or compiled if it is not there."""
+        return machine_code.load(self._object_code())
+
+    def _object_code(self) -> bytes:
+        code = cache.read(self.name, self.key)
+        if code is None:
+            cache.say_once()
+            code = machine_code.emit(self.ir(), machine_code.SYMBOL)
+            cache.write(self.name, self.key, code)
+        return code
+
+    def ir(self) -> str:
+        """The LLVM code of the function ``machine_code.SYMBOL``."""
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+
+class Entry(_Kept):
+    """A function that is called at its :attr:`address`, or from Python with numbers."""
+
+    def __init__(self, function: Callable[..., Any], result: str, *arguments: str) -> None:
+        check_kinds(result, arguments)
+        self.function: Any = routine(function)
+        self.result = result
+        self.arguments = arguments
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.__doc__ = function.__doc__
+
+    def _parts(self) -> tuple[str, ...]:
+        return (self.result, *self.arguments, *dependencies(self.function))
+
+    def ir(self) -> str:
+        """The LLVM code of the function ``machine_code.SYMBOL``."""
+        from spe_unicorn.compiled.translate import llvm_of  # takes a quarter of a second
+
+        return llvm_of(self)
+
+    @cached_property
+    def _called(self) -> Any:
+        kinds = [_C_TYPES[kind] for kind in self.arguments]
+        return ctypes.CFUNCTYPE(_C_TYPES[self.result], *kinds)(self.address)
+
+    def __call__(self, *arguments: int) -> Any:
+        """Call it from Python; pointers are addresses."""
+        return self._called(*arguments)
+
+
+def entry(result: str, *arguments: str) -> Callable[[Callable[..., Any]], Entry]:
+    """Make a function an :class:`Entry` with that prototype, in the words of ``calls.KINDS``."""
+    return lambda function: Entry(function, result, *arguments)
+
+
+class HandWritten(_Kept):
+    """A function of which ``write`` makes the LLVM code, with ``arguments``.
+
+    The text is its key.
+    """
+
+    def __init__(self, name: str, write: Callable[..., str], *arguments: Any) -> None:
+        self.name = name
+        self._write = write
+        self._arguments = arguments
+
+    def _parts(self) -> tuple[str, ...]:
+        return (self.ir(),)
+
+    def ir(self) -> str:
+        """The LLVM code of the function ``machine_code.SYMBOL``."""
+        return self._write(*self._arguments)
+
+
+def _named(parts: tuple[str, ...]) -> str:
+    digest = blake2b(digest_size=16)
+    for part in (*machine_code.environment(), *parts):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def dependencies(function: FunctionType) -> Iterator[str]:
+    """What the machine code of a function depends on, each in a line of text.
+
+    Raises TypeError for a global name that could change unseen.
+    """
+    seen = [function]
+    for known in seen:
+        code = known.__code__
+        yield f"def {known.__name__} {_instructions(code, known.__doc__)}"
+        for name, value in reached(known):
+            called = routine_of(value)
+            if called is not None:
+                yield f"{name} is routine {called.__name__}"
+                if called not in seen:
+                    seen.append(called)
+            else:
+                yield f"{name} = {_constant(known, name, value)}"
+
+
+def reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global names that a function reads, with their values."""
+    namespace = function.__globals__
+    for name in _names(function.__code__):
+        if name in namespace:
+            yield name, namespace[name]
+        elif not hasattr(builtins, name) and name in _globals_read(function.__code__):
+            raise TypeError(f"{function.__qualname__} reads {name}, which is not defined")
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of globals and attributes that are read, in a fixed order."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@remembered
+def _globals_read(code: CodeType) -> frozenset[str]:
+    names = {str(i.argval) for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _globals_read(constant)
+    return frozenset(names)
+
+
+def _instructions(code: CodeType, doc: str | None) -> str:
+    constants = [
+        _instructions(constant, None) if isinstance(constant, CodeType) else repr(constant)
+        for constant in code.co_consts
+        if constant is None or constant != doc
+    ]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+
+
+def _constant(function: FunctionType, name: str, value: Any) -> str:
+    """A value that the compiler freezes, as text."""
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
+        return str(tuple(map(int, value)))
+    if isinstance(value, np.dtype):
+        return f"dtype {value.descr}"
+    if isinstance(value, Builtin | ForeignCall):
+        return f"word {value!r}"
+    if isinstance(value, ModuleType) and value is sys.modules.get("numpy"):
+        return "module numpy"
+    if name not in _globals_read(function.__code__):
+        return "an attribute"
+    raise TypeError(
+        f"{function.__qualname__} reads the global name {name}, a {type(value).__name__}: compiled"
+        " code takes numbers, tuples of numbers, dtypes, routines and numpy"
+    )
