@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
+from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
 from spe_unicorn.machine.options import Sampling
 
@@ -15,7 +16,10 @@ _MAX_LATENCY = 0xFFFF
 """What PMSLATFR_EL1.MINLAT holds."""
 
 
-@click.command()
+@run_command(
+    "spe-unicorn record -c 1000 -o records.data firmware.elf\n"
+    "spe-unicorn record -c 1000 --filter load --model cache -o loads.spe firmware.elf"
+)
 @click.option(
     "-c",
     "--count",

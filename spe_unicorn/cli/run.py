@@ -7,10 +7,15 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
 
 
-@click.command()
+@run_command(
+    "spe-unicorn run -o records.data firmware.elf          samples that perf reads\n"
+    "spe-unicorn run --trace sysreg,spe --warn misuse firmware.elf\n"
+    "spe-unicorn run --kernel Image --append console=ttyAMA0 --initrd root.cpio.gz --ram 1G"
+)
 @common_options(output_required=False)
 @click.option(
     "--warn",
