@@ -31,6 +31,7 @@ from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
+from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.resonance import few_places
 from spe_unicorn.debug.trace import trace
@@ -124,6 +125,7 @@ class _Session:
             self._attach_records()
             self._attach_traces()
             self.misuses = self._watch_misuse()
+            self.sampling = watch_sampling(self.board)
             self.json = None if settings.json is None else self.files.text(settings.json)
         except UsageProblem:
             self.files.discard()
@@ -232,6 +234,7 @@ class _Session:
             tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
             None if self.misuses is None else tuple(self.misuses.found),
             few_places(board),
+            tuple(why_no_samples(history.sampling()) for history in self.sampling),
         )
         if self.summary_follows:
             self.summary_follows = False

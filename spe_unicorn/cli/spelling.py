@@ -12,6 +12,9 @@ _SPELLED = {
     "`firmware`": "FIRMWARE",
     "`arguments`": "ARGUMENTS",
     "`reboot`": "--no-reboot",
+    "`period`": "-c",
+    "`kinds`": "--filter",
+    "`min_latency`": "--min-latency",
 }
 _NAME = re.compile("|".join(_SPELLED))
 

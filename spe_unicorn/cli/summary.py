@@ -45,6 +45,8 @@ class Outcome:
     misuses: tuple[Misuse, ...] | None = None
     """None where nobody watched for any."""
     few_places: tuple[FewPlaces, ...] = ()
+    no_samples: tuple[str | None, ...] = ()
+    """Why each PE has no record; None where there are some, or nobody wanted any."""
 
     @property
     def operations(self) -> int:
@@ -75,6 +77,7 @@ def summary(outcome: Outcome) -> str:
         f"spe-unicorn: {head}\n"
         f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
         f"{_counts(outcome.statistics, outcome.pmu_events, '  ')}"
+        f"{_no_samples(outcome)}"
     )
     if len(outcome.shares) > 1:
         for cpu, share in enumerate(outcome.shares):
@@ -88,6 +91,18 @@ def summary(outcome: Outcome) -> str:
         )
         text += "\n"
     return text if outcome.misuses is None else text + _misuses(outcome.misuses)
+
+
+def _no_samples(outcome: Outcome) -> str:
+    """A line for each PE that should have had samples, if none has any."""
+    if outcome.statistics.written:
+        return ""
+    several = len(outcome.shares) > 1
+    return "".join(
+        f"  no samples{f' on cpu {cpu}' if several else ''}: {spelled(why)}\n"
+        for cpu, why in enumerate(outcome.no_samples)
+        if why is not None
+    )
 
 
 def _misuses(misuses: tuple[Misuse, ...]) -> str:
@@ -152,8 +167,14 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
         "few_places": [_few_places(found) for found in outcome.few_places],
         "seconds": round(outcome.seconds, 6),
         "cpus": [
-            {**_json_place(place), **_json_counts(s.operations, s.statistics, s.pmu_events)}
-            for place, s in zip(outcome.places, outcome.shares, strict=True)
+            {
+                **_json_place(place),
+                **_json_counts(s.operations, s.statistics, s.pmu_events),
+                "no_samples": None if why is None else spelled(why),
+            }
+            for place, s, why in zip(
+                outcome.places, outcome.shares, outcome.no_samples, strict=True
+            )
         ],
     }
 

@@ -118,6 +118,8 @@ class ProcessingElement:
         self.events = EventJunction()
         """PMU events so far."""
         self.unit = sampler(self)
+        self.started: Signal[[]] = Signal()
+        """Told when it was reset and is about to begin."""
         self.on = False
         """Whether it executes, or waits for an interrupt, at all (PSCI)."""
         self.asleep = False
@@ -160,6 +162,7 @@ class ProcessingElement:
         self._innocent.clear()
         self.on = True
         self.asleep = self.dozing = False
+        self.started()
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""

@@ -21,6 +21,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse import Misuse, watch_misuse
+from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
@@ -119,6 +120,7 @@ class Machine:
         self._misuses = (
             watch_misuse(self.board, self._misused, self.image.symbolize) if misuse else None
         )
+        self._sampling = watch_sampling(self.board)
         self._stopped: tuple[Ending, str] | None = None
         self._ended: str | None = None
         self._open = ExitStack()
@@ -152,6 +154,11 @@ class Machine:
     def misuses(self) -> tuple[Misuse, ...]:
         """Mistakes in how the guest programs SPE; none unless the machine was made to find them."""
         return () if self._misuses is None else tuple(self._misuses.found)
+
+    @property
+    def why_no_samples(self) -> tuple[str | None, ...]:
+        """Why each PE has no record; None if it has some, or if its guest wants none."""
+        return tuple(why_no_samples(history.sampling()) for history in self._sampling)
 
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image. Raises PointError for none, or for several."""

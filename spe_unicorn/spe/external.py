@@ -64,6 +64,7 @@ class ExternalSampler(Sampler):
             cracker=cracker,
             wrong_path=wrong_path,
         )
+        self.period = period
         self._filter = filter_ or Filter()
         self._el = -1
         self._unwritten: dict[type[SysReg], int] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spe_unicorn.arch.features import Features
+from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
@@ -144,6 +144,11 @@ class Sampler(ABC):
         """By Exception level; replaced, not cleared, when registers change what is collected."""
         self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
         """What the registers said when each of the samples was taken that are not yet complete."""
+
+    @property
+    def counts_tests(self) -> bool:
+        """Whether there are PMU events for the tests of the filters."""
+        return Feature.FEAT_SPEv1p2 in self._features
 
     @property
     def records_previous_target(self) -> bool:

@@ -43,7 +43,7 @@ COUNTS = KEYS - {
     "seconds",
     "cpus",
 }
-PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception", "hints"}
+PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception", "hints", "no_samples"}
 
 
 def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
@@ -114,6 +114,7 @@ def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
     assert all(set(cpu) == COUNTS | PLACE for cpu in cpus)
     first = {key: cpus[0][key] for key in PLACE}
     last = first.pop("last_exception")
+    assert first.pop("no_samples") is None
     (hint,) = first.pop("hints")
     assert hint == "RAM ends before: give it more by --ram, or look for a wrong pointer"
     assert first == {

@@ -347,3 +347,16 @@ def test_observing_changes_no_byte():
     observed.observe("sysreg", lambda pe, access: None)
     observed.run()
     assert b"".join(records) == observed.pes[0].records.raw == plain.pes[0].records.raw
+
+
+def test_a_machine_says_why_it_has_no_samples(tmp_path):
+    enables = [a64.movz(0, 2), a64.msr((3, 0, 9, 9, 0), 0), a64.ISB, a64.b(0)]
+    machine = Machine(program(tmp_path, a64.code(enables)))
+    assert machine.why_no_samples == (None,)
+    machine.run(100)
+    (why,) = machine.why_no_samples
+    assert why is not None
+    assert why.startswith("PMBLIMITR_EL1.E is 0 since the reset: set it with the limit")
+    copy = Machine(COPY)
+    copy.run()
+    assert copy.why_no_samples == (None,)

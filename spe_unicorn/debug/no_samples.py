@@ -1,0 +1,353 @@
+"""Why software that programs SPE got no records: one sentence, and since when.
+
+:func:`why_no_samples` is a pure function of :class:`Sampling`. A :class:`SamplingHistory` gathers
+that from a PE while it runs: it looks at each write to a register of SPE until there is a record,
+and changes nothing for the guest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spe_unicorn.arch.pe import EL2, PE
+from spe_unicorn.arch.registers.spe import (
+    PMBLIMITR_EL1,
+    PMBSR,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    PMSEVFR_EL1,
+    PMSFCR_EL1,
+    PMSICR_EL1,
+    PMSIRR_EL1,
+    PMSLATFR_EL1,
+    SPE_REGISTERS,
+)
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.effective import lower_security_state, profiling_buffer_owner, tge
+from spe_unicorn.debug.places import Place, place
+from spe_unicorn.decode import decode
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.machine.board import Board
+from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.spe.enabling import profiling_chosen, profiling_stopped
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.feed import SampleEvent
+from spe_unicorn.spe.management import PMBSR_BY_EL, ManagementEvent
+from spe_unicorn.spe.sampler import Sampler, Statistics
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+_LONGEST_LOOP: Final = 1024
+"""Operations from a sampled one on among which the end of its loop is looked for."""
+_TESTS: Final = (
+    (PMSFCR_EL1.FE.mask | PMSFCR_EL1.FnE.mask, SampleEvent.FEED_EVENT),
+    (PMSFCR_EL1.FT.mask, SampleEvent.FEED_OP),
+    (PMSFCR_EL1.FL.mask, SampleEvent.FEED_LAT),
+)
+"""What enables a filter, and the event of its test."""
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A condition of profiling that failed, in words, since when, and what to do."""
+
+    what: str
+    since: str
+    do: str
+
+    def __str__(self) -> str:
+        return f"{self.what}{self.since}: {self.do}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How near software came to being profiled: what was still in the way after ``write``."""
+
+    write: str
+    obstacles: tuple[Obstacle, ...]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What is known of the sampling of one PE.
+
+    ``touched``: software wrote more than zeros to registers of SPE. ``nearest`` is when it came
+    nearest to being profiled. ``filters`` is PMSFCR_EL1 as it was while profiling was enabled last,
+    ``wanted`` what the filters choose, by their bits in it. ``events`` counts PMU events by number,
+    None where the core has none for the tests of filters. ``one_place`` is where all samples were,
+    if there are several, ``loop`` how many operations the loop around it has, if either is known.
+    ``period`` is that of sampling from outside.
+    """
+
+    statistics: Statistics
+    touched: bool = False
+    nearest: Attempt | None = None
+    interval: int = 0
+    interval_written: bool = True
+    counter_written: bool = True
+    random: bool = False
+    filters: int = 0
+    wanted: Mapping[int, str] = field(default_factory=dict)
+    events: Mapping[int, int] | None = None
+    one_place: Place | None = None
+    loop: int | None = None
+    period: int | None = None
+    levels: tuple[int, ...] = ()
+    """Exception levels at which profiling was enabled last."""
+
+
+def why_no_samples(sampling: Sampling) -> str | None:
+    """The condition that failed, in one line; None if there are records or nobody wanted any."""
+    counts = sampling.statistics
+    if counts.written or not (sampling.touched or sampling.period is not None):
+        return None
+    if not counts.population:
+        return _never_profiled(sampling)
+    if not counts.selected:
+        return _never_selected(sampling)
+    if counts.collisions == counts.selected:
+        return (
+            f"all {counts.selected} selected operations collided with samples in flight:"
+            " sample less often"
+        )
+    if counts.filtered:
+        return _filtered(sampling)
+    if counts.discarded:
+        return (
+            f"{counts.discarded} records were discarded: PMBLIMITR_EL1.FM 2 throws all records"
+            " away; write 0 to it"
+        )
+    events = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.management_events.items()))
+    why = f"management events: {events}" if events else "the buffer was off when they came"
+    return f"{counts.lost} records were lost ({why}): look at PMBPTR_EL1 and PMBLIMITR_EL1"
+
+
+def _never_profiled(sampling: Sampling) -> str:
+    nearest = sampling.nearest
+    if nearest is None:
+        return "no operation was profiled"
+    if nearest.obstacles:
+        causes = "; ".join(map(str, nearest.obstacles))
+        return f"{causes} (the nearest to it was {nearest.write})"
+    levels = " and ".join(f"EL{el}" for el in sampling.levels) or "no level"
+    return f"profiling was enabled at {levels} by {nearest.write}, and nothing was executed there"
+
+
+def _never_selected(sampling: Sampling) -> str:
+    profiled = sampling.statistics.population
+    if sampling.period is not None:
+        return f"the guest executed {profiled} operations, fewer than `period` {sampling.period}"
+    distance = f"{sampling.interval}{' or more' if sampling.random else ''} operations"
+    if not sampling.interval_written:
+        return (
+            f"PMSIRR_EL1 was never written, so the interval is UNKNOWN, here {distance}, and only"
+            f" {profiled} were profiled: write PMSIRR_EL1 before profiling is enabled"
+        )
+    if not sampling.counter_written:
+        return (
+            "PMSICR_EL1 was never written, so the first sample is UNKNOWN operations away, and only"
+            f" {profiled} were profiled: write 0 to it before profiling is enabled"
+        )
+    return f"the interval of PMSIRR_EL1 is {distance}, and only {profiled} were profiled"
+
+
+def _filtered(sampling: Sampling) -> str:
+    counts = sampling.statistics
+    text = f"all {counts.filtered} samples were filtered"
+    if sampling.period is not None:
+        return f"{text}: none is what `kinds` and `min_latency` ask for"
+    tests = [(mask & sampling.filters, event) for mask, event in _TESTS if mask & sampling.filters]
+    events = sampling.events
+    if events is not None:
+        never = [(bits, event) for bits, event in tests if not events.get(event, 0)]
+        tests = never or tests
+    names = [words for bits, words in sampling.wanted.items() if any(bits & b for b, _ in tests)]
+    text += f" by {', '.join(names)}" if names else ""
+    if sampling.one_place is None:
+        return text
+    text += f"; all were of one operation, {sampling.one_place}"
+    if sampling.random:
+        return text
+    if sampling.loop is not None:
+        return (
+            f"{text}, since {sampling.interval} operations from sample to sample are a multiple of"
+            f" its loop of {sampling.loop}: set PMSIRR_EL1.RND"
+        )
+    return f"{text}: set PMSIRR_EL1.RND"
+
+
+# What a PE shows
+
+
+class SamplingHistory:
+    """Gathers what there is to know of one PE's sampling; ``symbolize`` names addresses."""
+
+    def __init__(
+        self,
+        cpu: UnicornCPU,
+        unit: Sampler,
+        events: EventJunction | None = None,
+        symbolize: Callable[[int], str | None] = lambda _: None,
+    ) -> None:
+        self._cpu = cpu
+        self._unit = unit
+        self._events = events
+        self._symbolize = symbolize
+        self._written: dict[type[SysReg], str] = {}
+        """When each register was last written with another value, or by the unit."""
+        self._touched = False
+        self._nearest: Attempt | None = None
+        self._filters: dict[type[SysReg], int] = {}
+        self._levels: tuple[int, ...] = ()
+        self._interval = 0
+        if isinstance(unit, StatisticalProfilingUnit):
+            cpu.registers.written.connect(self._on_write)
+            unit.managed.connect(self._on_management)
+
+    def reset(self) -> None:
+        """The PE was reset: what was written before matters no more."""
+        self._written.clear()
+
+    def sampling(self) -> Sampling:
+        """What is known now."""
+        unit = self._unit
+        if isinstance(unit, ExternalSampler):
+            return Sampling(unit.statistics, period=unit.period)
+        if not isinstance(unit, StatisticalProfilingUnit):
+            return Sampling(unit.statistics)
+        filters = self._filters.get(PMSFCR_EL1, 0)
+        places = {pc for pc, _ in unit.tally.counts}
+        one = places.pop() if len(places) == 1 and unit.tally.samples > 1 else None
+        return Sampling(
+            unit.statistics,
+            touched=self._touched,
+            nearest=self._nearest,
+            interval=self._interval,
+            interval_written=PMSIRR_EL1 in self._written,
+            counter_written=PMSICR_EL1 in self._written,
+            random=bool(self._filters.get(PMSIRR_EL1, 0) & 1),
+            filters=filters,
+            wanted=dict(self._wanted(filters)),
+            events=self._events.counts if self._events and unit.counts_tests else None,
+            one_place=None if one is None else Place(one, self._symbolize(one)),
+            loop=None if one is None else self._loop(one),
+            levels=self._levels,
+        )
+
+    def _wanted(self, filters: int) -> Iterator[tuple[int, str]]:
+        """The enabled filters, by their bits in PMSFCR_EL1."""
+        f = PMSFCR_EL1
+        if filters & f.FE.mask:
+            yield f.FE.mask, f"PMSFCR_EL1.FE with PMSEVFR_EL1 {self._filters[PMSEVFR_EL1]:#x}"
+        if filters & f.FnE.mask:
+            yield f.FnE.mask, "PMSFCR_EL1.FnE"
+        if filters & f.FT.mask:
+            types = ((f.LD, "LD"), (f.ST, "ST"), (f.B, "B"))
+            chosen = ", ".join(name for flag, name in types if filters & flag.mask) or "no type"
+            yield f.FT.mask, f"PMSFCR_EL1.FT with {chosen}"
+        if filters & f.FL.mask:
+            yield f.FL.mask, f"PMSFCR_EL1.FL with MINLAT {self._filters[PMSLATFR_EL1]}"
+
+    def _loop(self, pc: int) -> int | None:
+        """How many operations the loop around ``pc`` has, if they divide the interval."""
+        words = self._cpu.read_code(pc, _LONGEST_LOOP) or ()
+        for n, word in enumerate(words):
+            offset = decode(word).target_offset
+            if offset is not None and offset <= -4 * n:
+                length = 1 - offset // 4
+                return None if self._interval % length else length
+        return None
+
+    def _on_write(self, register: type[SysReg], old: int, new: int) -> None:
+        unit = self._unit
+        if unit.statistics.written or register not in SPE_REGISTERS:
+            return
+        cpu = self._cpu
+        place = Place(cpu.pc, self._symbolize(cpu.pc))
+        write = f"MSR {register.__name__}, {new:#x} at {place}, operation {cpu.counted()}"
+        if old != new or register not in self._written:
+            self._written[register] = write
+        self._touched = self._touched or bool(new)
+        obstacles = tuple(self._obstacles())
+        nearest = self._nearest
+        left = len(obstacles)
+        # of two that are as near it is the later one, but for one that switches something off
+        if nearest is None or left + (not new) <= len(nearest.obstacles):
+            self._nearest = Attempt(write, obstacles)
+        if not obstacles:
+            self._enabled()
+
+    def _enabled(self) -> None:
+        """Profiling is enabled somewhere: remember how."""
+        cpu = self._cpu
+        registers = cpu.registers
+        self._levels = tuple(el for el in range(EL2 + 1) if profiling_chosen(cpu, el))
+        for register in (PMSFCR_EL1, PMSEVFR_EL1, PMSLATFR_EL1, PMSIRR_EL1):
+            self._filters[register] = registers.raw(register)
+        self._interval = (max(registers.read(PMSIRR_EL1).INTERVAL, 1) << 8) + 1
+
+    def _on_management(self, event: ManagementEvent, el: int) -> None:
+        what = f"a management event ({event.kind}), operation {self._cpu.counted()}"
+        self._written[PMBSR_BY_EL[el]] = what
+
+    def _since(self, register: type[SysReg]) -> str:
+        written = self._written.get(register)
+        return " since the reset" if written is None else f" since {written}"
+
+    def _obstacles(self) -> Iterator[Obstacle]:
+        """What keeps operations from being profiled, by the conditions of D17.2 and D17.4."""
+        pe: PE = self._cpu
+        registers = pe.registers
+        owner = profiling_buffer_owner(pe)
+        if owner is None:
+            yield Obstacle(
+                "MDCR_EL3.NSPB gives the Profiling Buffer to nobody", "", "write 0b01 or 0b11 to it"
+            )
+            return
+        state = lower_security_state(pe)
+        if owner.state is not state:
+            yield Obstacle(
+                f"MDCR_EL3.NSPB gives the Profiling Buffer to {owner.state.name} state, and"
+                f" software below EL3 is in {state.name}",
+                "",
+                "write the other value to NSPB, or change SCR_EL3.NS",
+            )
+        if not registers.read(PMBLIMITR_EL1).E:
+            since = self._since(PMBLIMITR_EL1)
+            yield Obstacle("PMBLIMITR_EL1.E is 0", since, "set it with the limit")
+        if profiling_stopped(pe):
+            status = next(r for r in registers if issubclass(r, PMBSR) and registers.read(r).S)
+            do = f"write 0 to {status.__name__} before profiling is enabled"
+            yield Obstacle(f"{status.__name__}.S is 1", self._since(status), do)
+        if not any(profiling_chosen(pe, el) for el in range(EL2 + 1)):
+            yield self._not_chosen(owner.el)
+
+    def _not_chosen(self, owner_el: int) -> Obstacle:
+        pe = self._cpu
+        registers = pe.registers
+        if owner_el == EL2:
+            what = "MDCR_EL2.E2PB is 0, so EL2 owns the Profiling Buffer, and no enable of"
+            what += " PMSCR_EL2 and PMSCR_EL1 is set"
+            return Obstacle(what, self._since(PMSCR_EL2), "set E2SPE, E1SPE or E0SPE")
+        if tge(pe):
+            what = "HCR_EL2.TGE is 1 while EL1 owns the Profiling Buffer, so nothing is profiled"
+            return Obstacle(what, "", "write 0 to MDCR_EL2.E2PB, or clear TGE")
+        what = "PMSCR_EL1.E1SPE and E0SPE are 0"
+        if PMSCR_EL2 in registers and registers.read(PMSCR_EL2).E2SPE:
+            what += ", and PMSCR_EL2.E2SPE means nothing while EL1 owns the buffer"
+        return Obstacle(what, self._since(PMSCR_EL1), "set the one of the level to profile")
+
+
+def watch_sampling(board: Board) -> tuple[SamplingHistory, ...]:
+    """The history of each PE of a board. Call it before the machine runs."""
+
+    def symbolize(pc: int) -> str | None:
+        return place(board, pc).symbol
+
+    histories = []
+    for pe in board.pes:
+        history = SamplingHistory(pe.cpu, pe.unit, pe.events, symbolize)
+        pe.started.connect(history.reset)
+        histories.append(history)
+    return tuple(histories)

@@ -1,0 +1,253 @@
+"""Why there are no samples: each cause by a small driver that makes one mistake."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.registers import spe
+from spe_unicorn.debug.no_samples import Sampling, watch_sampling, why_no_samples
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.options import Sampling as External
+from spe_unicorn.spe.sampler import Statistics
+from tests.support import a64 as a
+from tests.support.machine_runs import image_of
+
+RAM = 0x4000_0000
+CODE = RAM + 0x1_0000
+BUFFER = RAM + 0x8_0000
+Op = tuple[int, int, int, int, int]
+PMSCR_EL1: Op = (3, 0, 9, 9, 0)
+PMSICR_EL1: Op = (3, 0, 9, 9, 2)
+PMSIRR_EL1: Op = (3, 0, 9, 9, 3)
+PMSFCR_EL1: Op = (3, 0, 9, 9, 4)
+PMSEVFR_EL1: Op = (3, 0, 9, 9, 5)
+PMSLATFR_EL1: Op = (3, 0, 9, 9, 6)
+PMBLIMITR_EL1: Op = (3, 0, 9, 10, 0)
+PMBPTR_EL1: Op = (3, 0, 9, 10, 1)
+PMBSR_EL1: Op = (3, 0, 9, 10, 3)
+PMSCR_EL2: Op = (3, 4, 9, 9, 0)
+MDCR_EL2: Op = (3, 4, 1, 1, 1)
+WORK = 3 * 600
+
+
+def write(op: Op, value: int) -> list[int]:
+    return [*a.mov64(9, value), a.msr(op, 9)]
+
+
+STEPS: dict[str, list[int]] = {
+    "stop": write(PMSCR_EL1, 0),
+    "status": write(PMBSR_EL1, 0),
+    "pointer": write(PMBPTR_EL1, BUFFER),
+    "limit": write(PMBLIMITR_EL1, BUFFER + 0x1_0000 | 1),
+    "interval": write(PMSIRR_EL1, 1 << 8),
+    "counter": write(PMSICR_EL1, 0),
+    "filter": write(PMSFCR_EL1, 0),
+    "fence": [a.ISB],
+    "enable": [*write(PMSCR_EL1, 0b10), a.ISB],
+}
+
+
+def driver(loop: list[int] | None = None, **steps: list[int]) -> list[int]:
+    """A driver whose steps are those of STEPS, but for some; then 600 times a loop of 3."""
+    words = [word for name, step in STEPS.items() for word in steps.get(name, step)]
+    body = [a.NOP] if loop is None else loop
+    back = -4 * (len(body) + 1)
+    work = [*a.mov64(0, 600), *body, a.sub_imm(0, 0, 1), a.cbnz(0, back)]
+    stop = [a.msr(PMSCR_EL1, 31), a.ISB, a.PSB_CSYNC, a.msr(PMBLIMITR_EL1, 31)]
+    return [*words, *work, *stop, a.b(0)]
+
+
+def why(words: list[int], el: int = EL1, **options: object) -> str | None:
+    board = Board(MachineOptions(ram=1 << 20, **options))  # type: ignore[arg-type]
+    (history,) = watch_sampling(board)
+    board.load(image_of({CODE: a.code(words)}, CODE))
+    if el != EL1:
+        board.reset(nonsecure=True)
+        board.pes[0].start(el, CODE)
+    board.run(len(words) + 10 * WORK)
+    return why_no_samples(history.sampling())
+
+
+def test_a_driver_with_samples_needs_no_reason() -> None:
+    assert why(driver()) is None
+
+
+def test_nor_does_a_guest_that_wants_none() -> None:
+    assert (
+        why([a.mrs(0, PMBSR_EL1), a.msr(PMSCR_EL1, 31), a.msr(PMBLIMITR_EL1, 31), a.b(0)]) is None
+    )
+
+
+def test_a_level_that_was_not_chosen_is_named() -> None:
+    text = why(driver(enable=write(PMSCR_EL1, 1 << 5)))
+    assert text is not None
+    assert re.fullmatch(
+        r"PMSCR_EL1\.E1SPE and E0SPE are 0 since MSR PMSCR_EL1, 0x20 at 0x\w+, operation \d+:"
+        r" set the one of the level to profile"
+        r" \(the nearest to it was MSR PMSCR_EL1, 0x20 at 0x\w+, operation \d+\)",
+        text,
+    )
+
+
+def test_a_buffer_that_is_off_is_named() -> None:
+    text = why(driver(limit=write(PMBLIMITR_EL1, BUFFER + 0x1_0000)))
+    assert text is not None
+    assert text.startswith("PMBLIMITR_EL1.E is 0 since MSR PMBLIMITR_EL1, 0x40090000 at 0x4001001")
+    assert "(the nearest to it was MSR PMSCR_EL1, 0x2 at 0x" in text
+
+
+def test_a_status_that_was_never_cleared_is_named() -> None:
+    board = Board(MachineOptions(ram=1 << 20))
+    (history,) = watch_sampling(board)
+    board.load(image_of({CODE: a.code(driver(status=[]))}, CODE))
+    board.cpu.registers.set_raw(spe.PMBSR_EL1, 1 << 17)
+    board.unit.reload()
+    board.run(10 * WORK)
+    text = why_no_samples(history.sampling())
+    assert text is not None
+    assert text.startswith(
+        "PMBSR_EL1.S is 1 since the reset: write 0 to PMBSR_EL1 before profiling is enabled"
+        " (the nearest to it was MSR PMSCR_EL1, 0x2 at 0x"
+    )
+
+
+def test_a_status_that_software_set_says_where() -> None:
+    text = why(driver(status=write(PMBSR_EL1, 1 << 17)))
+    assert text is not None
+    assert text.startswith("PMBSR_EL1.S is 1 since MSR PMBSR_EL1, 0x20000 at 0x4001000c, operation")
+
+
+def test_an_event_that_came_before_the_first_record_is_told_by_its_kind() -> None:
+    text = why(driver(pointer=write(PMBPTR_EL1, BUFFER + 0xFFF0)))
+    assert text is not None
+    assert text.endswith(
+        "records were lost (management events: full 1): look at PMBPTR_EL1 and PMBLIMITR_EL1"
+    )
+
+
+def test_an_owner_that_is_not_the_one_who_enables_is_named() -> None:
+    stop = [*write(PMSCR_EL2, 0), *STEPS["stop"], *write(MDCR_EL2, 0b11 << 12)]
+    text = why(driver(stop=stop, enable=[*write(PMSCR_EL2, 0b10), a.ISB]), EL2)
+    assert text is not None
+    assert "PMSCR_EL2.E2SPE means nothing while EL1 owns the buffer" in text
+
+
+def test_a_level_at_which_nothing_ran_is_named() -> None:
+    text = why(driver(enable=[*write(PMSCR_EL1, 0b01), a.ISB]))
+    assert text is not None
+    assert text.startswith("profiling was enabled at EL0 by MSR PMSCR_EL1, 0x1 at 0x")
+    assert text.endswith(", and nothing was executed there")
+
+
+def test_an_interval_that_was_never_written_is_told_to_be_unknown() -> None:
+    text = why(driver(interval=[]))
+    assert text is not None
+    assert re.fullmatch(
+        r"PMSIRR_EL1 was never written, so the interval is UNKNOWN, here \d+ (or more )?operations,"
+        r" and only \d+ were profiled: write PMSIRR_EL1 before profiling is enabled",
+        text,
+    )
+
+
+def test_a_counter_that_was_never_written_is_told_to_be_unknown() -> None:
+    board = Board(MachineOptions(ram=1 << 20))
+    (history,) = watch_sampling(board)
+    board.load(image_of({CODE: a.code(driver(counter=[]))}, CODE))
+    board.cpu.registers.set_raw(spe.PMSICR_EL1, 1 << 20)
+    board.run(10 * WORK)
+    text = why_no_samples(history.sampling())
+    assert text is not None
+    assert re.fullmatch(
+        r"PMSICR_EL1 was never written, so the first sample is UNKNOWN operations away, and only"
+        r" \d+ were profiled: write 0 to it before profiling is enabled",
+        text,
+    )
+
+
+def test_an_interval_longer_than_the_run_is_told() -> None:
+    assert why(driver(interval=write(PMSIRR_EL1, 0x10 << 8))) == (
+        "the interval of PMSIRR_EL1 is 4097 operations, and only 1803 were profiled"
+    )
+
+
+@pytest.mark.parametrize(
+    ("filters", "text"),
+    [
+        (
+            [*write(PMSLATFR_EL1, 5000), *write(PMSFCR_EL1, 1 << 2)],
+            "PMSFCR_EL1.FL with MINLAT 5000",
+        ),
+        (
+            [*write(PMSEVFR_EL1, 1 << 7), *write(PMSFCR_EL1, 1)],
+            "PMSFCR_EL1.FE with PMSEVFR_EL1 0x80",
+        ),
+        (write(PMSFCR_EL1, 1 << 1 | 1 << 18), "PMSFCR_EL1.FT with ST"),
+        (
+            [*write(PMSLATFR_EL1, 1), *write(PMSFCR_EL1, 1 << 1 | 1 << 2 | 1 << 17)],
+            "PMSFCR_EL1.FT with LD",
+        ),
+    ],
+)
+def test_the_filter_that_dropped_all_samples_is_named(filters: list[int], text: str) -> None:
+    """The last one has two filters, and every operation passes that of latency."""
+    loop = [a.NOP] * 4
+    assert why(driver(loop, filter=filters)) == f"all 14 samples were filtered by {text}"
+
+
+def test_samples_that_are_all_of_one_operation_are_told_with_the_loop_that_resonates() -> None:
+    # 257 operations from sample to sample, and a loop of 257
+    loop = [a.NOP] * 100 + [a.ldr(1, 2)] + [a.NOP] * 154
+    ready = [*a.mov64(2, BUFFER), *STEPS["status"]]
+    words = driver(loop, status=ready, filter=write(PMSFCR_EL1, 1 << 1 | 1 << 17))
+    text = why(words)
+    assert text is not None
+    assert re.fullmatch(
+        r"all \d+ samples were filtered by PMSFCR_EL1\.FT with LD; all were of one operation,"
+        r" 0x4001\w+, since 257 operations from sample to sample are a multiple of its loop of 257:"
+        r" set PMSIRR_EL1\.RND",
+        text,
+    )
+
+
+def test_discarded_records_are_told() -> None:
+    text = why(driver(limit=write(PMBLIMITR_EL1, BUFFER + 0x1_0000 | 2 << 1 | 1)))
+    assert text is not None
+    assert text.endswith("PMBLIMITR_EL1.FM 2 throws all records away; write 0 to it")
+
+
+def test_selections_that_all_collide_are_told() -> None:
+    counts = Statistics(population=5000, selected=7, collisions=7)
+    text = why_no_samples(Sampling(counts, touched=True))
+    assert text == ("all 7 selected operations collided with samples in flight: sample less often")
+
+
+def test_a_recording_of_a_run_that_is_too_short_is_told() -> None:
+    code = [a.NOP] * 50 + [0]
+    assert why(code, sampling=External(1000)) == (
+        "the guest executed 51 operations, fewer than `period` 1000"
+    )
+
+
+def test_a_recording_whose_filter_drops_all_is_told() -> None:
+    text = why([a.NOP] * 500 + [0], sampling=External(10, kinds=("store",)))
+    assert text is not None
+    assert text.endswith("samples were filtered: none is what `kinds` and `min_latency` ask for")
+
+
+def test_looking_changes_nothing() -> None:
+    for words in (driver(), driver(filter=write(PMSFCR_EL1, 1 << 1 | 1 << 18))):
+        boards = []
+        for watched in (False, True):
+            board = Board(MachineOptions(ram=1 << 20))
+            if watched:
+                watch_sampling(board)
+            board.load(image_of({CODE: a.code(words)}, CODE))
+            board.run(10 * WORK)
+            boards.append(
+                (board.cpu.registers.save(), board.unit.statistics, bytes(board.ram.bytes))
+            )
+        assert boards[0] == boards[1]
