@@ -20,8 +20,7 @@ from command import call
 import spe_unicorn.arch.registers as rooms_of_registers
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import core_names
-from tests.decode.test_decode import REGISTERS, TYPES
-from tests.host.run.test_random_programs import settings_of
+from tests.decode.words import REGISTERS, TYPES
 from tests.support import a64 as a
 from tests.support.elf_builder import RAM, Elf, Load
 from tests.support.random_programs import (
@@ -33,6 +32,7 @@ from tests.support.random_programs import (
     UART_BASE,
     random_program,
 )
+from tests.support.random_runs import settings_of
 
 KNOWN_FATAL = (
     (0x8F7E_0C00, 0x0E78_0800),  # the engine's disas_simd_two_reg_misc_fp16

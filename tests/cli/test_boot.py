@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.machine.boot.fdt import parse, wide
 from tests.support.boot_files import arm64_image, packed
-from tests.support.small_programs import LOOP, program, words
+from tests.support.small_programs import EXIT_WITH_LEVEL, LOOP, program, words
 
 PRINT_FIRST_WORD_AT_X0 = words(
     0xAA0003E1,  # mov x1, x0
@@ -16,15 +16,6 @@ PRINT_FIRST_WORD_AT_X0 = words(
     0xD45E0000,  # hlt #0xf000
 ) + struct.pack("<QQ", 0x20026, 0)
 
-EXIT_WITH_LEVEL = words(
-    0x100000E1,  # adr x1, . + 28
-    0xD5384242,  # mrs x2, CurrentEL
-    0xD342FC42,  # lsr x2, x2, #2
-    0xF9000422,  # str x2, [x1, #8]
-    0x52800300,  # mov w0, #0x18 (SYS_EXIT)
-    0xD45E0000,  # hlt #0xf000
-    0xD503201F,
-) + struct.pack("<QQ", 0x20026, 0)
 
 DEVICE_TREE = b"\xd0\x0d\xfe\xed"
 GREETING = "Hello from bare metal AArch64\n"

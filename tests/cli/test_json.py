@@ -7,31 +7,9 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import COMMAND
+from tests.cli.json_keys import KEYS
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, program
 
-KEYS = {
-    "exit_status",
-    "ending",
-    "cause",
-    "pc",
-    "symbol",
-    "operations",
-    "population",
-    "selected",
-    "collisions",
-    "filtered",
-    "discarded",
-    "lost",
-    "written",
-    "bytes",
-    "management_events",
-    "management_events_by_kind",
-    "pmu_events",
-    "misuses",
-    "few_places",
-    "seconds",
-    "cpus",
-}
 COUNTS = KEYS - {
     "exit_status",
     "ending",

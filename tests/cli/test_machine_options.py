@@ -8,10 +8,9 @@ from collections import Counter
 import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
-from tests.cli.test_boot import EXIT_WITH_LEVEL
 from tests.support import a64
 from tests.support.small_boards import CPU_ON, RAM, SYSTEM_RESET, psci
-from tests.support.small_programs import program, words
+from tests.support.small_programs import EXIT_WITH_LEVEL, program, words
 
 CURRENT_EL = (3, 0, 4, 2, 2)
 LEVEL_AS_STATUS = a64.code(

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from spe_unicorn.cli import main
-from tests.cli.test_json import KEYS
+from tests.cli.json_keys import KEYS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
 RUNNING = [

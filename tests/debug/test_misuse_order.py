@@ -7,52 +7,23 @@ import pytest
 import spe_unicorn
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.system import TTBR0_EL2
-from spe_unicorn.debug.misuse import Misuses, watch_misuse
-from tests.plugin.test_attach import (
-    BUFFER,
+from spe_unicorn.debug.misuse import watch_misuse
+from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
+from tests.support.user_engine import (
     CODE,
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
-    PMSCR_EL1,
     PMSFCR_EL1,
     PMSICR_EL1,
     PMSIRR_EL1,
     end,
     engine,
 )
-from tests.support import a64 as a
-from tests.support.small_boards import RAM, board_at
 
-STOP = a.msr(PMSCR_EL1, 31)
 READ = a.mrs(10, PMBPTR_EL1)
-ENABLE = [a.movz(9, 0b10), a.ISB, a.msr(PMSCR_EL1, 9), a.ISB]
-SET_UP = [
-    a.msr(PMSCR_EL1, 31),
-    a.msr(PMBSR_EL1, 31),
-    *a.mov64(9, BUFFER),
-    a.msr(PMBPTR_EL1, 9),
-    *a.mov64(9, BUFFER + 0x1_0000 | 1),
-    a.msr(PMBLIMITR_EL1, 9),
-    a.movz(9, 256),
-    a.msr(PMSIRR_EL1, 9),
-    a.msr(PMSFCR_EL1, 31),
-    a.msr(PMSICR_EL1, 31),
-]
-WORK = [a.NOP] * 600
-
-
-def names(misuses: Misuses) -> list[str]:
-    return [misuse.rule.name for misuse in misuses.found]
-
-
-def found_in(words: list[int]) -> list[str]:
-    words = [*words, a.NOP]
-    spe = spe_unicorn.attach(engine(words))
-    misuses = watch_misuse(spe)
-    spe.emu_start(CODE, end(words))
-    assert spe.statistics.written or not spe.statistics.population
-    return names(misuses)
 
 
 DRAIN = [STOP, a.ISB, a.PSB_CSYNC, a.ISB, READ]

@@ -8,10 +8,10 @@ import spe_unicorn
 from spe_unicorn.debug.misuse import watch_misuse
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.debug.test_misuse_order import ENABLE, SET_UP, STOP, WORK, found_in, names
-from tests.plugin.test_attach import BUFFER, CODE, PMSCR_EL1, end, engine
+from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
+from tests.support.user_engine import BUFFER, CODE, PMSCR_EL1, end, engine
 
 DSB_NSH, DSB_NSHLD, DSB_NSHST = 0xD503_379F, 0xD503_359F, 0xD503_369F
 RECORD = [*a.mov64(11, BUFFER), a.ldr(12, 11)]

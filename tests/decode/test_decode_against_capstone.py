@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.arch.operation import NZCV, SP, Extend, Family, Instruction, Mark
 from spe_unicorn.decode import branch_target, decode
-from tests.decode.test_decode import REGISTERS, TYPES
+from tests.decode.words import mutated_words, random_words
 
 PC = 0x10_0000
 LIBC = Path("/usr/aarch64-linux-gnu/lib/libc.so.6")
@@ -33,23 +32,6 @@ def disassembler() -> capstone.Cs:
     result = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
     result.detail = True
     return result
-
-
-def random_words(count: int) -> Iterator[int]:
-    source = random.Random(1)
-    for _ in range(count):
-        yield source.getrandbits(32)
-
-
-def mutated_words(count: int) -> Iterator[int]:
-    """Words of the tables with up to three bits changed."""
-    source = random.Random(2)
-    known = [row[0] for row in TYPES] + [row[0] for row in REGISTERS]
-    for _ in range(count):
-        word = source.choice(known)
-        for _ in range(source.randrange(4)):
-            word ^= 1 << source.randrange(32)
-        yield word
 
 
 def library_words() -> Iterator[int]:

@@ -18,7 +18,7 @@ from spe_unicorn.decode import (
     effective_address,
     transfer,
 )
-from tests.decode.test_decode_against_capstone import mutated_words, random_words
+from tests.decode.words import mutated_words, random_words
 
 CODE = 0x1000_0000
 DATA = 0x0400_0000

@@ -9,36 +9,10 @@ import pytest
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import LIMIT, WholeRun
+from tests.firmware.differences import WINDOW, differences, places
 from tests.firmware.programs import BENCHMARKS, SAMPLING, SYSTEM, firmware_machine
-from tests.support.machine_runs import Result
 
-WINDOW = 12_000
-"""Operations that the reference executes of a long program, at each place of interest."""
 SHORT = ("hello", "hello_lma", "hello_pie", "exceptions")
-
-
-def places(result: Result) -> list[int]:
-    """In front of the first, a middle and the last record, and of some management events."""
-    at = [sampled.operation for sampled in result.records]
-    found = [at[n] for n in (0, len(at) // 2, -1)]
-    at = [operation for operation, _, _ in result.events]
-    found += [at[n] for n in (0, len(at) // 2, -1)] if at else []
-    return sorted({max(1, operation - WINDOW // 2) for operation in found})
-
-
-def differences(name: str, begins: list[int], window: int, **options: Any) -> dict[str, str]:
-    """What differs if ``window`` operations from each of ``begins`` on are stepped or run."""
-    fast, other = (firmware_machine(name, **options) for _ in range(2))
-    found = {}
-    for begin in begins:
-        for machine in (fast, other):
-            machine.board.run(max(0, begin - machine.board.cpu.executed))
-        other.go_on_with(ReferenceRunner)
-        found = fast.run(window).differences(other.run(window))
-        if found:
-            break
-        other.go_on_with(Runner)
-    return found
 
 
 def test_a_difference_of_a_single_byte_is_found() -> None:

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from spe_unicorn.cores.profile import ModelName
-from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
-from tests.firmware.programs import BENCHMARKS, MADE_FOR
-from tests.firmware.test_differential import differences
+from tests.firmware.differences import NAMES, differences
+from tests.firmware.programs import BENCHMARKS
 
 CORES = {"instructions": "max", "micro-operations": "neoverse-v2"}
 MODELS: tuple[ModelName, ...] = ("none", "cache")
@@ -24,9 +23,6 @@ LONG = {*BENCHMARKS, "spe_access", "timer_count"}
 """Programs of which the whole takes too long with caches, or is a single loop."""
 SHORT_OF_THEM = 400_000
 """Operations from the start of a long one within which its windows lie."""
-MANY = {name: options["smp"] for name, options in MADE_FOR.items() if "smp" in options}
-"""Programs for several PEs; a reference cannot take over one that is shared among them."""
-NAMES = sorted(set(shipped_names()) - set(MANY))
 
 
 def chosen(name: str) -> tuple[str, ModelName]:

@@ -11,9 +11,7 @@ from spe_unicorn.debug.misuse_rules import RECORDS_NOT_SYNCHRONIZED, RULES
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
-from tests.firmware.programs import MADE_FOR
-from tests.firmware.test_programs import SELF_CHECKING
-from tests.firmware.test_spe_programs import RUNS
+from tests.firmware.programs import MADE_FOR, RUNS, SELF_CHECKING
 from tests.support.machine_runs import Machine
 
 EVERYTHING: dict[str, Any] = {"core": "cortex-x4", "el": 2}

@@ -13,8 +13,7 @@ from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from spe_unicorn.output.formats import open_output
 from tests.firmware.conftest import WholeRun
-from tests.firmware.programs import SAMPLING
-from tests.firmware.test_spe_programs import RUNS
+from tests.firmware.programs import RUNS, SAMPLING
 from tests.support.perf_reader import (
     agree,
     clean,

@@ -10,7 +10,7 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.firmware.conftest import WholeRun
-from tests.firmware.test_differential import differences, places
+from tests.firmware.differences import differences, places
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 

@@ -2,56 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import WholeRun
-from tests.firmware.programs import SAMPLING
-from tests.support.machine_runs import Machine, Result
-
-_ELSEWHERE = (
-    *(
-        "bench_",
-        "hello",
-        "spe_access",
-        "spe_el2_owner",
-        "spe_el3_monitor",
-        "spe_events",
-        "spe_exc",
-        "spe_model",
-        "spe_smp",
-        "uart_echo",
-    ),
-    *(
-        "beyond_qemu",
-        "priv_el2",
-        "priv_el3",
-        "priv_gic",
-        "priv_smp",
-        "priv_stage2",
-        "priv_timer_el2",
-        "priv_vhe",
-    ),
-    *("ipi_pingpong", "smc_pingpong"),
-)
-"""Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
-SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))
-
-
-def assert_passed(result: Result) -> None:
-    """The guest ended the run with status 0 after a complete and good TAP report."""
-    text = result.console.decode()
-    assert (result.ending, result.exit_status) == (Ending.EXIT, 0), text[-2000:]
-    plans = re.findall(r"^1\.\.(\d+)$", text, re.MULTILINE)
-    assert len(plans) == 1, text
-    numbers = [int(n) for n in re.findall(r"^ok (\d+)\b", text, re.MULTILINE)]
-    assert numbers == list(range(1, int(plans[0]) + 1))
-    assert "not ok" not in text
-    assert "# SKIP" not in text.upper()
-
+from tests.firmware.programs import SAMPLING, SELF_CHECKING, assert_passed
+from tests.support.machine_runs import Machine
 
 PRIVILEGED = ("beyond_qemu", "priv_el2", "priv_gic", "priv_stage2", "priv_timer_el2", "priv_vhe")
 

@@ -10,7 +10,7 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.firmware.conftest import WholeRun
-from tests.firmware.test_programs import assert_passed
+from tests.firmware.programs import assert_passed
 from tests.support.machine_runs import Machine
 
 PES = 4

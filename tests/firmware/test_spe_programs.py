@@ -9,32 +9,10 @@ import pytest
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.conftest import LIMIT, WholeRun
-from tests.firmware.programs import firmware_machine
-from tests.firmware.test_differential import WINDOW, differences, places
-from tests.firmware.test_programs import assert_passed
+from tests.firmware.differences import WINDOW, differences, places
+from tests.firmware.programs import RUNS, assert_passed, firmware_machine
 from tests.support.machine_runs import Machine
 
-RUNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "exceptions": ("spe_exc", {"el": 3, "core": "max"}),
-    "EL2's buffer": ("spe_el2_owner", {"el": 2}),
-    "EL2's buffer, everything": ("spe_el2_owner", {"el": 2, "core": "max"}),
-    "both Security states": ("spe_el3_monitor", {"el": 3}),
-    "counters": ("spe_counters", {}),
-    "counters, no choices": ("spe_counters", {"core": "minimal"}),
-    "counters, everything": ("spe_counters", {"core": "max"}),
-    "faults of EL1": ("spe_events", {}),
-    "faults of EL1, everything": ("spe_events", {"core": "max"}),
-    "faults of EL1, no choices": ("spe_events", {"core": "minimal"}),
-    "caches": ("spe_model", {"model": "cache"}),
-    "SVE": ("spe_sve", {}),
-    "SVE, everything": ("spe_sve", {"core": "max"}),
-    "SVE, micro-operations": ("spe_sve", {"core": "neoverse-v2"}),
-    "micro-operations": ("mix", {"core": "neoverse-n1"}),
-    "micro-operations, wrong paths": ("mix", {"core": "neoverse-v2", "model": "cache"}),
-    "faults of EL2": ("spe_events", {"el": 2}),
-    "faults of EL2, everything": ("spe_events", {"el": 2, "core": "max"}),
-    "faults of EL2, no choices": ("spe_events", {"el": 2, "core": "minimal"}),
-}
 ABOUT_SPE = {name for name in shipped_names() if name.startswith("spe_")}
 SHORT = ("exceptions",)
 """Those short enough to be stepped from beginning to end."""

@@ -12,8 +12,8 @@ import spe_unicorn
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.plugin.attach import Attachment, ProfilingExceptionError
 from spe_unicorn.spe.feed import SampleEvent
-from tests.plugin.test_attach import BUFFER, CODE, MAX, MODELS, collect, end, engine, guest
 from tests.support import a64 as a
+from tests.support.user_engine import BUFFER, CODE, MAX, MODELS, collect, end, engine, guest
 
 VECTORS = CODE + 0x1_0000
 SYNC_HERE, SERROR_HERE = 0x200, 0x380

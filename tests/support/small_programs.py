@@ -108,3 +108,14 @@ def program(folder: Path, code: bytes, symbols: Sequence[Sym] = ()) -> str:
     load = Load(RAM, code, flags=_READ_WRITE_EXECUTE)
     file.write_bytes(Elf([load], symbols=list(symbols)).build())
     return str(file)
+
+
+EXIT_WITH_LEVEL = words(
+    0x100000E1,  # adr x1, . + 28
+    0xD5384242,  # mrs x2, CurrentEL
+    0xD342FC42,  # lsr x2, x2, #2
+    0xF9000422,  # str x2, [x1, #8]
+    0x52800300,  # mov w0, #0x18 (SYS_EXIT)
+    0xD45E0000,  # hlt #0xf000
+    0xD503201F,
+) + struct.pack("<QQ", 0x20026, 0)

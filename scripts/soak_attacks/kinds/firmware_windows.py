@@ -12,8 +12,7 @@ from typing import Any
 from attack import AttackError
 
 from spe_unicorn.cores.profile import core_names
-from tests.firmware.test_differential import differences
-from tests.firmware.test_differential_all import NAMES
+from tests.firmware.differences import NAMES, differences
 
 LIMIT = 240
 FURTHEST = 400_000

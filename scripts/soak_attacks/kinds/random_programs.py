@@ -11,15 +11,15 @@ from random import Random
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import Core, ModelName, core_names, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
-from tests.host.run.test_random_programs import (
+from tests.support.machine_runs import Machine
+from tests.support.random_programs import RAM, random_program
+from tests.support.random_runs import (
     PERIODS,
     assert_same_by_unit,
     assert_same_from_outside,
     run_in_pieces,
     settings_of,
 )
-from tests.support.machine_runs import Machine
-from tests.support.random_programs import RAM, random_program
 
 OPERATIONS = 4000
 

@@ -14,9 +14,9 @@ import pytest
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.host.run.test_random_programs import Trace
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
+from tests.support.random_runs import Trace
 
 CODE, FUNCTION, VECTORS = 0x4000_0000, 0x4000_1000, 0x4001_0000
 HANDLER = VECTORS + 0x200

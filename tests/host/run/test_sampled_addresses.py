@@ -34,12 +34,12 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.attach import attach
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from tests.plugin.test_attach import CODE as USER_CODE
-from tests.plugin.test_attach import DATA as USER_DATA
-from tests.plugin.test_attach import MAX, engine
 from tests.support import a64 as a
 from tests.support.fakes import WITH_EL2, FakePE
 from tests.support.machine_runs import Machine, image_of
+from tests.support.user_engine import CODE as USER_CODE
+from tests.support.user_engine import DATA as USER_DATA
+from tests.support.user_engine import MAX, engine
 
 CODE, DATA, BUFFER, VECTORS = 0x4000_0000, 0x4010_0000, 0x4020_0000, 0x4030_0000
 HCR_OFFSET = 0x78

@@ -12,10 +12,10 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from tests.host.run.test_random_programs import run_in_pieces, settings_of
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, Result, image_of
 from tests.support.random_programs import NZCV, RAM, random_program
+from tests.support.random_runs import run_in_pieces, settings_of
 
 CODE = 0x4000_0000
 CORE = load_core("neoverse-n2")
