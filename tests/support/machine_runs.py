@@ -96,6 +96,7 @@ class Machine:
     """A board with an image, and notes of what it shows.
 
     ``together``: of records no more than their bytes is noted, so that many can be made at once.
+    With ``period`` every such operation is sampled, with ``jitter`` on average only.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Machine:
         *,
         runner: type[Runner] = Runner,
         period: int | None = None,
+        jitter: bool = False,
         seed: int = 0,
         core: Core | str = "generic",
         model: ModelName = "none",
@@ -120,7 +122,7 @@ class Machine:
             core=core,
             ram=ram,
             seed=seed,
-            sampling=None if period is None else Sampling(period),
+            sampling=None if period is None else Sampling(period, jitter=jitter),
             smp=smp,
             model=model,
         )

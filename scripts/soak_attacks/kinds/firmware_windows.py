@@ -29,6 +29,7 @@ def attack(random: Random, folder: Path) -> int:
         "seed": random.getrandbits(32),
     }
     if random.random() < 0.5:
+        options["jitter"] = random.random() < 0.5
         options["period"] = random.choice((1, 2, 7, 64, 257, random.randrange(1, 5000)))
     begin = random.randrange(FURTHEST)
     found = differences(name, [begin], random.randrange(100, WINDOW), **options)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.cores.profile import Core, ModelName, core_names, load_core
@@ -33,8 +34,10 @@ def attack(random: Random, folder: Path) -> int:
     period = random.choice((*PERIODS, random.randrange(1, 1500)))
     seed = random.getrandbits(40)
     operations = OPERATIONS if unit else min(OPERATIONS, 600 * period)
-    if core.with_model(model).wrong_path:
-        _assert_runners_agree(seed, None if unit else period, operations, core, model, sve)
+    jitter = not unit and random.random() < 0.3
+    if jitter or core.with_model(model).wrong_path:
+        sampling = {"period": None if unit else period, "jitter": jitter}
+        _assert_runners_agree(seed, sampling, operations, core, model, sve)
     elif unit:
         assert_same_by_unit(seed, operations, core, model, sve=sve)
     else:
@@ -43,11 +46,16 @@ def attack(random: Random, folder: Path) -> int:
 
 
 def _assert_runners_agree(
-    seed: int, period: int | None, operations: int, core: Core, model: ModelName, sve: bool
+    seed: int,
+    sampling: dict[str, Any],
+    operations: int,
+    core: Core,
+    model: ModelName,
+    sve: bool,
 ) -> None:
-    """Without the trace, which knows nothing of wrong paths."""
-    image = random_program(seed, settings_of(seed, spe=period is None, sve=sve))
-    options = {"period": period, "ram": RAM, "seed": seed, "core": core, "model": model}
+    """Without the trace, which knows nothing of wrong paths and of distances that vary."""
+    image = random_program(seed, settings_of(seed, spe=sampling["period"] is None, sve=sve))
+    options = {**sampling, "ram": RAM, "seed": seed, "core": core, "model": model}
     fast, pieces = Machine(image, **options), Machine(image, **options)
     stepped = Machine(image, runner=ReferenceRunner, **options).run(operations)
     together = Machine(image, together=True, **options)
