@@ -35,7 +35,7 @@ from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
+from spe_unicorn.machine.pe import MakeSampler, ProcessingElement, cycles_of
 from spe_unicorn.machine.psci import (
     CPUOff,
     CPUOn,
@@ -60,6 +60,7 @@ class _GuestMemory:
 
     def __init__(self, board: Board) -> None:
         self._board = board
+        self.size = sum(region.size for region in board.memory.regions)
 
     def read(self, address: int, size: int) -> bytes | None:
         """Bytes, None where they cannot be read."""
@@ -146,6 +147,7 @@ class Board:
             _GuestMemory(self),
             write=console.write,
             read=console.read,
+            stopping=self._asked_to_stop,
             nanoseconds=lambda: self.running.cpu.cycles,
             command_line=options.command_line,
             heap=HeapInfo(),
@@ -247,8 +249,7 @@ class Board:
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
     def _rtc_due(self) -> int | None:
-        count = self.rtc.next_deadline()
-        return None if count is None else count << 4
+        return cycles_of(self.rtc.next_deadline())
 
     # Running
 
@@ -292,6 +293,7 @@ class Board:
                 ending = self._schedule.run(left, until)
             if ending is Ending.RESET and self.restart is not None:
                 self.restart()
+                self._each_slice()  # a guest that resets at once comes to the end of no slice
             elif ending is not Ending.LIMIT or goal == self.executed:
                 return ending
 
@@ -309,6 +311,11 @@ class Board:
             self.pes[0].runner.stopping = True
         else:
             self._schedule.stop()
+
+    def _asked_to_stop(self) -> bool:
+        """Look at the user and the clock while something takes long; whether the run is to end."""
+        self._each_slice()
+        return any(pe.runner.stopping for pe in self.pes)
 
     def _each_slice(self) -> None:
         if self.uart.listening:

@@ -45,6 +45,11 @@ MakeSampler = Callable[["ProcessingElement"], Sampler]
 """Makes the sampling unit of a PE, whose lines and junction of events are there already."""
 
 
+def cycles_of(count: int | None) -> int | None:
+    """A count of the system counter in cycles; None for never, and for what no machine reaches."""
+    return None if count is None or count << 4 >= NEVER_HAPPENS else count << 4
+
+
 class PMBIRQ:
     """The interrupt line of the Profiling Buffer, on its way to the GIC, for others to watch."""
 
@@ -211,8 +216,7 @@ class ProcessingElement:
     @property
     def due(self) -> int | None:
         """The time, in cycles, at which a timer of its own drives a line; None for never."""
-        count = self.timer.next_deadline(self.cpu.physical_count())
-        return None if count is None else count << 4
+        return cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
 
     @property
     def event_due(self) -> int | None:
@@ -299,8 +303,8 @@ class ProcessingElement:
         """The number of executed operations at which a line changes by itself."""
         now = self.cpu.physical_count()
         counts = [self.timer.next_deadline(now), self._board.rtc.next_deadline()]
-        due = [count for count in counts if count is not None]
-        self.deadline = (min(due) << 4) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
+        due = [time for count in counts if (time := cycles_of(count)) is not None]
+        self.deadline = min(due) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
 
     def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
         """The System registers that are devices', and how they are reached."""

@@ -25,6 +25,7 @@ _APPLICATION_EXIT = 0x20026  # ADP_Stopped_ApplicationExit
 _PIECE = 0x1_0000
 _PAGE = 0x1000
 _LONGEST_NAME = 4096
+_LONGEST_STRING = 16 << 20
 _MOST_FILES = 256
 _FEATURES = b"SHFB\x03"  # EXIT_EXTENDED exists; :tt tells stdout from stderr
 _NANOSECONDS = 1_000_000_000
@@ -76,7 +77,12 @@ class HeapInfo:
 
 
 class VirtualMemory(Protocol):
-    """Guest memory as the code that asks sees it, through its own translation."""
+    """Guest memory as the code that asks sees it, through its own translation.
+
+    ``size`` is how many bytes there are of it, whatever the translation makes of them.
+    """
+
+    size: int
 
     def read(self, address: int, size: int) -> bytes | None:
         """``size`` bytes at a virtual address, or None where they cannot be read."""
@@ -103,8 +109,9 @@ class Semihosting:
     """Answers semihosting calls; knows guest memory, a console, guest time and maybe a folder.
 
     ``write`` takes console output. ``read`` waits for console input and returns 1 to ``size``
-    bytes, or none at its end. ``nanoseconds`` is guest time since the start. ``command_line`` is
-    what SYS_GET_CMDLINE hands out. Host files exist only inside ``folder``.
+    bytes, or none at its end. ``stopping`` is asked between the pieces of a long transfer, which
+    then ends early if the run is to end. ``nanoseconds`` is guest time since the start.
+    ``command_line`` is what SYS_GET_CMDLINE hands out. Host files exist only inside ``folder``.
     """
 
     def __init__(
@@ -113,6 +120,7 @@ class Semihosting:
         *,
         write: Callable[[bytes], None],
         read: Callable[[int], bytes],
+        stopping: Callable[[], bool],
         nanoseconds: Callable[[], int],
         command_line: bytes = b"",
         heap: HeapInfo = HeapInfo(),
@@ -121,6 +129,7 @@ class Semihosting:
         self._memory = memory
         self._write = write
         self._read = read
+        self._stopping = stopping
         self._nanoseconds = nanoseconds
         self._command_line = command_line
         self._heap = heap
@@ -184,7 +193,9 @@ class Semihosting:
         return 0
 
     def _write0(self, address: int) -> int:
-        while True:
+        """SYS_WRITE0. What is longer than :data:`_LONGEST_STRING` is no string any more."""
+        left = _LONGEST_STRING
+        while left > 0:
             # Up to the end of a page: what lies behind the string may not be mapped.
             piece = self._load(address, min(256, _PAGE - address % _PAGE))
             text, end, _ = piece.partition(b"\0")
@@ -193,6 +204,10 @@ class Semihosting:
             if end:
                 return 0
             address += len(piece)
+            left -= len(piece)
+            if address % _PAGE == 0 and self._stopping():
+                return 0
+        raise _error(errno.E2BIG)
 
     def _readc(self, _: int) -> int:
         data = self._read(1)
@@ -236,11 +251,16 @@ class Semihosting:
         handle, address, left = self._fields(block, 3)
         try:
             file = self._file(handle)
+            end = left - min(left, self._memory.size)
             while left:
-                piece = self._load(address, min(left, _PIECE - address % _PIECE))
+                if left <= end:
+                    raise _error(errno.EFAULT)  # it would write some of memory twice
+                piece = self._load(address, min(left - end, _PIECE - address % _PIECE))
                 file.write(piece)
                 address += len(piece)
                 left -= len(piece)
+                if self._stopping():
+                    break
         except OSError as error:
             self._errno = error.errno or errno.EIO
         return left
@@ -257,7 +277,7 @@ class Semihosting:
                 self._store(address, data)
                 address += len(data)
                 left -= len(data)
-                if file.is_terminal:
+                if file.is_terminal or self._stopping():
                     break  # a line that was typed is an answer; do not wait for more
         except OSError as error:
             self._errno = error.errno or errno.EIO

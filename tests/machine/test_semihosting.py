@@ -24,6 +24,8 @@ APPLICATION_EXIT = 0x20026
 class FakeMemory:
     """One mapped range of virtual memory; the last page of it is read-only."""
 
+    size = SIZE
+
     def __init__(self) -> None:
         self.bytes = bytearray(SIZE)
 
@@ -49,10 +51,12 @@ class Guest:
         self.output = b""
         self.input = b""
         self.now = 0
+        self.stopping = False
         self.semihosting = Semihosting(
             self.memory,
             write=self._write,
             read=self._read,
+            stopping=lambda: self.stopping,
             nanoseconds=lambda: self.now,
             command_line=b"fw --fast",
             heap=HeapInfo(0x100, 0x200, 0x400, 0x300),
@@ -409,3 +413,43 @@ def test_results_that_cannot_be_stored_are_a_fault_of_the_call(guest):
     handle = guest.open(b":tt", 0)
     assert guest.call(READ, handle, BASE + SIZE - 16, 3) == 3
     assert guest.errno() == errno.EFAULT
+
+
+class CyclicMemory(FakeMemory):
+    """The same bytes again and again, everywhere behind the base."""
+
+    def read(self, address, size):
+        return super().read(BASE + (address - BASE) % SIZE, size)
+
+
+@pytest.fixture
+def cyclic(guest):
+    guest.memory = guest.semihosting._memory = CyclicMemory()
+    guest.memory.bytes[:] = b"a" * SIZE
+    return guest
+
+
+def test_a_string_without_an_end_in_memory_without_an_end_comes_to_one(cyclic):
+    assert cyclic.semihosting.call(WRITE0, BASE) == MINUS_ONE
+    assert cyclic.errno() == errno.E2BIG
+    assert len(cyclic.output) == 16 << 20
+
+
+def test_a_string_ends_with_the_run(cyclic):
+    cyclic.stopping = True
+    assert cyclic.semihosting.call(WRITE0, BASE) == 0
+    assert len(cyclic.output) == 0x1000
+
+
+def test_a_write_ends_with_the_run_and_says_what_is_left(guest):
+    handle = guest.open(b":tt", 4)
+    guest.stopping = True
+    assert guest.call(WRITE, handle, BASE, SIZE) == SIZE - len(guest.output)
+    assert guest.output
+
+
+def test_a_write_writes_no_more_than_there_is_memory(cyclic):
+    handle = cyclic.open(b":tt", 4)
+    assert cyclic.call(WRITE, handle, BASE, 1 << 60) == (1 << 60) - SIZE
+    assert cyclic.errno() == errno.EFAULT
+    assert len(cyclic.output) == SIZE

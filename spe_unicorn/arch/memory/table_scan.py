@@ -13,6 +13,8 @@ from spe_unicorn.arch.spaces import PASpace
 
 _VALID, _TABLE_OR_PAGE, _NS = 1 << 0, 1 << 1, 1 << 5
 _NS_TABLE = 1 << 63
+_MOST_TABLES = 1 << 12
+"""Tables that are looked through: 8 GiB in pages of 4 KiB."""
 
 
 def maps_as_non_secure(
@@ -35,13 +37,21 @@ def maps_as_non_secure(
 
 
 def _non_secure(params: S1TTWParams, memory: PhysicalMemory) -> Iterator[tuple[int, int]]:
-    """The Non-secure blocks and pages of a range of addresses: where each is, and its size."""
+    """The Non-secure blocks and pages of a range of addresses: where each is, and its size.
+
+    All addresses, where there are too many tables to look through.
+    """
     assert params.start_level is not None
     order = ">" if params.ee else "<"
     first_lsb = (3 - params.start_level) * params.stride + params.granule
+    left = _MOST_TABLES
     tables = [(params.base, params.start_level, 1 << params.iasize - first_lsb, False)]
     seen = set(tables)
     while tables:
+        if not left:
+            yield 0, 1 << 64
+            return
+        left -= 1
         base, level, entries, below_ns = tables.pop()
         space = PASpace.NonSecure if below_ns else PASpace.Secure
         data = memory.read(base, 8 * entries, space)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 from bisect import bisect_right
+from typing import Final
 
 from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
 
 from spe_unicorn.arch.spaces import PASpace
+
+_PIECE: Final = 1 << 20
+"""Bytes of zeros that are written at once."""
 
 
 class Ram:
@@ -38,6 +42,21 @@ class Ram:
     def map_into(self, uc: Uc) -> None:
         """Let an engine execute from and read this memory, and write it if that is allowed."""
         uc.mem_map_ptr(self.base, self.size, self.rights, self._address)
+
+    def clear(self, offset: int, size: int) -> None:
+        """Fill a part with zeros; whole pages of it take no memory of the host's afterwards."""
+        first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if first >= end:
+            self.bytes[offset : offset + size] = bytes(size)
+            return
+        self.bytes[offset:first] = bytes(first - offset)
+        self.bytes[end : offset + size] = bytes(offset + size - end)
+        try:
+            self._map.madvise(mmap.MADV_REMOVE, first, end - first)
+        except (AttributeError, OSError):  # not Linux, or memory that has no holes
+            for at in range(first, end, _PIECE):
+                self.bytes[at : min(at + _PIECE, end)] = bytes(min(_PIECE, end - at))
 
     @property
     def rights(self) -> int:
@@ -105,6 +124,15 @@ class RamMemory:
         """
         found = self._find(address, len(data), space)
         return found is not None and (not found[0].writable or self.fill(address, data))
+
+    def clear(self, address: int, size: int) -> bool:
+        """Fill memory of any kind with zeros, from outside; False where there is none."""
+        found = self._find(address, size)
+        if found is None:
+            return False
+        region, offset = found
+        region.clear(offset, size)
+        return True
 
     def fill(self, address: int, data: bytes) -> bool:
         """Put ``data`` into memory of any kind, from outside; False where there is none."""

@@ -7,7 +7,7 @@ carried out by ``system_access``, ``refused_access`` and ``exceptions``. What li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccessTrap
@@ -59,6 +59,8 @@ class StopHandler:
         self.interrupts = interrupts or Interrupts(cpu)
         self.controls = Controls(cpu)
         self.ending: Ending | None = None
+        self.asked_to_stop: Callable[[], bool] = lambda: False
+        """Whether the run is to end: looked at where the PE waits."""
         self.failure: Failure | None = None
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
@@ -190,6 +192,9 @@ class StopHandler:
     def _sleep(self) -> None:
         """WFI: time goes on to the next thing that happens, until an interrupt is pending."""
         while not self.interrupts.pending:
+            if self.asked_to_stop():
+                self.ending = Ending.INTERRUPTED
+                return
             if not self.platform.wait():
                 self.ending = Ending.ASLEEP
                 return

@@ -82,6 +82,7 @@ class Runner:
         self._slice_over = False
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
+        handler.asked_to_stop = lambda: self.stopping
         self._runs = EngineRuns(cpu, unit, handler, self._population)
 
     def watch(self, watcher: Watcher) -> None:
@@ -148,6 +149,8 @@ class Runner:
                 handler.memory.close()
             else:
                 self._go(slice_ends - executed, left, until)
+        if handler.ending is Ending.INTERRUPTED:
+            self.stopping = False
         return handler.ending
 
     def _cannot_execute(self, pc: int) -> bool:

@@ -14,8 +14,9 @@ def start(board: Board, plan: BootPlan) -> None:
     it holds. Raises LoadError for a piece where the board has no memory.
     """
     for piece in plan.pieces:
-        data = piece.data + bytes(piece.size - len(piece.data))
-        if not board.memory.fill(piece.address, data):
+        filled = board.memory.fill(piece.address, piece.data)
+        rest = piece.size - len(piece.data)
+        if not filled or not board.memory.clear(piece.address + len(piece.data), rest):
             raise LoadError(f"{piece.name}: the board has no memory at {piece.address:#x}")
     board.image = plan.image
     board.conduit = plan.conduit

@@ -102,3 +102,15 @@ def test_both_halves_of_el1_are_looked_through() -> None:
 
     assert scan({ROOT: VALID | AF | NS}, el10(0))
     assert not scan({ROOT: VALID | AF | NS}, el10(1))
+
+
+def test_more_tables_than_are_looked_through_count_as_a_mapping() -> None:
+    first = ROOT + 0x1000
+    tables = [first + 0x1000 * n for n in range(4200)]
+    cells = {ROOT + 8 * n: tables[n] | TABLE for n in range(16)}
+    below = iter(tables[16:])
+    for parent in tables[:16]:
+        for n in range(256):
+            cells[parent + 8 * n] = next(below) | TABLE
+    assert scan(cells)
+    assert not scan({at: cell for at, cell in cells.items() if at < first + 0x8000})
