@@ -48,7 +48,7 @@ class Guest:
 
     def __init__(self, folder: SharedFolder | None = None) -> None:
         self.memory = FakeMemory()
-        self.output = b""
+        self.output = bytearray()
         self.input = b""
         self.now = 0
         self.stopping = False
