@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+IGNORED = shutil.ignore_patterns("__pycache__")
 
 
 def test_the_machine_example_runs_looks_and_reads_records() -> None:
@@ -47,3 +49,22 @@ def test_the_plugin_example_prints_its_records_and_what_its_own_hooks_saw() -> N
     for number, line in enumerate(records, 1):
         at = (1009 * number - 1) % 4
         assert f"VA={0x10_0000 + 4 * at:#x})" in line.split(" DataAddress")[0], line
+
+
+def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(tmp_path) -> None:
+    suite = tmp_path / "regression"
+    shutil.copytree(ROOT / "examples" / "regression", suite, ignore=IGNORED)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
+    green = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert green.returncode == 0, green.stdout
+    golden = suite / "golden" / "copy.spe"
+    changed = bytearray(golden.read_bytes())
+    changed[1] ^= 4
+    golden.write_bytes(changed)
+    red = subprocess.run(
+        [*command, "-k", "last_release"], capture_output=True, text=True, timeout=300
+    )
+    assert red.returncode == 1
+    assert " 1 differ\n" in red.stdout
+    assert "--spe-update-golden writes it anew" in red.stdout
+    assert "spe-unicorn run --seed 1 " in red.stdout

@@ -1,0 +1,229 @@
+"""The machine of a test: runs up to something or fails with the place, and says what it saw."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any, Final, NoReturn
+
+from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.debug.trace import trace
+from spe_unicorn.debug.whereabouts import whereabouts_text
+from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.pytest_plugin.records import RecordSet
+from spe_unicorn.pytest_plugin.reproduce import command_line
+from spe_unicorn.session.machine import Machine
+from spe_unicorn.session.memory import PhysicalMemory
+from spe_unicorn.session.outcome import Outcome
+from spe_unicorn.session.processing_element import PE
+from spe_unicorn.spe.feed import SampleEvent
+from spe_unicorn.spe.management import ManagementEvent
+
+DEADLINE: Final = 1_000_000_000
+"""Operations of all PEs that one call may run, unless the test says otherwise: some seconds."""
+TRACED: Final = 50
+"""Lines of the trace that a failure shows."""
+_CONSOLE_LINES: Final = 50
+_OUTPUT: Final = 1 << 20
+"""Bytes of console output that a pattern is looked for in, the last ones."""
+
+
+class RunError(AssertionError):
+    """A run that did not come to what the test waits for; the text says where it is instead."""
+
+
+class MachineOfTest:
+    """A machine, started and not yet run. Everything it does is exact and the same each time.
+
+    ``kinds`` names the kinds of trace lines (``sysreg``, ``exception``, ``spe``) of which a failure
+    shows the last ones; fewer kinds run faster. With ``misuse`` mistakes in how the guest
+    programs SPE are found, which is slower.
+    """
+
+    def __init__(
+        self,
+        options: MachineOptions,
+        deadline: int = DEADLINE,
+        kinds: tuple[str, ...] = ("sysreg", "exception", "spe"),
+        misuse: bool = False,
+    ) -> None:
+        self.machine = Machine(options, misuse=misuse)
+        """The machine itself, for what is not here."""
+        self.deadline = deadline
+        """Operations that one call may run."""
+        self.outcome: Outcome | None = None
+        """What the last run came to."""
+        self.management_events: list[ManagementEvent] = []
+        """The management events so far."""
+        self._finds_misuses = misuse
+        self._lines: deque[str] = deque(maxlen=TRACED)
+        self.machine.observe("management", lambda pe, event, el: self._managed(event))
+        for kind in kinds:
+            trace(self.machine.board, kind, self._lines.append)
+
+    def _managed(self, event: ManagementEvent) -> None:
+        if len(self.management_events) < 1 << 20:
+            self.management_events.append(event)
+
+    def __repr__(self) -> str:
+        return repr(self.machine)
+
+    # Running
+
+    def run_to_exit(self, deadline: int | None = None) -> int:
+        """Run until the guest ends; the status that it ends with. Fails if it does not."""
+        __tracebackhide__ = True
+        outcome = self._run(deadline)
+        if outcome.ending != "exit" or outcome.exit_status is None:
+            self._fail("the guest was to end itself", outcome)
+        return outcome.exit_status
+
+    def run_to(self, point: str | int, deadline: int | None = None) -> Outcome:
+        """Run to a POINT: a symbol, an address, a number of operations, ``console:TEXT``.
+
+        A number that is no text is an address. Fails where the run ends before.
+        """
+        __tracebackhide__ = True
+        text = f"{point:#x}" if isinstance(point, int) else point
+        outcome = self._run(deadline, until=text)
+        if outcome.ending != "until":
+            self._fail(f"{text} was to be reached", outcome)
+        return outcome
+
+    def run_to_console(self, pattern: str, deadline: int | None = None) -> re.Match[str]:
+        """Run until new console output has a match of the regular expression ``pattern``.
+
+        Fails where the run ends before.
+        """
+        __tracebackhide__ = True
+        wanted = re.compile(pattern)
+        seen = bytearray()
+        matched: list[re.Match[str]] = []
+
+        def look(data: bytes) -> None:
+            seen.extend(data)
+            del seen[:-_OUTPUT]
+            found = wanted.search(seen.decode(errors="replace"))
+            if found is not None and not matched:
+                matched.append(found)
+                self.machine.board.reached()
+
+        stop = self.machine.observe("console", look)
+        try:
+            outcome = self._run(deadline)
+        finally:
+            stop()
+        if not matched:
+            self._fail(f"the console was to show {pattern!r}", outcome)
+        return matched[0]
+
+    def run(self, operations: int) -> Outcome:
+        """Run exactly so many operations, or fewer if the guest ends."""
+        self.outcome = self.machine.run(operations)
+        return self.outcome
+
+    def type(self, text: str | bytes) -> None:
+        """Type on the console."""
+        self.machine.console.type(text)
+
+    def _run(self, deadline: int | None, until: str | None = None) -> Outcome:
+        operations = self.deadline if deadline is None else deadline
+        self.outcome = self.machine.run(operations, until=until)
+        return self.outcome
+
+    def _fail(self, wanted: str, outcome: Outcome) -> NoReturn:
+        __tracebackhide__ = True
+        if outcome.ending == "exit":
+            became = f"the guest ended with status {outcome.exit_status}"
+        elif outcome.ending == "limit":
+            became = f"the deadline of {outcome.operations} operations went by"
+        else:
+            became = outcome.cause or outcome.ending
+        raise RunError(f"{wanted}, but {became}\n{whereabouts_text(outcome.places)}")
+
+    # Looking
+
+    @property
+    def console(self) -> str:
+        """What the guest printed so far."""
+        return self.machine.console.text.replace("\r\n", "\n")
+
+    @property
+    def exit_status(self) -> int | None:
+        """What the guest ended with, None while it has not."""
+        return self.machine.board.exit_status
+
+    @property
+    def pes(self) -> tuple[PE, ...]:
+        """The PEs."""
+        return self.machine.pes
+
+    @property
+    def registers(self) -> Any:
+        """System registers of the first PE by name and field: ``registers.PMBSR_EL1.S``."""
+        return self.machine.pes[0].registers
+
+    @property
+    def memory(self) -> PhysicalMemory:
+        """Physical memory; by virtual address it is ``pes[0].memory``."""
+        return self.machine.memory
+
+    @property
+    def records(self) -> RecordSet:
+        """The records so far, PE by PE."""
+        raw = b"".join(pe.records.raw for pe in self.pes)
+        return RecordSet(self.machine.records, self._function, raw)
+
+    @property
+    def pmu_events(self) -> dict[str, int]:
+        """Counts of the PMU events of sampling so far, of all PEs: ``pmu_events["SAMPLE_POP"]``."""
+        counts = dict.fromkeys((f"SAMPLE_{event.name}" for event in SampleEvent), 0)
+        for pe in self.pes:
+            for number, count in pe.pmu_events.items():
+                counts[f"SAMPLE_{SampleEvent(number).name}"] += count
+        return counts
+
+    @property
+    def misuses(self) -> list[str]:
+        """Mistakes in how the guest programs SPE, each in a few lines.
+
+        Raises ValueError where the machine was not made to find them.
+        """
+        if not self._finds_misuses:
+            raise ValueError("nobody looked for mistakes: make the machine with misuse=True")
+        return [str(misuse) for misuse in self.machine.misuses]
+
+    def _function(self, address: int) -> str | None:
+        symbol = self.machine.symbolize(address)
+        return None if symbol is None else symbol.split("+")[0]
+
+    # What a failure shows
+
+    def evidence(self) -> list[tuple[str, str]]:
+        """Headings and texts: command, place, registers, trace, console."""
+        machine = self.machine
+        console = self.console.splitlines()
+        shown = "\n".join(console[-_CONSOLE_LINES:])
+        places = "" if self.outcome is None else whereabouts_text(self.outcome.places)
+        return [
+            ("to see it again", f"{command_line(machine.options)}\n"),
+            ("where it is", places or "it has not run\n"),
+            ("registers", "".join(map(_registers, self.pes))),
+            (f"the last {len(self._lines)} lines of the trace", "".join(self._lines)),
+            ("console", f"{shown}\n"),
+        ]
+
+
+def _registers(pe: PE) -> str:
+    """The general registers of a PE, and those of SPE that are not 0."""
+    lines = [f"cpu {pe.number} EL{pe.el} PC {pe.pc:016x} SP {pe.sp:016x} {pe.pstate}"]
+    values = list(pe.x)
+    for first in range(0, 31, 4):
+        words = [f"X{n:<2} {values[n]:016x}" for n in range(first, min(first + 4, 31))]
+        lines.append("  ".join(words))
+    for register in SPE_REGISTERS:
+        if register.__name__ in dir(pe.registers):
+            value = getattr(pe.registers, register.__name__)
+            if int(value):
+                lines.append(repr(value))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,239 @@
+"""The hooks and fixtures that pytest finds. Nothing heavy is imported before it is used."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from spe_unicorn.pytest_plugin.elf import Results
+    from spe_unicorn.pytest_plugin.machine import MachineOfTest
+    from spe_unicorn.pytest_plugin.records import RecordSet
+    from spe_unicorn.pytest_plugin.settings import ElfTests
+
+_MACHINES: Final[pytest.StashKey[list[MachineOfTest]]] = pytest.StashKey()
+_ELVES: Final[pytest.StashKey[dict[Path, ElfTests]]] = pytest.StashKey()
+_RESULTS: Final[pytest.StashKey[Results]] = pytest.StashKey()
+_UPDATED: Final[pytest.StashKey[list[Path]]] = pytest.StashKey()
+_MARKER: Final = (
+    "spe_matrix(core=[...], seed=[...], interval=[...], ...): repeat the test with each combination"
+    " of these machine options; interval samples every N-th operation from outside"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--spe-elf`` and ``--spe-update-golden``."""
+    group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
+    group.addoption(
+        "--spe-elf",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="ELF files that are tests: one a line of TAP, else one by the exit status; may be"
+        " given more than once",
+    )
+    group.addoption(
+        "--spe-update-golden",
+        action="store_true",
+        help="write the golden files of spe_golden anew instead of comparing with them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the marker, and which ELF files are tests."""
+    config.addinivalue_line("markers", _MARKER)
+    config.stash[_UPDATED] = []
+    config.stash[_ELVES] = {}
+    patterns = config.getoption("--spe-elf")
+    pyproject = config.rootpath / "pyproject.toml"
+    if not patterns and not (pyproject.is_file() and b"spe-unicorn" in pyproject.read_bytes()):
+        return
+    from spe_unicorn.pytest_plugin.settings import ElfTests, SettingsError, from_pyproject
+
+    elves = config.stash[_ELVES]
+    try:
+        for tests in from_pyproject(pyproject):
+            elves.update(dict.fromkeys(tests.paths(), tests))
+        asked = ElfTests(config.invocation_params.dir, tuple(patterns))
+        for path in asked.paths():
+            elves.setdefault(path, asked)
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from None
+    named = [path for path, tests in elves.items() if tests is asked]
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        named = list(elves)
+    config.args += [str(path) for path in named]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """An ELF file that is a test."""
+    elves = parent.config.stash[_ELVES]
+    tests = elves.get(file_path) if elves else None
+    if tests is None:
+        return None
+    from spe_unicorn.pytest_plugin.elf import ElfFile
+
+    return ElfFile.of(parent, file_path, tests, _results(parent.config))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep each test of an ELF file once: its folder may have been looked through as well."""
+    if config.stash[_ELVES]:
+        from spe_unicorn.pytest_plugin.elf import ElfItem
+
+        seen: set[str] = set()
+        kept = []
+        for item in items:
+            if not isinstance(item, ElfItem) or item.nodeid not in seen:
+                kept.append(item)
+            seen.add(item.nodeid)
+        items[:] = kept
+
+
+def _results(config: pytest.Config) -> Results:
+    """The runs so far; processes of pytest-xdist share the folder above their own."""
+    if _RESULTS not in config.stash:
+        from spe_unicorn.pytest_plugin.elf import Results
+
+        base = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        shared = base.parent if hasattr(config, "workerinput") else base
+        config.stash[_RESULTS] = Results(shared / "spe-unicorn")
+    return config.stash[_RESULTS]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat tests that are marked with ``spe_matrix``."""
+    marker = metafunc.definition.get_closest_marker("spe_matrix")
+    if marker is None:
+        return
+    if marker.args or not marker.kwargs or "spe_options" not in metafunc.fixturenames:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: spe_matrix takes lists by name, as seed=[0, 1], and"
+            " is for tests that use spe_machine or spe_run"
+        )
+    names = list(marker.kwargs)
+    combinations = [
+        dict(zip(names, values, strict=True))
+        for values in itertools.product(*(list(marker.kwargs[name]) for name in names))
+    ]
+    ids = ["-".join(f"{name}={value}" for name, value in c.items()) for c in combinations]
+    metafunc.parametrize("spe_options", combinations, ids=ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what its machines can say."""
+    report = yield
+    if report.failed and call.when == "call":
+        for machine in item.stash.get(_MACHINES, []):
+            for heading, text in machine.evidence():
+                if text.strip():
+                    add = getattr(report.longrepr, "addsection", None)
+                    if add is not None:
+                        add(f"spe-unicorn: {heading}", text.rstrip(), "-")
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say which golden files were written."""
+    for path in config.stash[_UPDATED]:
+        terminalreporter.write_line(f"spe-unicorn: wrote {path}")
+
+
+@pytest.fixture
+def spe_options() -> dict[str, Any]:
+    """Machine options of this test, by ``spe_matrix``."""
+    return {}
+
+
+@pytest.fixture
+def spe_machine(
+    request: pytest.FixtureRequest, spe_options: dict[str, Any]
+) -> Iterator[Callable[..., MachineOfTest]]:
+    """Makes machines: ``spe_machine("firmware.elf", smp=2, seed=7)``.
+
+    Options are those of MachineOptions; ``interval=N`` samples every N-th operation from outside,
+    ``deadline`` is in operations, ``trace`` the kinds of lines that a failure shows, ``misuse``
+    looks for mistakes. A relative path is looked for beside the test, then from the working folder.
+    """
+    machines: list[MachineOfTest] = []
+    request.node.stash[_MACHINES] = machines
+
+    def make(
+        firmware: str | Path | None = None,
+        *,
+        interval: int | None = None,
+        deadline: int | None = None,
+        trace: tuple[str, ...] = ("sysreg", "exception", "spe"),
+        misuse: bool = False,
+        **options: Any,
+    ) -> MachineOfTest:
+        __tracebackhide__ = True
+        from spe_unicorn.machine.options import MachineOptions, Sampling
+        from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
+
+        chosen = {**options, **spe_options}
+        interval = chosen.pop("interval", interval)
+        if interval is not None:
+            chosen["sampling"] = Sampling(interval)
+        path = None if firmware is None else _found(request.path.parent, Path(firmware))
+        limit = DEADLINE if deadline is None else deadline
+        machine = MachineOfTest(MachineOptions(path, **chosen), limit, trace, misuse)
+        machines.append(machine)
+        return machine
+
+    yield make
+    for machine in machines:
+        machine.machine.close()
+
+
+@pytest.fixture
+def spe_run(spe_machine: Callable[..., MachineOfTest]) -> Callable[..., MachineOfTest]:
+    """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none."""
+
+    def run(firmware: str | Path | None = None, **options: Any) -> MachineOfTest:
+        __tracebackhide__ = True
+        machine = spe_machine(firmware, **options)
+        machine.run_to_exit()
+        return machine
+
+    return run
+
+
+@pytest.fixture
+def spe_golden(request: pytest.FixtureRequest) -> Callable[[RecordSet, str], None]:
+    """Compares records with a file in the folder ``golden`` beside the test.
+
+    ``spe_golden(machine.records, "copy.spe")`` fails with what differs, packet by packet.
+    """
+
+    def compare(records: RecordSet, name: str) -> None:
+        __tracebackhide__ = True
+        from spe_unicorn.pytest_plugin.golden import difference, save
+
+        if records.raw is None:
+            raise ValueError("records that were picked with where() have no stream to compare")
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--spe-update-golden"):
+            save(path, records.raw)
+            request.config.stash[_UPDATED].append(path)
+            return
+        if not path.exists():
+            pytest.fail(f"there is no {path}: write it with --spe-update-golden", pytrace=False)
+        if (differs := difference(path.read_bytes(), records.raw)) is not None:
+            raise AssertionError(
+                f"{differs}\n{path} is the golden file; --spe-update-golden writes it anew"
+            )
+
+    return compare
+
+
+def _found(beside: Path, path: Path) -> Path:
+    return beside / path if (beside / path).exists() else path

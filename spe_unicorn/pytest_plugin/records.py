@@ -1,0 +1,146 @@
+"""Records as tests ask for them: how many there are of a kind, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name
+from spe_unicorn.spe.packets import CounterIndex, canonical_address
+from spe_unicorn.spe.record import Record
+
+_KEYS: Final = ("op", "pc", "el", "event", "va", "source", "min_latency", "max_latency")
+Test = Callable[[Record], bool]
+Place = str | int | tuple[int, int]
+"""A function's name, an address, or a range of addresses (the end is not in it)."""
+
+
+class RecordSet:
+    """Some records, in their order; ``functions(address)`` names the function at an address."""
+
+    def __init__(
+        self,
+        records: Iterable[Record],
+        functions: Callable[[int], str | None],
+        raw: bytes | None = None,
+        said: str = "",
+    ) -> None:
+        self._records = tuple(records)
+        self._functions = functions
+        self._said = said
+        self.raw = raw
+        """Their bytes; None of records that were picked."""
+
+    def where(self, **wanted: Any) -> RecordSet:
+        """Those records that have all of this.
+
+        ``op``: words of the operation (``load``, ``store simd-fp``, ``branch conditional``), all of
+        them. ``pc``, ``va``: a function's name, an address, or ``(from, to)``. ``el``: the
+        Exception level. ``event``: an event by its name in JSON (``mispredicted``). ``source``: a
+        data source (``L2``, ``DRAM``). ``min_latency``, ``max_latency``: bounds of the total
+        latency in cycles, both allowed.
+
+        Raises TypeError for another key and ValueError for a word that no record can have.
+        """
+        for key in wanted:
+            if key not in _KEYS:
+                raise TypeError(f"records are not picked by {key!r}: there are {', '.join(_KEYS)}")
+        tests = [_TESTS[key](value, self._functions) for key, value in wanted.items()]
+        said = ", ".join(f"{key}={value!r}" for key, value in wanted.items())
+        both = f"{self._said}, {said}" if self._said and said else self._said or said
+        kept = (record for record in self._records if all(test(record) for test in tests))
+        return RecordSet(kept, self._functions, said=both)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __getitem__(self, number: int) -> Record:
+        return self._records[number]
+
+    def __repr__(self) -> str:
+        return f"<{self.count} records{f' where {self._said}' if self._said else ''}>"
+
+
+def _op(value: str, _functions: object) -> Test:
+    words = set(value.split())
+    known: dict[tuple[int, int], bool] = {}
+
+    def test(record: Record) -> bool:
+        if record.op_class is None:
+            return False
+        key = record.op_class, record.op_payload
+        if key not in known:
+            known[key] = words <= set(operation_name(*key).split())
+        return known[key]
+
+    return test
+
+
+def _address(field: str) -> Callable[[Place, Callable[[int], str | None]], Test]:
+    def make(value: Place, functions: Callable[[int], str | None]) -> Test:
+        def test(record: Record) -> bool:
+            payload = getattr(record, field)
+            if payload is None:
+                return False
+            address = canonical_address(payload.value)
+            if isinstance(value, str):
+                return functions(address) == value
+            if isinstance(value, tuple):
+                return value[0] <= address < value[1]
+            return address == value
+
+        return test
+
+    return make
+
+
+def _el(value: int, _functions: object) -> Test:
+    return lambda record: record.pc is not None and value == record.pc.EL
+
+
+def _event(value: str, _functions: object) -> Test:
+    known = event_names((1 << 64) - 1)
+    if value not in known:
+        raise ValueError(f"no event is called {value!r}: there are {', '.join(known)}")
+    return lambda record: bool(record.events >> known.index(value) & 1)
+
+
+def _source(value: str, _functions: object) -> Test:
+    numbers = {number for number, name in DATA_SOURCES.items() if name == value}
+    if not numbers:
+        raise ValueError(
+            f"no data source is called {value!r}: there are {', '.join(DATA_SOURCES.values())}"
+        )
+    return lambda record: record.data_source in numbers
+
+
+def _latency(record: Record) -> int | None:
+    return record.counter(CounterIndex.TOTAL)
+
+
+def _min_latency(value: int, _functions: object) -> Test:
+    return lambda record: (_latency(record) or 0) >= value
+
+
+def _max_latency(value: int, _functions: object) -> Test:
+    return lambda record: (latency := _latency(record)) is not None and latency <= value
+
+
+_TESTS: Final[dict[str, Callable[[Any, Callable[[int], str | None]], Test]]] = {
+    "op": _op,
+    "pc": _address("pc"),
+    "va": _address("va"),
+    "el": _el,
+    "event": _event,
+    "source": _source,
+    "min_latency": _min_latency,
+    "max_latency": _max_latency,
+}

@@ -1,0 +1,51 @@
+"""The command that runs the same machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import fields
+
+from spe_unicorn.cores.profile import Core
+from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.options import MachineOptions
+
+_ELSEWHERE = frozenset({"firmware", "arguments", "sampling", "reboot", "flash"})
+
+
+def command_line(options: MachineOptions) -> str:
+    """``spe-unicorn run ...``, or ``record`` where the machine is sampled from outside."""
+    sampling = options.sampling
+    words = ["spe-unicorn", "run" if sampling is None else "record"]
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if field.name in _ELSEWHERE or value == field.default:
+            continue
+        if isinstance(value, Core):
+            value = value.name
+        flag = f"--{field.name.replace('_', '-')}"
+        words += (
+            [flag] if value is True else [flag, os.fspath(value) if _is_path(value) else str(value)]
+        )
+    if not options.reboot:
+        words.append("--no-reboot")
+    if sampling is not None:
+        words += ["-c", str(sampling.period)]
+        words += [word for kind in sampling.kinds for word in ("--filter", kind)]
+        if sampling.min_latency:
+            words += ["--min-latency", str(sampling.min_latency)]
+        if not sampling.jitter:
+            words.append("--no-jitter")
+        words += ["-o", "records.spe"]
+    started = options.firmware
+    if isinstance(started, Image):
+        started = started.path
+    if started is not None:
+        words.append(os.fspath(started))
+    if options.arguments:
+        words += ["--", *options.arguments]
+    return shlex.join(words)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, os.PathLike)

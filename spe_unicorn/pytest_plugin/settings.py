@@ -1,0 +1,114 @@
+"""What ``pyproject.toml`` says of ELF files that are tests: ``[[tool.spe-unicorn.elf]]``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_OWN: Final[dict[str, tuple[type, ...]]] = {
+    "files": (list,),
+    "arguments": (list,),
+    "input": (str,),
+    "max_insns": (int,),
+    "timeout": (int, float),
+}
+_SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+class SettingsError(ValueError):
+    """A table that cannot be meant so: one line that names the file, the table and the key."""
+
+
+@dataclass(frozen=True)
+class ElfTests:
+    """ELF files that are tests, and how they are run.
+
+    ``files`` are patterns beside ``root``. ``machine`` are options of MachineOptions by name.
+    ``input`` is typed on the console before the run. ``max_insns`` is in operations, ``timeout`` in
+    seconds of the host.
+    """
+
+    root: Path
+    files: tuple[str, ...]
+    machine: dict[str, Any] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    input: str = ""
+    max_insns: int = 1_000_000_000
+    timeout: float = 60.0
+
+    def paths(self) -> list[Path]:
+        """The files that there are, in order. Raises SettingsError for a pattern without any."""
+        found: dict[Path, None] = {}
+        for pattern in self.files:
+            if Path(pattern).is_absolute():
+                anchor = Path(Path(pattern).anchor)
+                matches = sorted(anchor.glob(str(Path(pattern).relative_to(anchor))))
+            else:
+                matches = sorted(self.root.glob(pattern))
+            if not matches:
+                raise SettingsError(f"{pattern}: there is no such file below {self.root}")
+            found.update(dict.fromkeys(path.absolute() for path in matches if path.is_file()))
+        return list(found)
+
+
+def from_pyproject(path: Path) -> list[ElfTests]:
+    """The tables of a ``pyproject.toml``, none where it has none or is not there.
+
+    Raises SettingsError.
+    """
+    if not path.is_file():
+        return []
+    try:
+        tables = (
+            tomllib.loads(path.read_text()).get("tool", {}).get("spe-unicorn", {}).get("elf", [])
+        )
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from None
+    if not isinstance(tables, list):
+        raise SettingsError(f"{path}: write [[tool.spe-unicorn.elf]], with two brackets")
+    return [_table(path, number, table) for number, table in enumerate(tables, 1)]
+
+
+def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
+    from spe_unicorn.machine.options import MachineOptions
+
+    where = f"{path}: table {number} of [[tool.spe-unicorn.elf]]"
+    machine = {f.name for f in fields(MachineOptions)} - {"firmware", "arguments", "sampling"}
+    known = sorted(machine | set(_OWN))
+    own: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name in _OWN:
+            if not isinstance(value, _OWN[name]) or isinstance(value, bool):
+                raise SettingsError(f"{where}: {key} cannot be {value!r}")
+            own[name] = tuple(value) if isinstance(value, list) else value
+        elif name in machine:
+            options[name] = _size(where, value) if name == "ram" else value
+        else:
+            near = get_close_matches(name, known, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise SettingsError(f"{where}: nothing is called {key!r}: {meant}")
+    if not own.get("files"):
+        raise SettingsError(f"{where}: files is missing, a list of patterns")
+    try:
+        MachineOptions(**options)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"{where}: {error}") from None
+    return ElfTests(path.parent, machine=options, **own)
+
+
+def _size(where: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value[:-1].isdigit() and value[-1:] in _SUFFIXES:
+        return int(value[:-1]) * _SUFFIXES[value[-1]]
+    raise SettingsError(f'{where}: ram is a number of bytes or such as "128M", got {value!r}')

@@ -1,0 +1,48 @@
+"""Golden files: what differs is said packet by packet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spe_unicorn.pytest_plugin.golden import difference, save
+from spe_unicorn.spe.packets import InstructionAddress
+from spe_unicorn.spe.record import Record, encode
+
+
+def stream(*pcs: int) -> bytes:
+    records = (Record(events=2, pc=InstructionAddress(pc), timestamp=9) for pc in pcs)
+    return b"".join(encode(record, 6) for record in records)
+
+
+def test_equal_streams_have_no_difference() -> None:
+    assert difference(stream(0x1000, 0x2000), stream(0x1000, 0x2000)) is None
+
+
+def test_a_changed_packet_is_shown_with_those_around_it() -> None:
+    said = difference(stream(0x1000, 0x2000), stream(0x1000, 0x2004))
+    assert said is not None
+    lines = said.splitlines()
+    assert lines[0] == "2 records in the golden file, 2 in this run, 1 differ"
+    assert lines[1] == "record 1:"
+    assert [line for line in lines if line.startswith("-") and "0x2000" in line]
+    assert [line for line in lines if line.startswith("+") and "0x2004" in line]
+
+
+def test_missing_records_differ() -> None:
+    said = difference(stream(0x1000, 0x2000), stream(0x1000))
+    assert said is not None
+    assert said.startswith("2 records in the golden file, 1 in this run, 1 differ")
+
+
+def test_many_differences_are_counted_and_three_are_shown() -> None:
+    said = difference(stream(*range(0, 40, 4)), stream(*range(4, 44, 4)))
+    assert said is not None
+    assert said.splitlines()[-1] == "and 7 more"
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "golden" / "a.spe"
+    save(path, b"one")
+    save(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(path.parent.iterdir()) == [path]
