@@ -46,7 +46,7 @@ from spe_unicorn.spe.enabling import (
     profiling_stopped,
     statistical_profiling_enabled,
 )
-from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.management import PMBSR_BY_EL, ManagementEvent
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
@@ -112,6 +112,14 @@ class _Place:
 
 
 @dataclass(frozen=True)
+class _Written:
+    """A write to a register: where, and what the register then held."""
+
+    place: _Place
+    value: int
+
+
+@dataclass(frozen=True)
 class _WrittenRecord:
     """A record of the ``member``-th member, and the bytes of it: ranges of physical addresses."""
 
@@ -126,8 +134,8 @@ class _Since:
     order: Synchronization = field(default_factory=Synchronization)
     read_at: dict[type[SysReg], int] = field(default_factory=dict)
     """What was visible when a register was last read."""
-    writers: dict[type[SysReg], _Place] = field(default_factory=dict)
-    """Where each register was last written."""
+    writers: dict[type[SysReg], _Written] = field(default_factory=dict)
+    """Where each register was last written; the last one is the one written last."""
     unsynchronized: set[type[SysReg]] = field(default_factory=set)
     """Written, and no context synchronization event since."""
     unchecked: bool = True
@@ -186,6 +194,7 @@ class _Watch:
         """The PE was reset: nothing that came before matters any more."""
         self._look_at_loads()
         self._since = _Since()
+        self._translation = checks.translation(self._cpu)
         self._since.order.everything(self._population)
         self._loads.look_out(())
 
@@ -326,14 +335,15 @@ class _Watch:
         what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
         problems = list(checks.written(cpu, register, access.value))
         if register is PMBPTR_EL1:
+            self._translation = checks.translation(cpu)  # of the half that it lies in now
             self._since.unaligned = (place, f"{what}: {problems[0].what}") if problems else None
         else:
             for problem in problems:
                 self._report(problem.rule, place, f"{what}: {problem.what}")
         if register not in _CONTROLS:
             self._written_in_order(register, access, place, what)
-        before = self._since.writers.get(register)
-        self._since.writers[register] = place
+        before = self._since.writers.pop(register, None)
+        self._since.writers[register] = _Written(place, cpu.registers.raw(register))
         self._since.unchecked = True
         if register is PMBPTR_EL1:
             self._since.lost = False
@@ -430,10 +440,19 @@ class _Watch:
             self._report(rules.RESUMED_AFTER_LOSS, place, what)
 
     def _writer(self, problem: Problem, place: _Place) -> _Place:
-        """Where the value that is the problem was written; ``place`` if it never was."""
+        """Where the value that is the problem was written; ``place`` if it never was.
+
+        A pointer that the unit has moved since is the fault of whoever went on with it.
+        """
+        writers = self._since.writers
+        pointer = writers.get(PMBPTR_EL1)
+        now = self._cpu.registers.raw(PMBPTR_EL1)
+        if PMBPTR_EL1 in problem.registers and pointer is not None and pointer.value != now:
+            went_on = (*problem.registers, *PMBSR_BY_EL.values())
+            return [w.place for register, w in writers.items() if register in went_on][-1]
         for register in problem.registers:
-            if register in self._since.writers:
-                return self._since.writers[register]
+            if register in writers:
+                return writers[register].place
         return place
 
     @property

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 import spe_unicorn
-from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers.system import TTBR0_EL2
 from spe_unicorn.debug.misuse import watch_misuse
 from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 from tests.support.user_engine import (
+    BUFFER,
     CODE,
     PMBLIMITR_EL1,
     PMBPTR_EL1,
     PMBSR_EL1,
+    PMSCR_EL1,
     PMSFCR_EL1,
     PMSICR_EL1,
     PMSIRR_EL1,
@@ -149,3 +151,59 @@ def test_a_host_changes_its_tables_by_the_names_of_el1(
     board.run(len(words) + 10)
     assert board.unit.statistics.written
     assert ("context-before-drain" in names(misuses)) == found
+
+
+@pytest.mark.parametrize(("name", "found"), [(TTBR0_EL1, True), (TTBR1_EL1, False)])
+def test_the_tables_that_count_are_those_of_the_pointer_as_it_is_now(
+    name: tuple[int, int, int, int, int], found: bool
+) -> None:
+    """The pointer was in the upper half when tables were changed last, and is in the lower one."""
+    words = [
+        *a.mov64(9, 0xFFFF_0000_0000_0000),
+        a.msr(PMBPTR_EL1, 9),
+        *a.mov64(9, 0x4000_0000),
+        a.msr(TTBR0_EL1, 9),
+        a.msr(TTBR1_EL1, 9),
+        a.ISB,
+        *[a.msr(PMBSR_EL1, 31), *a.mov64(9, RAM + 0x1_0000), a.msr(PMBPTR_EL1, 9)],
+        *[*a.mov64(9, RAM + 0x2_0000 | 1), a.msr(PMBLIMITR_EL1, 9)],
+        *[a.movz(9, 256), a.msr(PMSIRR_EL1, 9), a.msr(PMSFCR_EL1, 31), a.msr(PMSICR_EL1, 31)],
+        *ENABLE,
+        *WORK,
+        *a.mov64(9, 0x4001_0000),
+        a.msr(name, 9),
+        a.ISB,
+        a.b(0),
+    ]
+    board = board_at(words, el=EL1)
+    misuses = watch_misuse(board)
+    board.run(len(words) + 10)
+    assert board.unit.statistics.written
+    assert ("context-before-drain" in names(misuses)) == found
+
+
+def test_a_pointer_that_the_unit_moved_is_the_fault_of_who_went_on_with_it() -> None:
+    """The buffer has room for one record, and is not moved back before the status is cleared."""
+    one = BUFFER + 0x1000 - 128  # the largest record
+    words = [
+        *[a.msr(PMSCR_EL1, 31), a.msr(PMBSR_EL1, 31), *a.mov64(9, one), a.msr(PMBPTR_EL1, 9)],
+        *[*a.mov64(9, BUFFER + 0x1000 | 1), a.msr(PMBLIMITR_EL1, 9)],
+        *[a.movz(9, 256), a.msr(PMSIRR_EL1, 9), a.msr(PMSFCR_EL1, 31), a.msr(PMSICR_EL1, 31)],
+        *ENABLE,
+        *WORK,
+        *DRAIN,
+        a.msr(PMBSR_EL1, 31),
+        a.ISB,
+        a.movz(9, 0b10),
+        a.msr(PMSCR_EL1, 9),
+        a.ISB,
+        *DRAIN,
+    ]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    assert spe.statistics.written == 1
+    cleared = [n for n, word in enumerate(words) if word == a.msr(PMBSR_EL1, 31)][-1]
+    assert [(m.rule.name, m.pc) for m in misuses.found] == [
+        ("pointer-too-high", CODE + 4 * cleared)
+    ]
