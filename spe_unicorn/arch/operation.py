@@ -129,7 +129,8 @@ class Access:
     stores). ``align_down`` is the power of two to which the PE rounds the sum down (DC ZVA, LDG), 0
     for none. ``scalable`` says that ``offset`` and ``size`` hold for a vector length of 128 bits
     and grow with it. ``authenticated`` says that the base holds a pointer authentication code,
-    which the PE takes away before it adds (LDRAA, LDRAB).
+    which the PE takes away before it adds (LDRAA, LDRAB). ``unprivileged`` says that the access is
+    made as EL0 would make it (LDTR, STTR).
     """
 
     base: int | None
@@ -144,6 +145,7 @@ class Access:
     align_down: int = 0
     scalable: bool = False
     authenticated: bool = False
+    unprivileged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,7 @@ def _nine_bit_offset(word: int, form: int) -> Instruction:
         0 if form == 1 else offset,
         *_n(scale),
         writeback=offset if form & 1 else None,
+        unprivileged=form == 2,
     )
     return _single(word, scale, where)
 

@@ -25,7 +25,7 @@ ACCESSES = [
     (0xF85F_8420, "ldr x0, [x1], #-8", Access(1, 0, 8, 8, writeback=-8)),
     (0xF85F_8C20, "ldr x0, [x1, #-8]!", Access(1, -8, 8, 8, writeback=-8)),
     (0xB85F_F020, "ldur w0, [x1, #-1]", Access(1, -1, 4, 4)),
-    (0xF80F_F820, "sttr x0, [x1, #255]", Access(1, 255, 8, 8)),
+    (0xF80F_F820, "sttr x0, [x1, #255]", Access(1, 255, 8, 8, unprivileged=True)),
     (0x5880_0000, "ldr x0, .-1048576", Access(None, -1048576, 8, 8)),
     (0x9800_0020, "ldrsw x0, .+4", Access(None, 4, 4, 4)),
     (0x9C7F_FFE0, "ldr q0, .+1048572", Access(None, 1048572, 16, 16)),

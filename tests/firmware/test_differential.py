@@ -49,19 +49,22 @@ def test_records_made_together_are_those_made_one_by_one(
     assert together.differences(whole_run(name, core=core), ignoring=["records"]) == {}
 
 
-@pytest.mark.parametrize("period", [64, 1024])
+@pytest.mark.parametrize(("period", "jitter"), [(64, False), (64, True), (1024, True)])
 def test_records_made_together_from_outside_are_those_made_one_by_one(
-    period: int, whole_run: WholeRun
+    period: int, jitter: bool, whole_run: WholeRun
 ) -> None:
-    options: dict[str, Any] = {"period": period, "core": "neoverse-n1"}
+    options: dict[str, Any] = {"period": period, "jitter": jitter, "core": "neoverse-n1"}
     together = firmware_machine("mix", together=True, **options).run(LIMIT)
     assert together.differences(whole_run("mix", **options), ignoring=["records"]) == {}
 
 
+@pytest.mark.parametrize("jitter", [False, True])
 @pytest.mark.parametrize("period", [17, 64, 256])
 @pytest.mark.parametrize("name", ["exceptions", "spe_el0", "spe_branches"])
-def test_short_periods_from_outside_sample_the_same_operations(name: str, period: int) -> None:
-    assert differences(name, [75_000], 8_000, period=period) == {}
+def test_short_periods_from_outside_sample_the_same_operations(
+    name: str, period: int, jitter: bool
+) -> None:
+    assert differences(name, [75_000], 8_000, period=period, jitter=jitter) == {}
 
 
 @pytest.mark.parametrize("period", [5, 64, 256])

@@ -306,7 +306,7 @@ def test_records_are_objects():
 
 
 def test_sampling_from_outside_needs_no_driver(tmp_path):
-    machine = Machine(program(tmp_path, LOOP), sampling=Sampling(100))
+    machine = Machine(program(tmp_path, LOOP), sampling=Sampling(100, jitter=False))
     machine.run(operations=1000)
     assert len(list(machine.records)) == 10
 

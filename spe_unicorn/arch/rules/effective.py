@@ -107,6 +107,18 @@ def effective_hcr_nvx(pe: PE) -> int:
     return nv2 << 2 | hcr.NV1 << 1 | 1
 
 
+def unprivileged_access_is_privileged(pe: PE, *, uao: bool) -> bool:
+    """AArch64.IsUnprivAccessPriv(): whether LDTR and STTR access memory as LDR and STR do.
+
+    ``uao`` is PSTATE.UAO.
+    """
+    if uao and pe.el != EL0:
+        return True
+    if pe.el == EL1:
+        return effective_hcr_nvx(pe) & 0b011 == 0b011
+    return pe.el == EL3 or (pe.el == EL2 and not (el_is_in_host(pe, EL2) and tge(pe)))
+
+
 def effective_mdcr_el3_pmsee(pe: PE) -> int:
     """The Effective value of MDCR_EL3.PMSEE: delegated where there is no EL3."""
     if Feature.FEAT_EL3 not in pe.features:

@@ -146,10 +146,12 @@ def by_registers(instruction: Instruction) -> bool:
     """Whether general registers and the flags are all that it takes to describe an operation.
 
     Predicates, vectors and their length are to be had only in front of it, and compiled code does
-    not authenticate pointers.
+    neither authenticate pointers nor translate addresses as EL0.
     """
     access = instruction.access
-    return not (instruction.sve or (access is not None and access.authenticated))
+    return not (
+        instruction.sve or (access is not None and (access.authenticated or access.unprivileged))
+    )
 
 
 def tests_flags(instruction: Instruction) -> bool:

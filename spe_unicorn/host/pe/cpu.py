@@ -31,7 +31,11 @@ from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
-from spe_unicorn.arch.rules.effective import el2_enabled, tge
+from spe_unicorn.arch.rules.effective import (
+    el2_enabled,
+    tge,
+    unprivileged_access_is_privileged,
+)
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine, lib, new_engine
@@ -536,6 +540,16 @@ class UnicornCPU:
             self._word_at,
         )
         return None if status else self._word.value
+
+    def translate_unprivileged(self, address: int, write: bool) -> int | None:
+        """The same for an access of LDTR or STTR: AArch64.IsUnprivAccessPriv()."""
+        uao = bool(self.engine.get(PSTATE) & s.SPSR.UAO.mask)
+        if unprivileged_access_is_privileged(self, uao=uao):
+            return self.translate(address, write)
+        context = context_for(self, translation_regime(self, EL0))
+        access = acc_desc_gpr(EL0, read=not write, write=write)
+        result = full_translate(context, address, access, self.memory)
+        return None if isinstance(result, FaultRecord) else result.paddress
 
     def read_virtual(self, address: int, size: int) -> bytes | None:
         """``size`` bytes at a virtual address, None where they cannot be read."""

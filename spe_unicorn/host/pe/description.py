@@ -124,9 +124,14 @@ class Latch:
             self._cpu.forget_el()
         operation.target_el = self._cpu.el
 
-    def raised(self, operation: Operation) -> None:
-        """``operation`` has ended in an exception, other than a call, and has not been executed."""
+    def raised(self, operation: Operation, *, translated: bool) -> None:
+        """``operation`` has ended in an exception, other than a call, and has not been executed.
+
+        ``translated``: it was memory that refused the access, so it had a physical address.
+        """
         operation.exception = True
+        if not translated:
+            operation.pa = None
         access = operation.instruction.access
         if access is not None and access.authenticated:
             # whether its pointer was right is not known, and so neither is the address
@@ -202,8 +207,10 @@ class Latch:
         self._go_to(operation, access, address_from(access, base, index))
 
     def _go_to(self, operation: Operation, access: Access, va: int) -> None:
+        cpu = self._cpu
+        translate = cpu.translate_unprivileged if access.unprivileged else cpu.translate
         operation.va = va
-        operation.pa = self._cpu.translate(va, operation.instruction.family in WRITES)
+        operation.pa = translate(va, operation.instruction.family in WRITES)
         operation.misaligned = va % access.element != 0
 
     def _vectors(self, operation: Operation) -> None:

@@ -407,7 +407,7 @@ class Runner:
             if redirected is not None:
                 self._latch.redirected(operation, redirected, self.unit.profiles(EL2))
             if raised:
-                self._latch.raised(operation)
+                self._latch.raised(operation, translated=stop is Stop.ACCESS)
             else:
                 self._latch.finish(operation, self.cpu.pc)
             self._population.complete(operation)

@@ -22,6 +22,7 @@ from spe_unicorn.arch.rules.effective import (
     secure_el2_enabled,
     security_state_at,
     tge,
+    unprivileged_access_is_privileged,
 )
 from tests.arch.access_matrix import DATA, EVERYTHING, prepare
 
@@ -235,3 +236,27 @@ def test_reset_leaves_the_exception_enables_of_the_highest_level_zero() -> None:
     pe = StillPE(EVERYTHING - {F.FEAT_EL3, F.FEAT_EL2})
     pe.registers.reset(lambda: everything)
     assert pe.registers.read(PMSCR_EL1).EE == 0
+
+
+@pytest.mark.parametrize(
+    ("el", "hcr", "uao", "privileged"),
+    [
+        (0, {}, True, False),
+        (1, {}, False, False),
+        (1, {}, True, True),
+        (1, {"NV": 1, "NV1": 1}, False, True),
+        (1, {"NV": 1}, False, False),
+        (2, {}, False, True),
+        (2, {"E2H": 1}, False, True),
+        (2, {"E2H": 1, "TGE": 1}, False, False),
+        (2, {"E2H": 1, "TGE": 1}, True, True),
+        (3, {}, False, True),
+    ],
+)
+def test_unprivileged_accesses_are_privileged_where_there_is_no_el0_below(
+    el: int, hcr: dict[str, int], uao: bool, privileged: bool
+) -> None:
+    pe = StillPE(EVERYTHING, el=el)
+    pe.registers.set_raw(SCR_EL3, SCR_EL3.of(NS=1).value)
+    pe.registers.set_raw(HCR_EL2, HCR_EL2.of(**hcr).value)
+    assert unprivileged_access_is_privileged(pe, uao=uao) is privileged

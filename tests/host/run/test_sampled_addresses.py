@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import astuple
 
 import pytest
@@ -22,9 +23,11 @@ from spe_unicorn.arch.registers.spe import (
 )
 from spe_unicorn.arch.registers.system import (
     HCR_EL2,
+    MAIR_EL1,
     MDCR_EL2,
     SCTLR_EL1,
     TCR_EL1,
+    TTBR0_EL1,
     VBAR_EL1,
     VBAR_EL2,
     VNCR_EL2,
@@ -259,3 +262,98 @@ def test_nested_access_of_a_run_of_the_users_own_marks_no_sample() -> None:
     assert [(r.op_class, r.va) for r in records] == [(OperationClass.OTHER, None)]
     spe.emu_start(USER_CODE, USER_CODE + 4)
     assert [(r.op_class, r.op_payload) for r in records[1:]] == [(OperationClass.LOAD_STORE, 0x30)]
+
+
+# Accesses that the MMU judges otherwise than others at the same Exception level
+
+FOR_EL0, FOR_EL1, NOTHING = 0x4020_0000, 0x4040_0000, 0x4060_0000
+TABLES = 0x4080_0000
+BLOCK = 1 | 1 << 10  # valid, AF
+EL0_MAY = 1 << 6
+PAN_1, UAO_1 = 0xD500_419F, 0xD500_417F  # MSR PAN, #1; MSR UAO, #1
+
+
+def ldtr(rt: int, rn: int) -> int:
+    return 0xF840_0800 | rn << 5 | rt
+
+
+def sttr(rt: int, rn: int) -> int:
+    return 0xF800_0800 | rn << 5 | rt
+
+
+def under_tables(code: list[int], runner: type[Runner], period: int) -> Machine:
+    """Code under an MMU, with memory for EL0, memory for EL1 alone, and some that is not mapped.
+
+    Registers from X2 on hold addresses in them; a synchronous exception skips its operation.
+    """
+    addresses = (FOR_EL0, FOR_EL1, FOR_EL0 + 1, NOTHING - 4)
+    start = [word for n, address in enumerate(addresses) for word in a.mov64(2 + n, address)]
+    elr = (3, 0, 4, 0, 1)
+    handler = [a.mrs(20, elr), a.add_imm(20, 20, 4), a.msr(elr, 20), a.ERET]
+    level2 = {0: CODE | BLOCK, 1: FOR_EL0 | BLOCK | EL0_MAY, 2: FOR_EL1 | BLOCK}
+    image = image_of(
+        {
+            CODE: a.code([*start, *code]),
+            CODE + 0x1200: a.code(handler),
+            TABLES: struct.pack("<QQ", 0, TABLES + 0x1000 | 3),
+            TABLES + 0x1000: struct.pack("<3Q", *(level2[n] for n in range(3))),
+        },
+        CODE,
+    )
+    machine = Machine(image, runner=runner, period=period, ram=16 << 20)
+    registers = machine.board.cpu.registers
+    registers.set_raw(VBAR_EL1, CODE + 0x1000)
+    registers.set_raw(MAIR_EL1, 0xFF)
+    registers.set_raw(TCR_EL1, 25 | 1 << 23 | 2 << 32)  # T0SZ, EPD1, 40 bits of PA
+    registers.set_raw(TTBR0_EL1, TABLES)
+    registers.set_raw(SCTLR_EL1, registers.raw(SCTLR_EL1) | 1)
+    machine.board.handler.steered()
+    return machine
+
+
+@RUNNERS
+def test_unprivileged_accesses_have_the_address_that_el0_would_reach(runner: type[Runner]) -> None:
+    code = [
+        *(ldtr(1, 2), sttr(1, 2), ldtr(1, 3), a.ldr(1, 3)),
+        *(PAN_1, ldtr(1, 2), sttr(1, 2), a.ldr(1, 2), ldtr(1, 3), a.ldr(1, 3)),
+        *(UAO_1, ldtr(1, 2), ldtr(1, 3), a.b(0)),
+    ]
+    machine = under_tables(code, runner, period=1)
+    machine.run(100)
+    seen = [(o.exception, o.va, o.pa) for o in machine.operations if o.va is not None]
+    assert seen == [
+        (False, FOR_EL0, FOR_EL0),
+        (False, FOR_EL0, FOR_EL0),
+        (True, FOR_EL1, None),  # EL0 may not
+        (False, FOR_EL1, FOR_EL1),
+        (False, FOR_EL0, FOR_EL0),  # PAN does not hold for accesses as EL0
+        (False, FOR_EL0, FOR_EL0),
+        (True, FOR_EL0, None),  # PAN
+        (True, FOR_EL1, None),
+        (False, FOR_EL1, FOR_EL1),
+        (True, FOR_EL0, None),  # UAO makes it privileged: PAN
+        (False, FOR_EL1, FOR_EL1),
+    ]
+
+
+@RUNNERS
+def test_a_faulting_operation_has_no_physical_address(runner: type[Runner]) -> None:
+    code = [a.ldadd(1, 6, 2), a.ldadd(1, 6, 4), a.ldr(1, 5, size=2), a.ldr(1, 5), a.b(0)]
+    machine = under_tables(code, runner, period=1)
+    machine.run(100)
+    seen = [(o.exception, o.va, o.pa) for o in machine.operations if o.va is not None]
+    assert seen == [
+        (False, FOR_EL0, FOR_EL0),
+        (True, FOR_EL0 + 1, None),  # misaligned
+        (False, NOTHING - 4, NOTHING - 4),
+        (True, NOTHING - 4, None),  # its second half is not mapped
+    ]
+
+
+@pytest.mark.parametrize("period", [3, 7, 64])
+def test_unprivileged_accesses_are_sampled_the_same_by_both_runners(period: int) -> None:
+    loop = [PAN_1, ldtr(1, 2), a.add_imm(7, 7, 1), sttr(7, 2), a.ldr(6, 3), a.ldadd(1, 6, 4)]
+    loop += [a.str_(7, 3), a.ldr(1, 2), a.b(-4 * (len(loop) + 2))]
+    fast, plain = (under_tables(loop, runner, period) for runner in (Runner, ReferenceRunner))
+    assert fast.run(5000).differences(plain.run(5000)) == {}
+    assert any(o.va == FOR_EL0 and o.pa == FOR_EL0 for o in fast.operations)
