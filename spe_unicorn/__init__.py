@@ -1,6 +1,7 @@
 """Arm's Statistical Profiling Extension (SPE) on the Unicorn engine.
 
-``Machine`` is a whole machine that runs firmware; ``attach`` gives SPE to a ``Uc`` of your own.
+``Machine`` is a whole machine that runs firmware; ``attach`` gives SPE to a ``Uc`` of your own;
+``read`` reads files of records.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all that the command
 if TYPE_CHECKING:
     from spe_unicorn.machine.options import MachineOptions, Sampling
     from spe_unicorn.plugin.attach import attach
+    from spe_unicorn.report.recording import Recording, read
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.outcome import Outcome
     from spe_unicorn.spe.record import Record
@@ -21,11 +23,23 @@ _HOMES = {
     "MachineOptions": "spe_unicorn.machine.options",
     "Outcome": "spe_unicorn.session.outcome",
     "Record": "spe_unicorn.spe.record",
+    "Recording": "spe_unicorn.report.recording",
     "Sampling": "spe_unicorn.machine.options",
+    "read": "spe_unicorn.report.recording",
 }
 """Where each name is at home; imported when it is asked for, since most commands need no engine."""
 
-__all__ = ["Machine", "MachineOptions", "Outcome", "Record", "Sampling", "__version__", "attach"]
+__all__ = [
+    "Machine",
+    "MachineOptions",
+    "Outcome",
+    "Record",
+    "Recording",
+    "Sampling",
+    "__version__",
+    "attach",
+    "read",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -19,6 +19,7 @@ import click
 from spe_unicorn.cli.cores import cores
 from spe_unicorn.cli.decode import decode
 from spe_unicorn.cli.demo import demo
+from spe_unicorn.cli.export import export
 from spe_unicorn.cli.record import record
 from spe_unicorn.cli.regs import regs
 from spe_unicorn.cli.run import run
@@ -107,7 +108,7 @@ def main(debug: bool) -> None:
     del debug  # looked at where a command fails
 
 
-for command in (run, record, decode, regs, cores, demo):
+for command in (run, record, decode, export, regs, cores, demo):
     main.add_command(command)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import click
 
-from spe_unicorn.cli.symbols import SymbolChoice, places_of, symbols_option
+from spe_unicorn.cli.symbols import places_for, symbols_option
 from spe_unicorn.output.jsonl import record_json
 from spe_unicorn.output.reader import BadFileError, RecordFile, Stream, read_file
 from spe_unicorn.output.scan import Found, Scanner, placed_at
 from spe_unicorn.output.table import nameless, table
 from spe_unicorn.output.text import RecordTexts
+from spe_unicorn.report.places import SymbolChoice
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 
@@ -97,7 +98,7 @@ def _json(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
 
 
 def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:
-    places = places_of(records.file, symbols)
+    places = places_for(records.file, symbols)
     rows = ((placed_at(stream.data, start).record, stream.cpu) for stream, (_, start, _) in records)
     for line in table(rows, places.symbolize if places else nameless):
         yield line + "\n"

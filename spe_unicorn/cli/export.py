@@ -1,0 +1,71 @@
+"""``spe-unicorn export``: records as tables for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from spe_unicorn.cli.decode import BAD_PACKETS
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.symbols import places_for, symbols_option
+from spe_unicorn.output.reader import BadFileError, read_file
+from spe_unicorn.report.places import SymbolChoice
+
+_SUFFIXES = (".parquet", ".csv")
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="OUT.parquet|OUT.csv",
+    help="Write OUT-ldst, OUT-br and OUT-other with this suffix.",
+)
+@symbols_option
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what was written.")
+def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], quiet: bool) -> None:
+    """Write the records in FILE as tables with the columns of Arm's spe-parser.
+
+    FILE is a raw stream, a perf.data file, or JSON Lines. Loads and stores, branches, and other
+    operations are a table each. With --symbols, or where the recording names its ELF files, each
+    has a column with the symbol of its PC. Parquet needs "pip install 'spe-unicorn[parquet]'".
+
+    Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if nothing was written.
+    """
+    from spe_unicorn.output.arrays import read_arrays
+    from spe_unicorn.report.arrow import MissingLibraryError
+    from spe_unicorn.report.export import write_tables
+    from spe_unicorn.report.spe_parser import spe_parser_tables
+
+    target = Path(output)
+    if target.suffix not in _SUFFIXES:
+        raise UsageProblem(f"{output}: name a file that ends in {' or '.join(_SUFFIXES)}")
+    try:
+        found = read_file(file)
+    except BadFileError as error:
+        raise UsageProblem(str(error)) from None
+    places = places_for(found, symbols)
+    arrays, bad = read_arrays(found.streams)
+    if bad and not len(arrays):
+        raise UsageProblem(f"{file}: holds no SPE records: {bad[0][1].reason}")
+    try:
+        written = write_tables(
+            target.with_suffix(""), target.suffix, spe_parser_tables(arrays, places)
+        )
+    except MissingLibraryError as error:
+        raise UsageProblem(str(error)) from None
+    except OSError as error:
+        raise UsageProblem(f"{error.filename or output}: {error.strerror or error}") from None
+    if not quiet:
+        for path, rows in written.items():
+            click.echo(f"{path}: {rows} records", err=True)
+    if bad:
+        click.echo(f"{file}: {len(bad)} bad packets were left out", err=True)
+    if found.damage is not None:
+        click.echo(f"{file}: {found.damage}", err=True)
+    if bad or found.damage is not None:
+        sys.exit(BAD_PACKETS)

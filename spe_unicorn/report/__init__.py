@@ -1,0 +1,1 @@
+"""Tables made of records, and records for programs that look at many."""

@@ -1,0 +1,81 @@
+"""Columns as Arrow tables and pandas DataFrames, whose libraries are the extra ``parquet``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spe_unicorn.report.columns import Columns, Masked
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+
+class MissingLibraryError(ImportError):
+    """A library of the extra ``parquet`` that is not installed; the message says what to do."""
+
+
+def library(name: str) -> Any:
+    """A module of an optional library. Raises MissingLibraryError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise MissingLibraryError(
+            f"{package} is not installed; pip install 'spe-unicorn[parquet]' brings it"
+        ) from error
+
+
+def arrow_table(columns: Columns) -> pyarrow.Table:
+    """An Arrow table of columns, null where they are masked."""
+    pa = library("pyarrow")
+    result: pyarrow.Table = pa.table(
+        {name: _arrow_array(pa, column) for name, column in columns.items()}
+    )
+    return result
+
+
+def _arrow_array(pa: Any, column: Masked) -> Any:
+    mask = np.ma.getmaskarray(column)
+    if column.dtype != object:
+        return pa.array(column.data, mask=mask)
+    return pa.array(column.data, pa.string(), mask=mask).dictionary_encode()
+
+
+def dataframe(columns: Columns) -> pandas.DataFrame:
+    """A DataFrame of columns, NA where they are masked."""
+    pd = library("pandas")
+    result: pandas.DataFrame = pd.DataFrame(
+        {name: _series(pd, column) for name, column in columns.items()}
+    )
+    return result
+
+
+def _series(pd: Any, column: Masked) -> Any:
+    mask = np.ma.getmaskarray(column)
+    if column.dtype == object:
+        values = column.data.copy()
+        values[mask] = None
+        return pd.array(values, dtype="string")
+    if column.dtype == bool:
+        return pd.arrays.BooleanArray(column.data.copy(), mask.copy())
+    return pd.arrays.IntegerArray(column.data.copy(), mask.copy())
+
+
+def write_parquet(path: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write columns of plain arrays as a Parquet file. Raises MissingLibraryError, OSError."""
+    pa = library("pyarrow")
+    parquet = library("pyarrow.parquet")
+    table = pa.table(
+        {
+            name: pa.array(values, pa.string() if values.dtype == object else None)
+            for name, values in columns.items()
+        }
+    )
+    parquet.write_table(table, path, compression="zstd")

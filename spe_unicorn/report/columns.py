@@ -1,0 +1,100 @@
+"""Records by columns with names: the keys of JSON Lines, and symbols, as NumPy masked arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
+from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name, state_name
+from spe_unicorn.symbols.places import Places
+
+Masked = np.ma.MaskedArray[Any, Any]
+Columns = dict[str, Masked]
+"""Columns by name, all of one length. Masked elements are those that a record does not have."""
+
+_INSTRUCTION_ADDRESSES = (
+    ("pc", "", Has.PC),
+    ("target", "target_", Has.TARGET),
+    ("previous_target", "previous_target_", Has.PREVIOUS_TARGET),
+)
+_COUNTERS = (
+    ("total", Has.TOTAL),
+    ("issue", Has.ISSUE),
+    ("translation", Has.TRANSLATION),
+    ("alternate_issue", Has.ALTERNATE_ISSUE),
+)
+
+
+def named_columns(arrays: RecordArrays, places: Places | None = None) -> Columns:
+    """Columns named as the keys of docs/reference/outputs.md.
+
+    Nested keys are joined by a dot (``counters.total``). Addresses are numbers here. ``events`` is
+    text, words with spaces between them. With ``places`` there are ``symbol``, ``target_symbol``
+    and ``va_symbol``, as ``name+0x10``, masked where there is none.
+    """
+    result: Columns = {"offset": _all(arrays.offset), "cpu": _all(arrays.cpu)}
+
+    def put(name: str, values: Array, there: Array) -> None:
+        result[name] = np.ma.masked_array(values, ~there)
+
+    for name, prefix, bit in _INSTRUCTION_ADDRESSES:
+        payloads, there = getattr(arrays, name), arrays.where(bit)
+        put(name, canonical(payloads), there)
+        put(f"{prefix}el", (payloads >> np.uint64(61) & np.uint64(3)).astype(np.uint8), there)
+        put(f"{prefix}state", _states(payloads), there)
+    operation = arrays.where(Has.OPERATION)
+    kinds = arrays.op_class.astype(np.uint16) << 8 | arrays.op_payload
+    put("op", texts(kinds, lambda kind: operation_name(kind >> 8, kind & 0xFF)), operation)
+    put("op_class", arrays.op_class, operation)
+    put("op_payload", arrays.op_payload, operation)
+    result["events"] = _all(texts(arrays.events, lambda bits: " ".join(event_names(bits))))
+    result["events_raw"] = _all(arrays.events)
+    for name, bit in _COUNTERS:
+        put(f"counters.{name}", getattr(arrays, name), arrays.where(bit))
+    there = arrays.where(Has.VA)
+    put("va", canonical(arrays.va), there)
+    put("va_tag", (arrays.va >> np.uint64(56)).astype(np.uint8), there)
+    there = arrays.where(Has.PA)
+    put("pa", arrays.pa & np.uint64((1 << 56) - 1), there)
+    put("pa_space", _states(arrays.pa), there)
+    put("pa_checked", (arrays.pa >> np.uint64(62) & np.uint64(1)).astype(bool), there)
+    put("pa_tag", (arrays.pa >> np.uint64(56) & np.uint64(15)).astype(np.uint8), there)
+    there = arrays.where(Has.DATA_SOURCE)
+    put("data_source", arrays.data_source, there)
+    known = np.isin(arrays.data_source, list(DATA_SOURCES))
+    put(
+        "data_source_name",
+        texts(arrays.data_source, lambda source: DATA_SOURCES.get(source, "")),
+        there & known,
+    )
+    put("context_el1", arrays.context_el1, arrays.where(Has.CONTEXT_EL1))
+    put("context_el2", arrays.context_el2, arrays.where(Has.CONTEXT_EL2))
+    put("timestamp", arrays.timestamp, arrays.where(Has.TIMESTAMP))
+    if places:
+        for name, symbol in (("pc", "symbol"), ("target", "target_symbol"), ("va", "va_symbol")):
+            column = result[name]
+            names = texts(np.asarray(column.data), lambda a: places.symbolize(a) or "")
+            put(symbol, names, ~np.ma.getmaskarray(column) & (names != ""))
+    return result
+
+
+def texts(values: Array, say: Callable[[int], str]) -> npt.NDArray[np.object_]:
+    """What ``say`` says of each value, asked once for each value that there is."""
+    unique, places = np.unique(values, return_inverse=True)
+    said = np.array([say(value) for value in unique.tolist()], dtype=object)
+    return said[places] if len(said) else np.zeros(0, dtype=object)
+
+
+def _all(values: Array) -> Masked:
+    """A column in which every record has something."""
+    return np.ma.masked_array(values, np.zeros(len(values), bool))
+
+
+def _states(payloads: Array) -> npt.NDArray[np.object_]:
+    """The Security state or address space of each payload: NS is bit 63, NSE bit 60."""
+    bits = payloads >> np.uint64(62) & np.uint64(2) | payloads >> np.uint64(60) & np.uint64(1)
+    return texts(bits, lambda both: state_name(both >> 1, both & 1))

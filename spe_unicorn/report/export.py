@@ -1,0 +1,71 @@
+"""Writes tables to files, whole or not at all: CSV, and Parquet with the extra ``parquet``."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from spe_unicorn.report.arrow import write_parquet
+from spe_unicorn.report.spe_parser import Table
+
+_ROWS_AT_ONCE = 50_000
+
+
+def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Path, int]:
+    """Write each table to ``PREFIX-NAME.SUFFIX``; the files, and how many rows each has.
+
+    ``suffix`` is ``.csv`` or ``.parquet``. Either all files are there when this returns, or those
+    that were there before are as they were. Raises OSError where they cannot be written and
+    MissingLibraryError where Parquet needs a library that is not installed.
+    """
+    write: Callable[[Path, Table], None] = WRITERS[suffix]
+    files = {prefix.with_name(f"{prefix.name}-{name}{suffix}"): name for name in tables}
+    with _all_or_none(list(files)) as temporary:
+        for file, name in files.items():
+            write(temporary[file], tables[name])
+    return {file: len(tables[name]["cpu"]) for file, name in files.items()}
+
+
+@contextmanager
+def _all_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
+    """Names to write to, which take the names of ``files`` at the end."""
+    temporary = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
+    try:
+        yield temporary
+        for file, part in temporary.items():
+            os.replace(part, file)
+    finally:
+        for part in temporary.values():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _write_csv(path: Path, table: Table) -> None:
+    columns = [_texts(values) for values in table.values()]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        rows = zip(*columns, strict=True)
+        while chunk := list(islice(rows, _ROWS_AT_ONCE)):
+            writer.writerows(chunk)
+
+
+def _texts(values: npt.NDArray[Any]) -> list[object]:
+    if values.dtype == bool:  # as Arrow writes them
+        return ["true" if value else "false" for value in values.tolist()]
+    texts: list[object] = values.tolist()
+    return texts
+
+
+WRITERS: dict[str, Callable[[Path, Table], None]] = {
+    ".csv": _write_csv,
+    ".parquet": write_parquet,
+}
+"""What writes a table, by the suffix of the file."""

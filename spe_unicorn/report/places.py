@@ -1,0 +1,77 @@
+"""Which ELF files name the addresses of a file of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
+from spe_unicorn.symbols.places import Places
+
+
+@dataclass(frozen=True)
+class SymbolChoice:
+    """An ELF file, and the address of its lowest byte in memory: None for where it belongs."""
+
+    path: str
+    address: int | None = None
+
+
+def symbol_choice(text: str) -> SymbolChoice:
+    """``FILE[@ADDRESS]``. Raises ValueError for an address that is none."""
+    path, at, address = text.rpartition("@")
+    if not at or os.path.exists(text):
+        return SymbolChoice(text)
+    try:
+        value = int(address, 0)
+    except ValueError:
+        raise ValueError(f"{text!r}: {address!r} is no address; write 0x80000") from None
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{text!r}: an address has 64 bits")
+    return SymbolChoice(path, value)
+
+
+def places_of(file: RecordFile, choices: Iterable[SymbolChoice]) -> Places:
+    """What names the addresses of a file: the chosen ELF files, or else those that it names.
+
+    Raises ElfError for a chosen file that cannot be used. A file that a recording names and that
+    is not there any more names nothing.
+    """
+    places = Places()
+    for choice in choices:
+        elf = read_elf(Path(choice.path))
+        places.add_file(elf, _address(elf) if choice.address is None else choice.address)
+    if places:
+        return places
+    files: dict[str, ElfFile | None] = {}
+    for mapping in file.mappings:
+        path = os.path.normpath(mapping.path)
+        if path not in files:
+            files[path] = _known(path)
+        known = files[path]
+        if known is not None:
+            places.add_mapping(known, mapping.address, mapping.size, mapping.offset)
+    return places
+
+
+def _known(path: str) -> ElfFile | None:
+    try:
+        return read_elf(Path(path))
+    except ElfError:
+        return None
+
+
+def _address(elf: ElfFile) -> int | None:
+    """Where the machine puts a file by default: None for where it is linked."""
+    if not elf.is_pie:
+        return None
+    from spe_unicorn.machine.boot.loader import pie_bias
+    from spe_unicorn.machine.memory_map import RAM_BASE, RAM_MAX
+
+    ram = range(RAM_BASE, RAM_BASE + RAM_MAX)
+    if all(piece.paddr in ram for piece in elf.pieces):
+        return None
+    return elf.lowest + pie_bias(elf.lowest, elf.alignment, RAM_BASE)
