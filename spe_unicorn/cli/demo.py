@@ -24,45 +24,36 @@ def demo() -> None:
 
 def _demonstrate() -> int:
     """Run it, print what it did; its exit status."""
-    from spe_unicorn.machine.board import Board
-    from spe_unicorn.machine.boot.loader import load_elf
-    from spe_unicorn.machine.console_ends import ConsoleEnds
-    from spe_unicorn.machine.memory_map import RAM_BASE
-    from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.machine.shipped import shipped_firmware
+    from spe_unicorn.session.machine import Machine
 
-    console = bytearray()
-    records = bytearray()
     try:
         file = shipped_firmware(_FIRMWARE)
     except FileNotFoundError as error:
         raise UsageProblem(str(error)) from error
-    options = MachineOptions()
-    board = Board(options, ConsoleEnds(write=console.extend))
-    image = load_elf(file, RAM_BASE, options.ram)
-    board.load(image)
-    board.unit.streamed.connect(records.extend)
-    board.run()
-    counts = board.unit.statistics
+    machine = Machine(file)
+    outcome = machine.run()
+    records = machine.pes[0].records.raw
+    counts = outcome.statistics
     click.echo(
         f"{_FIRMWARE} is bare-metal firmware. It programs the Statistical Profiling Extension as\n"
         f"a driver does, copies memory in a loop while it is sampled, and checks its own records.\n"
         f"It says:\n"
     )
-    for line in console.decode(errors="replace").splitlines():
+    for line in machine.console.text.splitlines():
         click.echo(f"  | {line}")
     click.echo(
-        f"\nIt executed {board.cpu.executed} operations, {counts.population} of them with"
+        f"\nIt executed {outcome.operations} operations, {counts.population} of them with"
         f" profiling enabled.\n{counts.written} were sampled, and left {counts.bytes} bytes of"
         f" records in its memory. This is the first one,\nbyte by byte:\n"
     )
     placed = [found for found in decode_stream(records) if isinstance(found, PlacedRecord)]
     click.echo("".join(record_text(records, one, 0) for one in placed[:1]))
     click.echo(f"And these are the first {min(_SHOWN, len(placed))}, a line each:\n")
-    for line in table(((one.record, 0) for one in placed[:_SHOWN]), image.symbolize):
+    for line in table(((one.record, 0) for one in placed[:_SHOWN]), machine.image.symbolize):
         click.echo(f"  {line}")
     click.echo(f"\n{_next_steps(str(file))}")
-    return 1 if board.exit_status is None else board.exit_status
+    return 1 if outcome.exit_status is None else outcome.exit_status
 
 
 def _next_steps(file: str) -> str:

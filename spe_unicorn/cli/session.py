@@ -1,11 +1,10 @@
-"""One run of a board from the command line: everything around ``Board.run``."""
+"""One run from the command line: a machine, and all that is said of it."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -27,23 +26,21 @@ from spe_unicorn.cli.stopping import (
     Reason,
     Stopper,
 )
-from spe_unicorn.cli.summary import Outcome, Share, json_object, summary
+from spe_unicorn.cli.summary import Report, json_object, summary
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
-from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
-from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
+from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.resonance import few_places
 from spe_unicorn.debug.trace import trace
-from spe_unicorn.debug.whereabouts import whereabouts, whereabouts_text
+from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
-from spe_unicorn.host.ports import Ending
-from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot.image import Image, LoadError
+from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
-from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.machine.options import OptionError
+from spe_unicorn.session.machine import Machine
+from spe_unicorn.session.outcome import Outcome
+from spe_unicorn.session.records import image_info
 
 
 def run_session(settings: Settings) -> int:
@@ -91,45 +88,42 @@ class _Session:
         self.stopper = stopper
         self.summary_follows = not settings.quiet
         """Whether a summary is still to come, which names the first output that failed."""
-        try:
-            self.plan = boot_plan(settings.machine)
-        except (CoreError, LoadError) as error:
-            raise UsageProblem(spelled(str(error))) from error
-        traced = any(trace.file is None for trace in settings.trace)
         if settings.quiet:
             say_nothing()
+        try:
+            self.machine = Machine(settings.machine, records=False)
+        except (CoreError, LoadError, OptionError) as error:
+            raise UsageProblem(spelled(str(error))) from error
+        self.board = self.machine.board
+        traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None
         self.secure_lines: Lines | None = None
         try:
-            write, read = self._console()
-            write_secure = self._secure_console()
-        except UsageProblem:
-            self.files.discard()
-            raise
-        console = self.console
-        ends = ConsoleEnds(
-            write,
-            read,
-            end_of_input if console is None else console.arrived,
-            nobody if console is None else console.wait,
-            write_secure,
-        )
-        try:
-            self.board = Board(settings.machine, ends)
-        except MemoryError as error:
-            self.files.discard()
-            raise UsageProblem(f"--ram: {error}") from error
-        try:
+            self._lead_consoles()
             self._attach_records()
             self._attach_traces()
-            self.misuses = self._watch_misuse()
-            self.sampling = watch_sampling(self.board)
+            self.machine.observe("misuse", self._on_misuse)
+            if settings.warn is not None:
+                self.machine.watch_misuse()
             self.json = None if settings.json is None else self.files.text(settings.json)
         except UsageProblem:
             self.files.discard()
             raise
+
+    def _lead_consoles(self) -> None:
+        write, read = self._console()
+        console = self.console
+        self.machine.console.lead_to(
+            ConsoleEnds(
+                write,
+                read,
+                end_of_input if console is None else console.arrived,
+                nobody if console is None else console.wait,
+            )
+        )
+        self.machine.secure_console.lead_to(ConsoleEnds(self._secure_console()))
 
     def _console(self) -> tuple[Callable[[bytes], None], Callable[[int], bytes]]:
         """How the guest writes to its console, and reads from it."""
@@ -175,7 +169,7 @@ class _Session:
         files = self.files.records(
             settings.output,
             settings.format,
-            image_info(self.plan.image),
+            image_info(self.machine.image),
             cpus=len(self.board.pes),
             frequency=COUNTER_FREQUENCY,
             midr=self.board.core.midr,
@@ -192,24 +186,17 @@ class _Session:
             for kind in choice.kinds:
                 trace(self.board, kind, writers[choice.file])
 
-    def _watch_misuse(self) -> Misuses | None:
-        if self.settings.warn is None:
-            return None
-        return watch_misuse(self.board, self._on_misuse, self.plan.image.symbolize)
-
     def run(self) -> int:
         """Run to the end, report, and return the exit status."""
-        board, stopper = self.board, self.stopper
-        start(board, self.plan)
-        board.slice_ended.connect(self._on_slice)
-        stopper.on_stop = self._stop
+        machine, stopper = self.machine, self.stopper
+        self.board.slice_ended.connect(self._on_slice)
+        stopper.on_stop = machine.stop
         stopper.on_show = self._show
         stopper.start_clock()
         if stopper.reason is not None:
-            self._stop()
-        began = time.monotonic()
+            machine.stop()
         try:
-            ending = board.run(self.settings.max_insns)
+            outcome = machine.run(self.settings.max_insns)
         except BaseException:
             self.files.close()
             raise
@@ -219,68 +206,46 @@ class _Session:
                 self.console.close()
             if self.secure_lines is not None:
                 self.secure_lines.close()
-        seconds = time.monotonic() - began
         self.files.close(but=self.json)
-        reason = self._reason(ending)
-        if ending is Ending.FAILED:
-            _print(spelled(failure_report(board)))
+        reason = self._reason(outcome)
+        if outcome.ending == "failed":
+            _print(spelled(failure_report(self.board)))
         elif reason.unfinished:
-            self._print_places(reason)
-        outcome = Outcome(
-            reason,
-            board.running.number,
-            whereabouts(board),
-            seconds,
-            tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
-            None if self.misuses is None else tuple(self.misuses.found),
-            few_places(board),
-            tuple(why_no_samples(history.sampling()) for history in self.sampling),
-        )
+            self._print_places(reason, outcome.places)
+        report = Report(outcome, reason, machine.few_places(), machine.why_no_samples)
         if self.summary_follows:
             self.summary_follows = False
-            _print(summary(outcome))
+            _print(summary(report))
         if self.json is not None:
-            self.json.write(json.dumps(json_object(outcome), indent=2) + "\n")
+            self.json.write(json.dumps(json_object(report), indent=2) + "\n")
             self.json.close()  # which may be the first output that fails
-        return self._reason(ending).status
+        return self._reason(outcome).status
 
-    def _print_places(self, reason: Reason) -> None:
+    def _print_places(self, reason: Reason, places: tuple[Whereabouts, ...]) -> None:
         """Where the guest was. With -q only if the end is not one that the user asked for."""
-        text = spelled(whereabouts_text(whereabouts(self.board)))
+        text = spelled(whereabouts_text(places))
         if not self.settings.quiet:
             _print(text)
         elif not reason.wanted:
             _print(f"spe-unicorn: {reason.cause}\n{text}")
 
-    def _reason(self, ending: Ending) -> Reason:
-        """Why the run ended."""
-        board = self.board
+    def _reason(self, outcome: Outcome) -> Reason:
+        """Why the run ended, with its exit status."""
         asked = self.stopper.reason
-        if asked is not None and (asked.ending == OUTPUT or ending in _CUT_SHORT):
+        if asked is not None and (asked.ending == OUTPUT or outcome.ending in _CUT_SHORT):
             return asked
-        if ending is Ending.LIMIT:
-            cause = f"the limit of {self.settings.max_insns} operations was reached"
-            return Reason("limit", cause, LIMIT_STATUS)
-        if ending is Ending.ASLEEP:
-            cause = "the guest waits for an interrupt, and nothing can ever raise one"
-            return Reason("asleep", cause, ASLEEP_STATUS)
-        failure = board.running.handler.failure
-        if failure is not None:
-            return Reason("failed", failure.reason, FAILED_STATUS)
-        if self.settings.warn == "error" and self.misuses is not None and self.misuses.found:
-            places = len(self.misuses.found)
+        ending, cause, status = outcome.ending, outcome.cause, outcome.exit_status
+        if self.settings.warn == "error" and outcome.misuses and ending in _OF_ITSELF:
+            places = len(outcome.misuses)
             cause = f"the guest misuses SPE at {places} place{'s' if places > 1 else ''}"
-            if board.exit_status is not None:
-                cause += f", and ended with status {board.exit_status}"
+            if status is not None:
+                cause += f", and ended with status {status}"
             return Reason("misuse", cause, MISUSE_STATUS)
-        if board.exit_status is not None:
-            return Reason("exit", None, board.exit_status)
-        return Reason("interrupted", "the engine stopped", INTERRUPTED_STATUS)
+        if ending == "exit" and status is not None:
+            return Reason(ending, cause, status)
+        return Reason(ending, cause, _STATUS[ending])
 
     # While it runs
-
-    def _stop(self) -> None:
-        self.board.stop()
 
     def _show(self) -> None:
         self.progress.hide()
@@ -319,18 +284,16 @@ class _Session:
 _CONSOLE = "standard output"
 """The name of the guest's console among the outputs."""
 
-_CUT_SHORT = frozenset({Ending.INTERRUPTED, Ending.ASLEEP})
+_CUT_SHORT = frozenset({"interrupted", "asleep"})
 """How a run ends that was asked to: at once, or where it waited for input."""
-
-
-def image_info(image: Image) -> ImageInfo:
-    """What outputs say of an image: all of it, where it runs and, before the MMU is on, lies."""
-    places = dict.fromkeys(
-        LoadedSegment(address, segment.offset, segment.size)
-        for segment in image.segments
-        for address in (segment.vaddr, segment.address)
-    )
-    return ImageInfo(image.path, image.path.name, tuple(places))
+_OF_ITSELF = frozenset({"exit", "interrupted"})
+"""How a run ends that nothing of ours has ended."""
+_STATUS = {
+    "limit": LIMIT_STATUS,
+    "asleep": ASLEEP_STATUS,
+    "failed": FAILED_STATUS,
+    "interrupted": INTERRUPTED_STATUS,
+}
 
 
 def _takes_standard_output(settings: Settings) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
+from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Statistics
 
@@ -22,69 +22,35 @@ _WIDTH = 100
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one PE came to. ``pmu_events`` are counts by the events' numbers."""
+class Report:
+    """All that is said of a run."""
 
-    operations: int
-    statistics: Statistics
-    pmu_events: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended, where, and what was counted of each PE.
-
-    ``running`` is the number of the PE that ran last, ``seconds`` are the host's.
-    """
-
+    outcome: Outcome
     reason: Reason
-    running: int
-    places: tuple[Whereabouts, ...]
-    seconds: float
-    shares: tuple[Share, ...]
-    misuses: tuple[Misuse, ...] | None = None
-    """None where nobody watched for any."""
     few_places: tuple[FewPlaces, ...] = ()
     no_samples: tuple[str | None, ...] = ()
     """Why each PE has no record; None where there are some, or nobody wanted any."""
 
-    @property
-    def operations(self) -> int:
-        """Those of all PEs."""
-        return sum(share.operations for share in self.shares)
 
-    @property
-    def statistics(self) -> Statistics:
-        """Those of all PEs."""
-        return sum((share.statistics for share in self.shares), Statistics())
-
-    @property
-    def pmu_events(self) -> dict[int, int]:
-        """Those of all PEs."""
-        total: Counter[int] = Counter()
-        for share in self.shares:
-            total.update(share.pmu_events)
-        return dict(sorted(total.items()))
-
-
-def summary(outcome: Outcome) -> str:
+def summary(report: Report) -> str:
     """A few lines, each with its newline."""
+    outcome, reason = report.outcome, report.reason
     rate = short(outcome.operations / outcome.seconds) if outcome.seconds else "?"
-    head = f"exit status {outcome.reason.status}"
-    if outcome.reason.cause is not None:
-        head = f"{outcome.reason.cause}; {head}"
+    head = f"exit status {reason.status}"
+    if reason.cause is not None:
+        head = f"{reason.cause}; {head}"
     text = (
         f"spe-unicorn: {head}\n"
         f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
         f"{_counts(outcome.statistics, outcome.pmu_events, '  ')}"
-        f"{_no_samples(outcome)}"
+        f"{_no_samples(report)}"
     )
     if len(outcome.shares) > 1:
         for cpu, share in enumerate(outcome.shares):
             text += f"  cpu {cpu}: {share.operations} operations\n"
             if share.statistics.population:
                 text += _counts(share.statistics, share.pmu_events, "    ")
-    for found in outcome.few_places:
+    for found in report.few_places:
         whose = f"cpu {found.cpu}: " if len(outcome.shares) > 1 else ""
         text += textwrap.fill(
             f"{whose}{found}", _WIDTH, initial_indent="  ", subsequent_indent="    "
@@ -93,14 +59,15 @@ def summary(outcome: Outcome) -> str:
     return text if outcome.misuses is None else text + _misuses(outcome.misuses)
 
 
-def _no_samples(outcome: Outcome) -> str:
+def _no_samples(report: Report) -> str:
     """A line for each PE that should have had samples, if none has any."""
+    outcome = report.outcome
     if outcome.statistics.written:
         return ""
     several = len(outcome.shares) > 1
     return "".join(
         f"  no samples{f' on cpu {cpu}' if several else ''}: {spelled(why)}\n"
-        for cpu, why in enumerate(outcome.no_samples)
+        for cpu, why in enumerate(report.no_samples)
         if why is not None
     )
 
@@ -153,18 +120,19 @@ def _named(pmu_events: Mapping[int, int]) -> dict[str, int]:
     return {f"SAMPLE_{SampleEvent(n).name}": count for n, count in pmu_events.items()}
 
 
-def json_object(outcome: Outcome) -> dict[str, Any]:
+def json_object(report: Report) -> dict[str, Any]:
     """The same for programs; only ``seconds`` differs between two equal runs."""
+    outcome, reason = report.outcome, report.reason
     here = outcome.places[outcome.running].place
     return {
-        "exit_status": outcome.reason.status,
-        "ending": outcome.reason.ending,
-        "cause": outcome.reason.cause,
+        "exit_status": reason.status,
+        "ending": reason.ending,
+        "cause": reason.cause,
         "pc": hex(here.pc),
         "symbol": here.symbol,
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
-        "few_places": [_few_places(found) for found in outcome.few_places],
+        "few_places": [_few_places(found) for found in report.few_places],
         "seconds": round(outcome.seconds, 6),
         "cpus": [
             {
@@ -172,9 +140,7 @@ def json_object(outcome: Outcome) -> dict[str, Any]:
                 **_json_counts(s.operations, s.statistics, s.pmu_events),
                 "no_samples": None if why is None else spelled(why),
             }
-            for place, s, why in zip(
-                outcome.places, outcome.shares, outcome.no_samples, strict=True
-            )
+            for place, s, why in zip(outcome.places, outcome.shares, report.no_samples, strict=True)
         ],
     }
 

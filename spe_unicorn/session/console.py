@@ -12,24 +12,26 @@ KEPT = 16 << 20
 
 
 class Console:
-    """One console. ``ends`` are where it leads to besides, None for nowhere.
+    """One console. What is typed here is read before what comes from where it leads to.
 
-    What is typed here is read before what comes from ``ends``. ``typed`` is called behind each
-    :meth:`type`.
+    ``typed`` is called behind each :meth:`type`.
     """
 
-    def __init__(
-        self, ends: ConsoleEnds | None = None, typed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, typed: Callable[[], None] = lambda: None) -> None:
         self.written: Signal[[bytes]] = Signal()
         """Told of output, as it comes."""
-        self._kept = ends is None
-        self._to = ends or NO_CONSOLE
+        self._kept = True
+        self._to = NO_CONSOLE
         self._typed = typed
         self._output = bytearray()
         self._input = bytearray()
         self.ends = ConsoleEnds(self._write, self._read, self._arrived, self._wait)
         """The ends that the board is given."""
+
+    def lead_to(self, ends: ConsoleEnds) -> None:
+        """Send output there from now on, in place of keeping it, and read from there."""
+        self._kept = False
+        self._to = ends
 
     @property
     def output(self) -> bytes:

@@ -20,8 +20,9 @@ from typing import Any, Final, Literal, get_args
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
-from spe_unicorn.debug.misuse import Misuse, watch_misuse
+from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
+from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
@@ -98,16 +99,22 @@ class Machine:
         """What machine it is."""
         self.plan = boot_plan(self.options)
         """What was loaded, and where it starts."""
-        self.console = Console(console, self._typed)
+        self.console = Console(self._typed)
         """What the guest prints and reads."""
-        secure = None if console is None else ConsoleEnds(console.write_secure)
-        self.secure_console = Console(secure)
+        self.secure_console = Console()
         """What it prints on the second UART, which is there with ``secure``."""
+        if console is not None:
+            self.console.lead_to(console)
+            self.secure_console.lead_to(ConsoleEnds(console.write_secure))
         ends = replace(self.console.ends, write_secure=self.secure_console.ends.write)
         try:
             self.board = Board(self.options, ends)
         except MemoryError as error:
             raise OptionError(f"`ram`: {error}") from error
+        self._misused: Signal[[Misuse]] = Signal()
+        self._misuses: Misuses | None = None
+        if misuse:
+            self.watch_misuse()
         start(self.board, self.plan)
         self.pes = tuple(PE(self.board, pe) for pe in self.board.pes)
         """The PEs by number."""
@@ -116,10 +123,6 @@ class Machine:
         if records:
             for mine, pe in zip(self.pes, self.board.pes, strict=True):
                 pe.unit.streamed.connect(mine.records.add)
-        self._misused: Signal[[Misuse]] = Signal()
-        self._misuses = (
-            watch_misuse(self.board, self._misused, self.image.symbolize) if misuse else None
-        )
         self._sampling = watch_sampling(self.board)
         self._stopped: tuple[Ending, str] | None = None
         self._ended: str | None = None
@@ -149,6 +152,15 @@ class Machine:
         """The records so far, those of each PE in their order, PE by PE."""
         for pe in self.pes:
             yield from pe.records
+
+    def watch_misuse(self) -> None:
+        """Find mistakes in how the guest programs SPE, from now on."""
+        if self._misuses is None:
+            self._misuses = watch_misuse(self.board, self._misused, self.image.symbolize)
+
+    def few_places(self) -> tuple[FewPlaces, ...]:
+        """The PEs whose samples keep step with a loop, so that they are all of a few operations."""
+        return few_places(self.board)
 
     @property
     def misuses(self) -> tuple[Misuse, ...]:

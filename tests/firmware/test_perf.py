@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.cli.session import image_info
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.session.records import image_info
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import RUNS, SAMPLING
 from tests.support.perf_reader import (
