@@ -212,7 +212,7 @@ class _Session:
             _print(spelled(failure_report(self.board)))
         elif reason.unfinished:
             self._print_places(reason, outcome.places)
-        report = Report(outcome, reason, machine.few_places(), machine.why_no_samples)
+        report = Report(outcome, reason, machine.few_places, machine.why_no_samples)
         if self.summary_follows:
             self.summary_follows = False
             _print(summary(report))

@@ -118,6 +118,8 @@ def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:
     if isinstance(pe.unit, StatisticalProfilingUnit):
         pe.unit.managed.connect(on_management)
     pe.pmbirq.changed.connect(on_pmbirq)
+    if pe.pmbirq.level:  # PMBSR_EL1.S is UNKNOWN after a reset
+        on_pmbirq(True)
 
 
 TRACERS: Final[Mapping[str, Tracer]] = {

@@ -158,6 +158,7 @@ class Machine:
         if self._misuses is None:
             self._misuses = watch_misuse(self.board, self._misused, self.image.symbolize)
 
+    @property
     def few_places(self) -> tuple[FewPlaces, ...]:
         """The PEs whose samples keep step with a loop, so that they are all of a few operations."""
         return few_places(self.board)
