@@ -31,34 +31,6 @@ TG1_4K = 2 << 30
 PS_40 = 2
 
 
-class FakePhysicalMemory:
-    """Physical memory in 8-byte cells; ``aborts`` are the addresses that answer with an abort.
-
-    Those in ``secure`` answer with one unless the access is Secure.
-    """
-
-    def __init__(self) -> None:
-        self.cells: dict[int, int] = {}
-        self.aborts: set[int] = set()
-        self.secure: set[int] = set()
-
-    def read(self, address: int, size: int, space: PASpace = PASpace.NonSecure) -> bytes | None:
-        assert size == 8
-        assert address % 8 == 0
-        if self._aborts(address, space):
-            return None
-        return self.cells.get(address, 0).to_bytes(8, "little")
-
-    def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
-        if self._aborts(address, space):
-            return False
-        self.cells[address] = int.from_bytes(data, "little")
-        return True
-
-    def _aborts(self, address: int, space: PASpace) -> bool:
-        return address in self.aborts or (address in self.secure and space is not PASpace.Secure)
-
-
 def el10(
     *,
     sctlr: int = 0x1005,

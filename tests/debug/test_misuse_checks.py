@@ -22,13 +22,11 @@ from spe_unicorn.arch.registers.spe import (
     PMSIRR_EL1,
     PMSLATFR_EL1,
     PMSNEVFR_EL1,
-    SPE_REGISTERS,
 )
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.registers.system import (
     MDCR_EL2,
     MDCR_EL3,
-    SYSTEM_REGISTERS,
     TTBR0_EL1,
     TTBR1_EL1,
 )
@@ -36,48 +34,41 @@ from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug.misuse_rules import RULES
+from tests.support.fakes import FakePE
 
 LIMIT = 0x9000_0000
 
 
-class FakePE:
+def careful_pe(
+    registers: dict[type[SysReg], int] | None = None,
+    *,
+    core: str = "generic",
+    without: Features = frozenset(),
+) -> FakePE:
     """A PE of a core, its SPE registers as a careful driver leaves them, but for those given."""
-
-    pm = halted = sdd = False
-    el = 1
-
-    def __init__(
-        self,
-        registers: dict[type[SysReg], int] | None = None,
-        *,
-        core: str = "generic",
-        without: Features = frozenset(),
-    ) -> None:
-        loaded = load_core(core)
-        self.features = loaded.features - without
-        self.impdef: ImpDef = loaded.impdef
-        known = (r for r in (*SYSTEM_REGISTERS, *SPE_REGISTERS) if r.implemented(self.features))
-        self.registers = RegisterFile(self.features, known, self.impdef)
-        self.registers.set_raw(PMSIDR_EL1, pmsidr_el1(self.features, self.impdef).value)
-        self.registers.set_raw(PMBIDR_EL1, self.impdef.align)
-        careful = {
-            MDCR_EL3: 3 << 12,
-            MDCR_EL2: 3 << 12,
-            PMBPTR_EL1: LIMIT - 0x1000,
-            PMBLIMITR_EL1: LIMIT | 1,
-            PMSIRR_EL1: 4096,
-        }
-        for register, value in {**careful, **(registers or {})}.items():
-            if register in self.registers:
-                self.registers.set_raw(register, value)
+    loaded = load_core(core)
+    pe = FakePE(features=loaded.features - without, impdef=loaded.impdef)
+    careful = {
+        PMSIDR_EL1: pmsidr_el1(pe.features, pe.impdef).value,
+        PMBIDR_EL1: pe.impdef.align,
+        MDCR_EL3: 3 << 12,
+        MDCR_EL2: 3 << 12,
+        PMBPTR_EL1: LIMIT - 0x1000,
+        PMBLIMITR_EL1: LIMIT | 1,
+        PMSIRR_EL1: 4096,
+    }
+    for register, value in {**careful, **(registers or {})}.items():
+        if register in pe.registers:
+            pe.registers.set_raw(register, value)
+    return pe
 
 
 def broken_by_writing(register: type[SysReg], value: int, **options) -> list[str]:
-    return [p.rule.name for p in checks.written(FakePE(**options), register, value)]
+    return [p.rule.name for p in checks.written(careful_pe(**options), register, value)]
 
 
 def broken_with(registers: dict[type[SysReg], int], **options) -> list[str]:
-    return [p.rule.name for p in checks.configuration(FakePE(registers, **options))]
+    return [p.rule.name for p in checks.configuration(careful_pe(registers, **options))]
 
 
 def test_a_careful_driver_breaks_nothing():
@@ -101,7 +92,7 @@ def test_a_limit_is_a_multiple_of_a_page(low):
 
 
 def test_a_limit_is_a_multiple_of_the_smallest_granule():
-    pe = FakePE()
+    pe = careful_pe()
     pe.impdef = ImpDef(granule=16)
     pe.registers = RegisterFile(pe.features, list(pe.registers), pe.impdef)
     for limit, broken in ((0x9000_1000, ["limit-unaligned"]), (0x9001_0000, [])):
@@ -221,13 +212,13 @@ def test_enables_of_el2_need_the_buffer_to_be_el2s():
 
 @pytest.mark.parametrize("e2pb", range(4))
 def test_e2pb_1_is_reserved(e2pb):
-    found = [p.rule.name for p in checks.steering(FakePE({MDCR_EL2: e2pb << 12}), MDCR_EL2)]
+    found = [p.rule.name for p in checks.steering(careful_pe({MDCR_EL2: e2pb << 12}), MDCR_EL2)]
     assert found == (["reserved-value"] if e2pb == 1 else [])
 
 
 def test_only_the_tables_of_the_buffers_half_count():
     def translation(pointer: int, register: type[SysReg], value: int) -> dict[str, int]:
-        return checks.translation(FakePE({PMBPTR_EL1: pointer, register: value}))
+        return checks.translation(careful_pe({PMBPTR_EL1: pointer, register: value}))
 
     low, high = LIMIT, 0xFFFF_FF80_0000_0000
     for pointer, mine, other in ((low, TTBR0_EL1, TTBR1_EL1), (high, TTBR1_EL1, TTBR0_EL1)):

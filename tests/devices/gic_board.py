@@ -7,8 +7,7 @@ from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
-from tests.arch.fake_pe import FakePE
-from tests.devices.lines import FakeLine
+from tests.support.fakes import FakeLine, FakePE
 
 SCR_NS, SCR_IRQ, SCR_FIQ = 1, 2, 4
 

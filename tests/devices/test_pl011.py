@@ -3,22 +3,13 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.devices.pl011 import PL011
+from tests.support.fakes import FakeLine
 
 DR, RSR, FR, IBRD, FBRD, LCR_H, CR = 0x00, 0x04, 0x18, 0x24, 0x28, 0x2C, 0x30
 IFLS, IMSC, RIS, MIS, ICR, DMACR = 0x34, 0x38, 0x3C, 0x40, 0x44, 0x48
 RX, TX, RT = 1 << 4, 1 << 5, 1 << 6
 TXFE, RXFF, TXFF, RXFE = 1 << 7, 1 << 6, 1 << 5, 1 << 4
 FEN = 1 << 4
-
-
-class FakeLine:
-    """An interrupt line that remembers every change."""
-
-    def __init__(self) -> None:
-        self.changes: list[bool] = []
-
-    def set_level(self, level: bool) -> None:
-        self.changes.append(level)
 
 
 class Bench:
@@ -139,10 +130,10 @@ def test_a_character_raises_receive_and_timeout_until_the_fifo_is_empty(bench):
     bench.uart.receive(b"ab")
     assert (bench[RIS], bench[MIS]) == (RX | RT, RX)
     assert bench[DR] == ord("a")
-    assert bench.line.changes == [True]
+    assert bench.line.levels == [True]
     assert bench[DR] == ord("b")
     assert (bench[RIS], bench[MIS]) == (0, 0)
-    assert bench.line.changes == [True, False]
+    assert bench.line.levels == [True, False]
 
 
 def test_icr_clears_the_bits_that_are_written(bench):
@@ -150,19 +141,19 @@ def test_icr_clears_the_bits_that_are_written(bench):
     bench.uart.receive(b"a")
     bench[ICR] = RX
     assert bench[RIS] == RT
-    assert bench.line.changes == [True]
+    assert bench.line.levels == [True]
     bench[ICR] = RT
-    assert bench.line.changes == [True, False]
+    assert bench.line.levels == [True, False]
     assert bench[DR] == ord("a")
 
 
 def test_unmasking_raises_the_line_for_what_waits_already(bench):
     bench.uart.receive(b"a")
-    assert bench.line.changes == []
+    assert bench.line.levels == []
     bench[IMSC] = RT
-    assert bench.line.changes == [True]
+    assert bench.line.levels == [True]
     bench[IMSC] = 0
-    assert bench.line.changes == [True, False]
+    assert bench.line.levels == [True, False]
 
 
 def test_sending_raises_the_transmit_interrupt(bench):
@@ -170,7 +161,7 @@ def test_sending_raises_the_transmit_interrupt(bench):
     bench[DR] = ord("x")
     assert bench[MIS] == TX
     bench[ICR] = 0x7FF
-    assert (bench[RIS], bench.line.changes) == (0, [True, False])
+    assert (bench[RIS], bench.line.levels) == (0, [True, False])
 
 
 def test_short_and_displaced_reads_see_their_part_of_a_register(bench):
@@ -192,7 +183,7 @@ def test_reset_empties_everything_and_lowers_the_line(bench):
     bench.uart.reset()
     assert bench[FR] == TXFE | RXFE
     assert (bench[RIS], bench[IMSC], bench[CR]) == (0, 0, 0x300)
-    assert bench.line.changes == [True, False]
+    assert bench.line.levels == [True, False]
 
 
 def polled(data: bytes) -> tuple[PL011, bytearray, FakeLine]:
@@ -224,8 +215,8 @@ def test_waiting_characters_raise_the_interrupt_when_it_is_unmasked_and_until_al
     assert not uart.listening
     uart.write(IMSC, 4, 1 << 4)
     assert uart.listening
-    assert line.changes == [True]
+    assert line.levels == [True]
     uart.read(DR, 4)
-    assert line.changes == [True]
+    assert line.levels == [True]
     uart.read(DR, 4)
-    assert line.changes == [True, False]
+    assert line.levels == [True, False]

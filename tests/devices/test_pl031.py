@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.devices.pl031 import PL031, Offset
-from tests.devices.lines import FakeLine
+from tests.support.fakes import FakeLine
 
 HZ = 1000
 START = 1_700_000_000

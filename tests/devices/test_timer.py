@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import timer as r
 from spe_unicorn.devices.timer import FREQUENCY, Comparator, GenericTimer, next_event
-from tests.devices.lines import FakeLine
+from tests.support.fakes import FakeLine
 
 ENABLE, IMASK, ISTATUS = 1, 2, 4
 LAST = (1 << 64) - 1

@@ -21,7 +21,7 @@ from spe_unicorn.arch.registers.system import (
     SCR_EL3,
 )
 from spe_unicorn.arch.registers.timer import TIMER_REGISTERS
-from tests.arch.fake_pe import FakePE
+from tests.support.fakes import FakePE
 
 TABLE = SysRegTable(TIMER_ACCESSORS)
 FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_VHE, Feature.FEAT_ECV})

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
+from tests.support.fakes import FakeMemory
 
 MINUS_ONE = (1 << 64) - 1
 BASE, SIZE = 0x4000_0000, 0x4_0000
+RANGE = range(BASE, BASE + SIZE)
+"""What is mapped; the last page of it is read-only."""
 BLOCK, TEXT, BUFFER = BASE, BASE + 0x1000, BASE + 0x2000
 OPEN, CLOSE, WRITEC, WRITE0, WRITE, READ, READC = 1, 2, 3, 4, 5, 6, 7
 ISERROR, ISTTY, SEEK, FLEN, REMOVE, RENAME = 8, 9, 0xA, 0xC, 0xE, 0xF
@@ -21,33 +25,11 @@ MODE_R, MODE_R_PLUS, MODE_W, MODE_W_PLUS, MODE_A = 0, 2, 4, 6, 8
 APPLICATION_EXIT = 0x20026
 
 
-class FakeMemory:
-    """One mapped range of virtual memory; the last page of it is read-only."""
-
-    size = SIZE
-
-    def __init__(self) -> None:
-        self.bytes = bytearray(SIZE)
-
-    def read(self, address: int, size: int) -> bytes | None:
-        start = address - BASE
-        if start < 0 or start + size > SIZE:
-            return None
-        return bytes(self.bytes[start : start + size])
-
-    def write(self, address: int, data: bytes) -> bool:
-        start = address - BASE
-        if start < 0 or start + len(data) > SIZE - 0x1000:
-            return False
-        self.bytes[start : start + len(data)] = data
-        return True
-
-
 class Guest:
     """A guest that calls, with its memory, console and clock in sight."""
 
     def __init__(self, folder: SharedFolder | None = None) -> None:
-        self.memory = FakeMemory()
+        self.memory = FakeMemory(RANGE, read_only=RANGE[-0x1000:])
         self.output = bytearray()
         self.input = b""
         self.now = 0
@@ -71,12 +53,11 @@ class Guest:
         return data
 
     def put(self, address: int, data: bytes) -> int:
-        start = address - BASE
-        self.memory.bytes[start : start + len(data)] = data
+        self.memory.bytes.update(enumerate(data, address))
         return address
 
     def get(self, address: int, size: int) -> bytes:
-        return bytes(self.memory.bytes[address - BASE : address - BASE + size])
+        return self.memory.read(address, size) or b""
 
     def call(self, operation: int, *fields: int) -> int | Exit:
         return self.semihosting.call(
@@ -415,30 +396,33 @@ def test_results_that_cannot_be_stored_are_a_fault_of_the_call(guest):
     assert guest.errno() == errno.EFAULT
 
 
-class CyclicMemory(FakeMemory):
-    """The same bytes again and again, everywhere behind the base."""
+class EndlessMemory(FakeMemory):
+    """The same letter everywhere but where something else was written."""
 
-    def read(self, address, size):
-        return super().read(BASE + (address - BASE) % SIZE, size)
+    def read(self, address, size, space=PASpace.NonSecure):
+        data = bytearray(b"a" * size)
+        for place, byte in self.bytes.items():
+            if 0 <= place - address < size:
+                data[place - address] = byte
+        return bytes(data)
 
 
 @pytest.fixture
-def cyclic(guest):
-    guest.memory = guest.semihosting._memory = CyclicMemory()
-    guest.memory.bytes[:] = b"a" * SIZE
+def endless(guest):
+    guest.memory = guest.semihosting._memory = EndlessMemory(RANGE)
     return guest
 
 
-def test_a_string_without_an_end_in_memory_without_an_end_comes_to_one(cyclic):
-    assert cyclic.semihosting.call(WRITE0, BASE) == MINUS_ONE
-    assert cyclic.errno() == errno.E2BIG
-    assert len(cyclic.output) == 16 << 20
+def test_a_string_without_an_end_in_memory_without_an_end_comes_to_one(endless):
+    assert endless.semihosting.call(WRITE0, BASE) == MINUS_ONE
+    assert endless.errno() == errno.E2BIG
+    assert len(endless.output) == 16 << 20
 
 
-def test_a_string_ends_with_the_run(cyclic):
-    cyclic.stopping = True
-    assert cyclic.semihosting.call(WRITE0, BASE) == 0
-    assert len(cyclic.output) == 0x1000
+def test_a_string_ends_with_the_run(endless):
+    endless.stopping = True
+    assert endless.semihosting.call(WRITE0, BASE) == 0
+    assert len(endless.output) == 0x1000
 
 
 def test_a_write_ends_with_the_run_and_says_what_is_left(guest):
@@ -448,8 +432,8 @@ def test_a_write_ends_with_the_run_and_says_what_is_left(guest):
     assert guest.output
 
 
-def test_a_write_writes_no_more_than_there_is_memory(cyclic):
-    handle = cyclic.open(b":tt", 4)
-    assert cyclic.call(WRITE, handle, BASE, 1 << 60) == (1 << 60) - SIZE
-    assert cyclic.errno() == errno.EFAULT
-    assert len(cyclic.output) == SIZE
+def test_a_write_writes_no_more_than_there_is_memory(endless):
+    handle = endless.open(b":tt", 4)
+    assert endless.call(WRITE, handle, BASE, 1 << 60) == (1 << 60) - SIZE
+    assert endless.errno() == errno.EFAULT
+    assert len(endless.output) == SIZE

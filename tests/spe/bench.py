@@ -26,8 +26,8 @@ from tests.support.fakes import (
     FakeEvents,
     FakeLine,
     FakeMemory,
-    FakePE,
     alu,
+    spe_pe,
 )
 
 BUFFER = 0x10000
@@ -59,7 +59,7 @@ class Bench:
         timing: Timing | None = None,
         seed: int = 0,
     ) -> None:
-        self.pe = FakePE(features, impdef=impdef)
+        self.pe = spe_pe(features, impdef=impdef)
         self.registers = self.pe.registers
         self.memory = FakeMemory()
         self.line = FakeLine()

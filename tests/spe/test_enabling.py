@@ -33,7 +33,7 @@ from spe_unicorn.spe.enabling import (
     profiling_stopped,
     statistical_profiling_enabled,
 )
-from tests.support.fakes import EL1_ONLY, EXC, V1P2, WITH_EL2, WITH_EL3, FakePE
+from tests.support.fakes import EL1_ONLY, EXC, V1P2, WITH_EL2, WITH_EL3, FakePE, spe_pe
 
 EL1_OWNS, EL2_OWNS = 0b11, 0b00
 SECURE_OWNS, NON_SECURE_OWNS = 0b00, 0b11
@@ -45,7 +45,7 @@ def pe_with(
     features: Features = WITH_EL2, *, e2pb: int = EL1_OWNS, tge: int = 0, e2h: int = 0, el: int = 1
 ) -> FakePE:
     """A Non-secure PE with the buffer enabled and every enable bit set."""
-    pe = FakePE(features, el)
+    pe = spe_pe(features, el)
     registers = pe.registers
     registers.update(PMBLIMITR_EL1.of(E=1))
     registers.update(PMSCR_EL1.of(**ALL_BITS))
@@ -343,6 +343,6 @@ def test_el2_and_el3_must_enable_the_physical_offset(ecv: int, ecven: int, offse
 
 
 def test_the_one_state_of_a_core_without_el3_may_be_secure() -> None:
-    pe = FakePE(EL1_ONLY, impdef=ImpDef(secure_only=True))
+    pe = spe_pe(EL1_ONLY, impdef=ImpDef(secure_only=True))
     pe.registers.update(PMBLIMITR_EL1.of(E=1))
     assert profiling_buffer_enabled(pe)

@@ -8,7 +8,7 @@ from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
-from tests.support.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load
+from tests.support.fakes import EL1_ONLY, SPE, WITH_EL3, FakePE, alu, load, spe_pe
 
 
 def sampler(
@@ -26,7 +26,7 @@ def decoded(records: list[bytes]) -> list[Record]:
 
 
 def test_every_hundredth_operation_is_sampled() -> None:
-    subject, _ = sampler(FakePE())
+    subject, _ = sampler(spe_pe())
     hits = []
     for number in range(1, 351):
         if subject.advance(1):
@@ -37,7 +37,7 @@ def test_every_hundredth_operation_is_sampled() -> None:
 
 
 def test_no_sample_collides_however_short_the_period() -> None:
-    subject, seen = sampler(FakePE(), 1)
+    subject, seen = sampler(spe_pe(), 1)
     for _ in range(10):
         assert subject.advance(1)
         subject.complete(load())
@@ -45,7 +45,7 @@ def test_no_sample_collides_however_short_the_period() -> None:
 
 
 def test_records_hold_everything_that_there_is() -> None:
-    pe = FakePE()
+    pe = spe_pe()
     pe.registers.write(CONTEXTIDR_EL1, 0x42)
     subject, seen = sampler(pe, 1)
     subject.refresh()
@@ -60,7 +60,7 @@ def test_records_hold_everything_that_there_is() -> None:
 
 
 def test_a_context_that_nobody_has_written_since_reset_is_not_collected() -> None:
-    pe = FakePE(WITH_EL3)
+    pe = spe_pe(WITH_EL3)
     pe.registers.write(SCR_EL3, SCR_EL3.of(NS=1).value)
     pe.registers.set_raw(CONTEXTIDR_EL1, 0x1111)  # UNKNOWN, as reset leaves them
     pe.registers.set_raw(CONTEXTIDR_EL2, 0x2222)
@@ -88,7 +88,7 @@ def test_a_context_that_nobody_has_written_since_reset_is_not_collected() -> Non
 
 
 def test_profiling_is_enabled_at_every_level_of_every_state() -> None:
-    pe = FakePE(WITH_EL3)
+    pe = spe_pe(WITH_EL3)
     subject, seen = sampler(pe, 1)
     assert subject.enabled
     assert not subject.armed
@@ -109,7 +109,7 @@ def test_profiling_is_enabled_at_every_level_of_every_state() -> None:
 
 
 def test_nothing_shows_in_the_registers() -> None:
-    pe = FakePE(EL1_ONLY)
+    pe = spe_pe(EL1_ONLY)
     before = pe.registers.save()
     told = []
     pe.registers.written.connect(lambda *write: told.append(write))
@@ -123,7 +123,7 @@ def test_nothing_shows_in_the_registers() -> None:
 
 
 def test_chosen_operations_only() -> None:
-    subject, seen = sampler(FakePE(), 1, chosen_filter([Flag.LD]))
+    subject, seen = sampler(spe_pe(), 1, chosen_filter([Flag.LD]))
     for operation in (alu(), load(), alu()):
         subject.advance(1)
         subject.complete(operation)
@@ -132,7 +132,7 @@ def test_chosen_operations_only() -> None:
 
 
 def test_chosen_latency_only() -> None:
-    subject, seen = sampler(FakePE(), 1, chosen_filter(min_latency=3))
+    subject, seen = sampler(spe_pe(), 1, chosen_filter(min_latency=3))
     for operation in (alu(), load()):
         subject.advance(1)
         subject.complete(operation)
@@ -140,7 +140,7 @@ def test_chosen_latency_only() -> None:
 
 
 def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> None:
-    pe = FakePE(frozenset())
+    pe = spe_pe(frozenset())
     seen: list[bytes] = []
     subject = ExternalSampler(pe, 1, ConstantModel(), features=SPE)
     subject.recorded.connect(lambda record, operation: seen.append(record))

@@ -30,7 +30,7 @@ from spe_unicorn.spe.management import (
     recorded,
     reporting_el,
 )
-from tests.support.fakes import EL1_ONLY, EXC, WITH_EL3, FakePE
+from tests.support.fakes import EL1_ONLY, EXC, WITH_EL3, FakePE, spe_pe
 
 RME = WITH_EL3 | EXC | {Feature.FEAT_RME}
 
@@ -133,7 +133,7 @@ def test_events_are_counted_by_kind(event: ManagementEvent, kind: str) -> None:
 def routing_pe(
     pmsee: int, ee: int, *, e2pb: int = 0b11, scr: dict[str, int] | None = None, **hcr: int
 ) -> FakePE:
-    pe = FakePE(RME)
+    pe = spe_pe(RME)
     pe.registers.update(SCR_EL3.of(NS=1, **(scr or {})))
     pe.registers.update(MDCR_EL3.of(NSPB=0b11, PMSEE=pmsee))
     pe.registers.update(MDCR_EL2.of(E2PB=e2pb))
@@ -147,7 +147,7 @@ ALL = [FULL, None, STAGE1, STAGE2, GPC, GPF, EXTERNAL]
 
 @pytest.mark.parametrize("event", ALL)
 def test_without_the_exception_everything_goes_to_el1(event: ManagementEvent | None) -> None:
-    assert reporting_el(FakePE(EL1_ONLY), event) == 1
+    assert reporting_el(spe_pe(EL1_ONLY), event) == 1
 
 
 @pytest.mark.parametrize("event", ALL)
@@ -203,7 +203,7 @@ def test_routing_by_el2_holds_while_at_el3() -> None:
 
 @pytest.mark.parametrize("s", [0, 1])
 def test_pmbirq_follows_s(s: int) -> None:
-    pe = FakePE(EL1_ONLY)
+    pe = spe_pe(EL1_ONLY)
     pe.registers.update(PMBSR_EL1.of(S=s, DL=1, COLL=1))
     assert pmbirq_level(pe) == bool(s)
 
@@ -247,7 +247,7 @@ def test_no_exception_without_an_event() -> None:
 
 
 def test_no_exception_without_the_feature() -> None:
-    pe = FakePE(EL1_ONLY, el=0)
+    pe = spe_pe(EL1_ONLY, el=0)
     pe.registers.update(PMBSR_EL1.of(S=1))
     assert pending_exception(pe) is None
 

@@ -14,7 +14,7 @@ from spe_unicorn.arch.registers.id import (
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3, SPSR
-from tests.arch.fake_pe import ALL_LEVELS, FakePE
+from tests.support.fakes import ALL_LEVELS, FakePE
 
 EL0T, EL1T, EL1H, EL2T, EL2H, EL3T, EL3H = 0x0, 0x4, 0x5, 0x8, 0x9, 0xC, 0xD
 NS_RW = SCR_EL3.of(NS=1, RW=1).value

@@ -32,7 +32,7 @@ from spe_unicorn.arch.registers.system import (
     VBAR_EL2,
     VBAR_EL3,
 )
-from tests.arch.fake_pe import ALL_LEVELS, FakePE
+from tests.support.fakes import ALL_LEVELS, FakePE
 
 IDENTITY: dict[type[SysReg], int] = {
     ID_AA64PFR0_EL1: ID_AA64PFR0_EL1.of(DIT=1).value,

@@ -32,7 +32,7 @@ from spe_unicorn.arch.registers.system import (
     SCTLR_EL1,
     SCTLR_EL2,
 )
-from tests.arch.fake_pe import ALL_LEVELS, FakePE
+from tests.support.fakes import ALL_LEVELS, FakePE
 
 NO_EL3: Features = ALL_LEVELS - {Feature.FEAT_EL3}
 ONLY_EL1: Features = frozenset()

@@ -35,7 +35,7 @@ from spe_unicorn.arch.registers.system import (
     VBAR_EL3,
 )
 from spe_unicorn.arch.spaces import PASpace
-from tests.arch.fake_pe import ALL_LEVELS, FakePE
+from tests.support.fakes import ALL_LEVELS, FakePE
 
 EL0T, EL1T, EL1H, EL2T, EL2H, EL3T, EL3H = 0x0, 0x4, 0x5, 0x8, 0x9, 0xC, 0xD
 REGISTERS: dict[type[SysReg], int] = {

@@ -29,7 +29,6 @@ from spe_unicorn.arch.registers.system import (
     VTTBR_EL2,
 )
 from spe_unicorn.arch.spaces import PASpace
-from tests.arch.fake_pe import FakePE
 from tests.arch.translation_tables import (
     AF,
     AP_EL0,
@@ -38,8 +37,8 @@ from tests.arch.translation_tables import (
     S2_NORMAL,
     S2R,
     S2W,
-    FakePhysicalMemory,
 )
+from tests.support.fakes import FakeMemory, FakePE
 
 S1E1R, S1E1W, S1E0R, S1E0W = ((0, 8, op2) for op2 in range(4))
 S1E1RP, S1E1WP = (0, 9, 0), (0, 9, 1)
@@ -106,8 +105,8 @@ REGISTERS: dict[type[SysReg], int] = {
 HOST_TCR = TCR_EL2.of(T0SZ=25, T1SZ=25, TG1=2, IPS=2).value
 
 
-def memory() -> FakePhysicalMemory:
-    result = FakePhysicalMemory()
+def memory() -> FakeMemory:
+    result = FakeMemory()
     result.cells = {
         0x1000: 0x8000_0000 | LEAF | AP_EL0,
         0x2000: 0xC000_0000 | LEAF,
@@ -125,7 +124,7 @@ def at(
     hcr: int = 0,
     pan: bool = False,
     extra: dict[type[SysReg], int] | None = None,
-    cells: FakePhysicalMemory | None = None,
+    cells: FakeMemory | None = None,
 ) -> int | FaultRecord:
     pe = FakePE({**REGISTERS, HCR_EL2: hcr, **(extra or {})}, el=el)
     return address_translate(pe, AT_OPERATIONS[name], 0x1234_5678, pan, cells or memory())
@@ -195,7 +194,7 @@ def test_stage_2_fault_on_the_walk_is_an_abort_at_el1_and_a_report_at_el2() -> N
 
 def test_external_abort_on_the_walk_is_an_abort_at_every_level() -> None:
     cells = memory()
-    cells.aborts = {0x2000}
+    cells.aborting = {0x2000}
     fault = at(S1E2R, 2, cells=cells)
     assert isinstance(fault, FaultRecord)
     assert fault.fsc == 0x15

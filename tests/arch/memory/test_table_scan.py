@@ -9,27 +9,17 @@ from spe_unicorn.arch.memory.regimes import TranslationContext, translation_cont
 from spe_unicorn.arch.memory.table_scan import maps_as_non_secure
 from spe_unicorn.arch.memory.walk_parameters import Stage1Registers
 from spe_unicorn.arch.spaces import PASpace
+from tests.support.fakes import FakeMemory
 
 VALID, TABLE, PAGE, AF, NS, NS_TABLE = 1, 3, 3, 1 << 10, 1 << 5, 1 << 63
 ROOT = 0x1000
 SECURE = [(0x0E00_0000, 0x0F00_0000)]
 
 
-class Memory:
-    """Memory of 64-bit cells, all else zero."""
-
-    def __init__(self, cells: dict[int, int]) -> None:
-        self.cells = cells
-        self.secure: set[int] = set()
-
-    def read(self, address: int, size: int, space: PASpace) -> bytes | None:
-        if space is not PASpace.Secure and self.secure & {*range(address, address + size, 8)}:
-            return None
-        cells = (self.cells.get(address + n, 0) for n in range(0, size, 8))
-        return b"".join(cell.to_bytes(8, "little") for cell in cells)
-
-    def write(self, address: int, data: bytes, space: PASpace) -> bool:
-        raise AssertionError("a scan writes nothing")
+def memory_of(cells: dict[int, int]) -> FakeMemory:
+    memory = FakeMemory(read_only=range(1 << 40))  # a scan writes nothing
+    memory.cells = cells
+    return memory
 
 
 def el3(sctlr: int = 1, paspace: PASpace = PASpace.Secure) -> TranslationContext:
@@ -40,7 +30,7 @@ def el3(sctlr: int = 1, paspace: PASpace = PASpace.Secure) -> TranslationContext
 
 
 def scan(cells: dict[int, int], context: TranslationContext | None = None) -> bool:
-    return maps_as_non_secure(context or el3(), SECURE, Memory(cells))
+    return maps_as_non_secure(context or el3(), SECURE, memory_of(cells))
 
 
 def test_secure_mapping_is_none() -> None:
@@ -80,7 +70,7 @@ def test_table_that_points_to_itself_ends_the_scan() -> None:
 
 
 def test_tables_that_cannot_be_read_map_nothing() -> None:
-    memory = Memory({ROOT: 0x2000 | TABLE | NS_TABLE, 0x2000: 0x0E00_0000 | VALID | AF})
+    memory = memory_of({ROOT: 0x2000 | TABLE | NS_TABLE, 0x2000: 0x0E00_0000 | VALID | AF})
     assert maps_as_non_secure(el3(), SECURE, memory)
     memory.secure = {0x2000}
     assert not maps_as_non_secure(el3(), SECURE, memory)

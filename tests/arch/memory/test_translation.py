@@ -28,9 +28,9 @@ from tests.arch.translation_tables import (
     PAGE,
     READ_ONLY,
     TABLE,
-    FakePhysicalMemory,
     el10,
 )
+from tests.support.fakes import FakeMemory
 
 SPE = acc_desc_spe(1)
 READ = acc_desc_gpr(1, read=True)
@@ -48,15 +48,15 @@ def address_of(result: AddressDescriptor | FaultRecord) -> AddressDescriptor:
     return result
 
 
-def mapped(leaf: int) -> FakePhysicalMemory:
+def mapped(leaf: int) -> FakeMemory:
     """Level 1, 2 and 3 tables that map VA 0x1000 of either range by ``leaf``."""
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1000: 0x2000 | TABLE, 0x2000: 0x3000 | TABLE, 0x3008: leaf}
     return memory
 
 
 def test_invalid_level_1_entry_is_a_translation_fault_at_level_1() -> None:
-    fault = fault_of(full_translate(el10(), HOLE, SPE, FakePhysicalMemory()))
+    fault = fault_of(full_translate(el10(), HOLE, SPE, FakeMemory()))
     assert fault.fsc == 0x05
     assert not fault.stage2
     assert fault.write
@@ -88,14 +88,14 @@ def test_page_is_found_through_three_levels_in_both_ranges(va: int) -> None:
     ],
 )
 def test_blocks_map_their_whole_size(va: int, cells: dict[int, int], pa: int, size: int) -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = cells
     found = address_of(full_translate(el10(ips=5, vmsa=VMSA(pa_bits=48)), va, READ, memory))
     assert (found.paddress, found.page_size_log2) == (pa, size)
 
 
 def test_level_0_block_of_a_4k_granule_is_a_translation_fault() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1000: 0x4000_0000 | BLOCK | AF}
     assert fault_of(full_translate(el10(t0sz=16), 0x1000, READ, memory)).fsc == 0x04
 
@@ -149,7 +149,7 @@ def test_t0sz_out_of_range_is_a_translation_fault_at_level_0(t0sz: int) -> None:
 
 
 def test_small_translation_tables_allow_16_bit_ranges() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1008: 0x4000_5000 | PAGE | AF}
     context = el10(t0sz=48, ttbr0=0x1000, vmsa=VMSA(ttst=True))
     found = address_of(full_translate(context, 0x1234, READ, memory))
@@ -157,7 +157,7 @@ def test_small_translation_tables_allow_16_bit_ranges() -> None:
 
 
 def test_missing_access_flag_is_a_fault_at_the_leaf_level() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1000: 0x2000 | TABLE, 0x2000: 0x4000_0000 | BLOCK}
     assert fault_of(full_translate(el10(), 0x1000, READ, memory)).fsc == 0x0A
 
@@ -182,14 +182,14 @@ def test_access_flag_comes_before_permission() -> None:
 def test_descriptor_address_beyond_ips_is_an_address_size_fault(
     cells: dict[int, int], fsc: int
 ) -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = cells
     assert fault_of(full_translate(el10(ips=0), 0x1000, READ, memory)).fsc == fsc
 
 
 def test_ttbr_beyond_ips_is_an_address_size_fault_at_level_0() -> None:
     context = el10(ips=0, ttbr0=0x1_0000_1000)
-    assert fault_of(full_translate(context, 0x1000, READ, FakePhysicalMemory())).fsc == 0x00
+    assert fault_of(full_translate(context, 0x1000, READ, FakeMemory())).fsc == 0x00
 
 
 def test_ips_larger_than_pamax_is_limited_by_pamax() -> None:
@@ -200,13 +200,13 @@ def test_ips_larger_than_pamax_is_limited_by_pamax() -> None:
 @pytest.mark.parametrize(("address", "fsc"), [(0x1000, 0x15), (0x2000, 0x16), (0x3008, 0x17)])
 def test_external_abort_on_a_walk_names_its_level(address: int, fsc: int) -> None:
     memory = mapped(0x4000_5000 | PAGE | AF)
-    memory.aborts = {address}
+    memory.aborting = {address}
     assert fault_of(full_translate(el10(), 0x1000, READ, memory)).fsc == fsc
 
 
 def test_external_abort_at_level_0() -> None:
-    memory = FakePhysicalMemory()
-    memory.aborts = {0x1000}
+    memory = FakeMemory()
+    memory.aborting = {0x1000}
     assert fault_of(full_translate(el10(t0sz=16), 0x1000, READ, memory)).fsc == 0x14
 
 
@@ -233,7 +233,7 @@ def test_big_endian_descriptors_follow_sctlr_ee() -> None:
 
 def test_table_base_is_aligned_to_the_size_of_the_first_table() -> None:
     # A 30-bit range starts at level 2 with a whole table, a 28-bit one with 128 entries (1 KB).
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1400 + 8: 0x4020_0000 | BLOCK | AF}
     context = el10(t0sz=36, ttbr0=0x17F1)
     assert address_of(full_translate(context, 0x20_0040, READ, memory)).paddress == 0x4020_0040
@@ -287,7 +287,7 @@ def test_table_base_is_aligned_to_the_size_of_the_first_table() -> None:
 def test_larger_granules(
     tg0: int, t0sz: int, va: int, cells: dict[int, int], pa: int, size: int, level: int
 ) -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = cells
     context = el10(tcr=tg0 << 14, t0sz=t0sz, ttbr0=0x1_0000)
     found = address_of(full_translate(context, va, READ, memory))
@@ -302,7 +302,7 @@ def test_tg1_numbers_the_granules_differently(tg1: int, granule: int) -> None:
 
 
 def test_52_bit_output_of_the_64k_granule_takes_its_top_from_bits_15_12() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x3_0000_0001_0000: 0x2_0000 | 5 << 12 | TABLE}
     memory.cells[0x5_0000_0002_0000] = 0x4001_0003 | AF | 0xA << 12
     context = el10(tcr=1 << 14, t0sz=22, ips=6, ttbr0=0x1_0000 | 3 << 2, vmsa=VMSA(pa_bits=52))
@@ -314,11 +314,11 @@ def test_52_bit_ranges_of_the_4k_granule_start_at_level_minus_1() -> None:
     lpa2 = VMSA(pa_bits=52, lpa2=frozenset({12}))
     context = el10(tcr=1 << 59, t0sz=12, ips=6, ttbr0=0x1000, vmsa=lpa2)
     va = 0x2_0000_0000_0000
-    empty = FakePhysicalMemory()
+    empty = FakeMemory()
     assert fault_of(full_translate(context, va, READ, empty)).fsc == 0x2B
-    empty.aborts = {0x1010}
+    empty.aborting = {0x1010}
     assert fault_of(full_translate(context, va, READ, empty)).fsc == 0x13
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {
         0x1010: 0x2000 | TABLE,
         # A level 0 block exists with DS; bits 49:48 and 9:8 are address bits 51:48.
@@ -333,14 +333,14 @@ def test_52_bit_ranges_of_the_4k_granule_start_at_level_minus_1() -> None:
 def test_table_address_beyond_ips_at_level_minus_1() -> None:
     lpa2 = VMSA(pa_bits=52, lpa2=frozenset({12}))
     context = el10(tcr=1 << 59, t0sz=12, ips=0, ttbr0=0x1000, vmsa=lpa2)
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1000: 0x1_0000_2000 | TABLE}
     assert fault_of(full_translate(context, 0, READ, memory)).fsc == 0x29
 
 
 def test_ds_without_support_is_ignored() -> None:
     context = el10(tcr=1 << 59, t0sz=12)
-    assert fault_of(full_translate(context, 0, READ, FakePhysicalMemory())).fsc == 0x04
+    assert fault_of(full_translate(context, 0, READ, FakeMemory())).fsc == 0x04
 
 
 def test_unimplemented_granule_is_taken_for_the_smallest() -> None:
@@ -350,32 +350,32 @@ def test_unimplemented_granule_is_taken_for_the_smallest() -> None:
 
 def test_stage_1_off_gives_the_address_itself_as_device_memory() -> None:
     context = el10(sctlr=0)
-    assert full_translate(context, 0x4000_1234, SPE, FakePhysicalMemory()) == AddressDescriptor(
+    assert full_translate(context, 0x4000_1234, SPE, FakeMemory()) == AddressDescriptor(
         0x4000_1234, PASpace.NonSecure, MemoryAttributes(0x00, 2), page_size_log2=40, level=0
     )
 
 
 @pytest.mark.parametrize("va", [1 << 40, 1 << 55, 1 << 63, 0xFFFF_FF80_0000_0000])
 def test_stage_1_off_refuses_more_bits_than_a_physical_address_has(va: int) -> None:
-    assert fault_of(full_translate(el10(sctlr=0), va, SPE, FakePhysicalMemory())).fsc == 0x00
+    assert fault_of(full_translate(el10(sctlr=0), va, SPE, FakeMemory())).fsc == 0x00
 
 
 def test_stage_1_off_ignores_the_top_byte_where_tbi_says_so() -> None:
     context = el10(sctlr=0, tcr=1 << 37)
-    found = full_translate(context, 0x5500_0000_4000_0000, SPE, FakePhysicalMemory())
+    found = full_translate(context, 0x5500_0000_4000_0000, SPE, FakeMemory())
     assert address_of(found).paddress == 0x4000_0000
 
 
 def test_physical_pointers_ignore_sctlr_and_take_their_attributes_from_pmbmar() -> None:
     context = el10(tcr=1 << 37).with_physical_pointers(MemoryAttributes(0x44, 2))
-    found = address_of(full_translate(context, 0x4000_0010, SPE, FakePhysicalMemory()))
+    found = address_of(full_translate(context, 0x4000_0010, SPE, FakeMemory()))
     assert (found.paddress, found.memattrs.attr) == (0x4000_0010, 0x44)
 
 
 @pytest.mark.parametrize("pointer", [1 << 40, 1 << 47, 1 << 52, 0x5500_0000_4000_0000])
 def test_physical_pointer_beyond_pamax_is_an_address_size_fault(pointer: int) -> None:
     context = el10(tcr=1 << 37).with_physical_pointers(MemoryAttributes(0x44, 2))
-    assert fault_of(full_translate(context, pointer, SPE, FakePhysicalMemory())).fsc == 0x00
+    assert fault_of(full_translate(context, pointer, SPE, FakeMemory())).fsc == 0x00
 
 
 def test_caches_off_make_normal_memory_non_cacheable() -> None:

@@ -30,7 +30,7 @@ from spe_unicorn.arch.registers.system import (
     VTTBR_EL2,
 )
 from spe_unicorn.arch.spaces import PASpace
-from tests.arch.fake_pe import ALL_LEVELS, FakePE
+from tests.support.fakes import ALL_LEVELS, FakePE
 
 NS = SCR_EL3.of(NS=1).value
 VHE = HCR_EL2.of(E2H=1, TGE=1).value

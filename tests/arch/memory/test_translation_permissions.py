@@ -31,9 +31,9 @@ from tests.arch.translation_tables import (
     READ_ONLY,
     TABLE,
     UXN,
-    FakePhysicalMemory,
     el10,
 )
+from tests.support.fakes import FakeMemory
 
 PXN_TABLE = 1 << 59
 UXN_TABLE = 1 << 60
@@ -46,8 +46,8 @@ EPAN = 1 << 57
 SCTLR = 0x1005
 
 
-def memory_with(leaf: int, table: int = 0) -> FakePhysicalMemory:
-    memory = FakePhysicalMemory()
+def memory_with(leaf: int, table: int = 0) -> FakeMemory:
+    memory = FakeMemory()
     memory.cells = {
         0x1000: 0x2000 | TABLE | table,
         0x2000: 0x3000 | TABLE,

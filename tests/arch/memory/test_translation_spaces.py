@@ -18,9 +18,9 @@ from tests.arch.translation_tables import (
     S2R,
     S2W,
     TABLE,
-    FakePhysicalMemory,
     el10,
 )
+from tests.support.fakes import FakeMemory
 
 READ = acc_desc_gpr(1, read=True)
 NS_TABLE = 1 << 63
@@ -28,9 +28,9 @@ HA = 1 << 39
 EXTERNAL_ON_WALK = 0x14
 
 
-def three_levels(*, top: int = 0, middle: int = 0) -> FakePhysicalMemory:
+def three_levels(*, top: int = 0, middle: int = 0) -> FakeMemory:
     """VA 0x1000 by tables at 0x1000, 0x2000 and 0x3000."""
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {
         0x1000: 0x2000 | TABLE | top,
         0x2000: 0x3000 | TABLE | middle,
@@ -105,7 +105,7 @@ def test_secure_stage_2_tables_are_where_sw_and_nsw_say(
         vstcr=VSTCR_EL2.of(T0SZ=25, SL0=1, SW=sw).value,
         vsttbr=0xE000,
     )
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     leaf = BLOCK | AF | S2R | S2W | S2_NORMAL | 3 << 8
     memory.cells = {
         0x1000: 0x4000_0000 | BLOCK | AF | NORMAL | ns_ipa << 5,

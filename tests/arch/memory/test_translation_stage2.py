@@ -32,9 +32,9 @@ from tests.arch.translation_tables import (
     S2R,
     S2W,
     TABLE,
-    FakePhysicalMemory,
     el10,
 )
+from tests.support.fakes import FakeMemory
 
 SPE = acc_desc_spe(1)
 READ = acc_desc_gpr(1, read=True)
@@ -59,12 +59,12 @@ def only_stage_2(registers: Stage2Registers, vmsa: VMSA | None = None) -> Transl
     return el10(sctlr=0, stage2=registers, vmsa=vmsa)
 
 
-def both_stages(leaf: int = S2_LEAF, hcr: int = 1) -> tuple[TranslationContext, FakePhysicalMemory]:
+def both_stages(leaf: int = S2_LEAF, hcr: int = 1) -> tuple[TranslationContext, FakeMemory]:
     """Stage 1 tables at IPA 0x1000, stage 2 tables at PA 0x8000; the tables' IPAs map 1:1.
 
     VA 0x1000 is IPA 0x4000_5000, and that is PA 0x7000_0000 by ``leaf``.
     """
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {
         0x1000: 0x2000 | TABLE,
         0x2000: 0x3000 | TABLE,
@@ -82,7 +82,7 @@ def both_stages(leaf: int = S2_LEAF, hcr: int = 1) -> tuple[TranslationContext, 
 
 
 def translate(
-    context: TranslationContext, memory: FakePhysicalMemory, access: AccessDescriptor = READ
+    context: TranslationContext, memory: FakeMemory, access: AccessDescriptor = READ
 ) -> AddressDescriptor | FaultRecord:
     return full_translate(context, 0x1000, access, memory)
 
@@ -174,13 +174,13 @@ def test_ptw_keeps_walks_out_of_device_memory() -> None:
 
 def test_external_aborts_name_stage_and_level() -> None:
     context, memory = both_stages()
-    memory.aborts = {0xA000}
+    memory.aborting = {0xA000}
     fault = fault_of(translate(context, memory))
     assert (fault.fsc, fault.stage2, fault.s1ptw) == (0x16, True, False)
-    memory.aborts = {0x3008}
+    memory.aborting = {0x3008}
     fault = fault_of(translate(context, memory))
     assert (fault.fsc, fault.stage2, fault.s1ptw) == (0x17, False, False)
-    memory.aborts = {0x9000}
+    memory.aborting = {0x9000}
     fault = fault_of(translate(context, memory))
     assert (fault.fsc, fault.stage2, fault.s1ptw) == (0x16, True, True)
 
@@ -204,7 +204,7 @@ def test_external_aborts_name_stage_and_level() -> None:
     ],
 )
 def test_stage_2_permissions(leaf: int, access: AccessDescriptor, fsc: int | None) -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x8008: 0x8000_0000 | BLOCK | S2_NORMAL | leaf}
     result = full_translate(only_stage_2(stage2()), 0x4000_0000, access, memory)
     assert (result.fsc if isinstance(result, FaultRecord) else None) == (
@@ -213,7 +213,7 @@ def test_stage_2_permissions(leaf: int, access: AccessDescriptor, fsc: int | Non
 
 
 def test_without_xnx_only_the_upper_xn_bit_counts() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x8008: 0x8000_0000 | BLOCK | S2_LEAF | XN0}
     fetch = acc_desc_ifetch(1)
     context = only_stage_2(stage2(), VMSA(xnx=False))
@@ -224,13 +224,13 @@ def test_without_xnx_only_the_upper_xn_bit_counts() -> None:
 
 @pytest.mark.parametrize("ipa", [0x80_0000_0000, 0xFF_FFFF_F000])
 def test_ipa_beyond_t0sz_is_a_translation_fault_at_level_0(ipa: int) -> None:
-    fault = fault_of(full_translate(only_stage_2(stage2()), ipa, READ, FakePhysicalMemory()))
+    fault = fault_of(full_translate(only_stage_2(stage2()), ipa, READ, FakeMemory()))
     assert (fault.fsc, fault.stage2, fault.ipa) == (0x04, True, ipa)
 
 
 def test_concatenated_tables_extend_the_first_level() -> None:
     # 40-bit IPAs from level 1: two tables side by side, of which IPA bit 39 chooses.
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x9008: 0x4000_0000 | BLOCK | S2_LEAF}
     found = address_of(full_translate(only_stage_2(stage2(t0sz=24)), 0x80_4000_0123, READ, memory))
     assert found.paddress == 0x4000_0123
@@ -278,7 +278,7 @@ def test_concatenated_tables_extend_the_first_level() -> None:
 def test_starting_level_must_fit_the_ipa_size(
     registers: Stage2Registers, vmsa: VMSA, valid: bool
 ) -> None:
-    result = full_translate(only_stage_2(registers, vmsa), 0x1000, READ, FakePhysicalMemory())
+    result = full_translate(only_stage_2(registers, vmsa), 0x1000, READ, FakeMemory())
     fault = fault_of(result)
     assert fault.stage2
     if valid:
@@ -293,7 +293,7 @@ def test_starting_level_must_fit_the_ipa_size(
 def test_52_bit_ipas_start_at_level_minus_1_with_ds() -> None:
     lpa2 = VMSA(pa_bits=52, lpa2_stage2=frozenset({12}))
     context = only_stage_2(stage2(t0sz=12, sl0=0, ps=6, DS=1, SL2=1), lpa2)
-    fault = fault_of(full_translate(context, 0x1_0000_0000_0000, READ, FakePhysicalMemory()))
+    fault = fault_of(full_translate(context, 0x1_0000_0000_0000, READ, FakeMemory()))
     assert fault.fsc == 0x2B
 
 
@@ -337,7 +337,7 @@ def test_unaligned_access_to_what_stage_2_calls_device_is_a_stage_2_alignment_fa
 
 
 def test_dc_turns_stage_1_off_and_stage_2_on() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x8008: 0x8000_0000 | BLOCK | S2_LEAF}
     context = el10(stage2=stage2(HCR_EL2.of(DC=1).value))
     found = address_of(full_translate(context, 0x4000_0010, READ, memory))
@@ -345,7 +345,7 @@ def test_dc_turns_stage_1_off_and_stage_2_on() -> None:
 
 
 def test_hypervisor_without_vm_translates_nothing() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     found = full_translate(only_stage_2(stage2(hcr=0)), 0x4000_0000, READ, memory)
     assert address_of(found).paddress == 0x4000_0000
 
@@ -360,7 +360,7 @@ def test_physical_pointers_are_still_ipas() -> None:
 
 
 def test_stage_2_manages_its_own_access_flag_and_dirty_state() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     clean = 0x8000_0000 | BLOCK | S2_NORMAL | S2R | DBM
     memory.cells = {0x8008: clean}
     context = only_stage_2(stage2(HA=1, HD=1))
@@ -395,7 +395,7 @@ def test_secure_ipas_and_non_secure_ipas_have_their_own_tables() -> None:
         vstcr=vstcr,
         vsttbr=0xE000,
     )
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {
         0x1000: 0x4000_0000 | BLOCK | AF,  # VA 0: Secure IPA 0x4000_0000
         0x1008: 0x4000_0000 | BLOCK | AF | 1 << 5,  # VA 0x4000_0000: the Non-secure one
@@ -411,7 +411,7 @@ def test_secure_ipas_and_non_secure_ipas_have_their_own_tables() -> None:
 
 
 def test_realm_page_marked_ns_leaves_the_realm_and_is_not_executed() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x8008: 0x8000_0000 | BLOCK | S2_LEAF | 1 << 55}
     context = el10(sctlr=0, stage2=stage2(), paspace=PASpace.Realm)
     found = address_of(full_translate(context, 0x4000_0000, READ, memory))

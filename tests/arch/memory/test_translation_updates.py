@@ -16,7 +16,6 @@ from spe_unicorn.arch.memory.descriptors import (
 from spe_unicorn.arch.memory.regimes import TranslationContext
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
-from spe_unicorn.arch.spaces import PASpace
 from tests.arch.translation_tables import (
     AF,
     AP_EL0,
@@ -25,9 +24,9 @@ from tests.arch.translation_tables import (
     PAGE,
     READ_ONLY,
     TABLE,
-    FakePhysicalMemory,
     el10,
 )
+from tests.support.fakes import FakeMemory
 
 HA = 1 << 39
 HD = 1 << 40
@@ -40,7 +39,7 @@ SPE = acc_desc_spe(1)
 def leaf_after(
     context: TranslationContext, access: AccessDescriptor, leaf: int
 ) -> tuple[AddressDescriptor | FaultRecord, int]:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     memory.cells = {0x1000: 0x2000 | TABLE, 0x2000: 0x3000 | TABLE, 0x3008: leaf}
     result = full_translate(context, 0x1000, access, memory)
     return result, memory.cells[0x3008]
@@ -141,11 +140,7 @@ def test_buffer_writes_update_nothing_unless_pmbidr_f_says_so() -> None:
 
 
 def test_descriptor_that_cannot_be_written_is_an_external_abort_on_the_walk() -> None:
-    class ReadOnlyMemory(FakePhysicalMemory):
-        def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
-            return False
-
-    memory = ReadOnlyMemory()
+    memory = FakeMemory(read_only=range(0x1000, 0x4000))
     memory.cells = {0x1000: 0x2000 | TABLE, 0x2000: 0x3000 | TABLE, 0x3008: LEAF}
     result = full_translate(el10(tcr=HA), 0x1000, WRITE, memory)
     assert isinstance(result, FaultRecord)
@@ -153,7 +148,7 @@ def test_descriptor_that_cannot_be_written_is_an_external_abort_on_the_walk() ->
 
 
 def test_big_endian_descriptors_are_written_big_endian() -> None:
-    memory = FakePhysicalMemory()
+    memory = FakeMemory()
     for address, cell in {0x1000: 0x2003, 0x2000: 0x3003, 0x3008: LEAF}.items():
         memory.write(address, cell.to_bytes(8, "big"))
     full_translate(el10(sctlr=0x1005 | 1 << 25, tcr=HA), 0x1000, READ, memory)

@@ -8,7 +8,6 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.devices.gicv3 import PMBIRQ, GICPort, GICv3
 from spe_unicorn.devices.gicv3 import registers as icc
-from tests.arch.fake_pe import FakePE
 from tests.devices.gic_board import (
     ICACTIVER,
     ICENABLER,
@@ -25,7 +24,7 @@ from tests.devices.gic_board import (
     WAKER,
     Board,
 )
-from tests.devices.lines import FakeLine
+from tests.support.fakes import FakeLine, FakePE
 
 SPURIOUS = 1023
 SPI = 40

@@ -17,7 +17,7 @@ from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.registers import ICC_REGISTERS
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2, ICH_REGISTERS
-from tests.arch.fake_pe import FakePE
+from tests.support.fakes import FakePE
 
 FEATURES = frozenset({Feature.FEAT_EL2, Feature.FEAT_EL3, Feature.FEAT_VHE})
 FMO, IMO = 1 << 3, 1 << 4

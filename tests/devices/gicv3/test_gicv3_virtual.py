@@ -7,9 +7,8 @@ import pytest
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.devices.gicv3 import virtual_registers as v
-from tests.arch.fake_pe import FakePE
 from tests.devices.gic_board import FEATURES
-from tests.devices.lines import FakeLine
+from tests.support.fakes import FakeLine, FakePE
 
 SPURIOUS = 1023
 PENDING, ACTIVE = 1 << 62, 2 << 62

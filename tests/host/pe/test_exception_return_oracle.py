@@ -33,7 +33,7 @@ from spe_unicorn.arch.registers.system import (
     SPSR_EL2,
     SPSR_EL3,
 )
-from tests.arch.fake_pe import FakePE
+from tests.support.fakes import FakePE
 
 CODE, TARGET = 0x1_0000, 0x1_0100
 ERET = 0xD69F_03E0

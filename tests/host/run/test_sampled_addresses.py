@@ -38,7 +38,7 @@ from spe_unicorn.plugin.attach import attach
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from tests.support import a64 as a
-from tests.support.fakes import WITH_EL2, FakePE
+from tests.support.fakes import WITH_EL2, spe_pe
 from tests.support.machine_runs import Machine, image_of
 from tests.support.user_engine import CODE as USER_CODE
 from tests.support.user_engine import DATA as USER_DATA
@@ -158,7 +158,7 @@ LOW, HIGH = DATA, 0xFFFF_FFFF_FFFF_0000
     ],
 )
 def test_authentication_leaves_copies_of_bit_55(pointer: int, tbi: int, expected: int) -> None:
-    pe = FakePE(WITH_EL2)
+    pe = spe_pe(WITH_EL2)
     pe.registers.set_raw(TCR_EL1, TCR_EL1.of(T0SZ=25, T1SZ=25, TBI0=tbi, TBI1=tbi).value)
     for key_b in (False, True):
         assert authenticated_address(pe, pointer, key_b=key_b) == pointer  # no key is enabled
@@ -171,7 +171,7 @@ def test_authentication_leaves_copies_of_bit_55(pointer: int, tbi: int, expected
 
 @pytest.mark.parametrize(("t0sz", "bits"), [(0, 48), (15, 48), (16, 48), (39, 25), (48, 25)])
 def test_sizes_out_of_range_are_taken_as_the_bound(t0sz: int, bits: int) -> None:
-    pe = FakePE(WITH_EL2)
+    pe = spe_pe(WITH_EL2)
     pe.registers.set_raw(TCR_EL1, TCR_EL1.of(T0SZ=t0sz).value)
     pe.registers.set_raw(SCTLR_EL1, SCTLR_EL1.of(EnDA=1).value)
     everything = (1 << 64) - 1 & ~(1 << 55)

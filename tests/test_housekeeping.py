@@ -1,0 +1,37 @@
+"""The tests' own house: nothing is taken from a test file, and there is one fake of each kind."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
+
+
+def imported_modules(file: Path) -> list[str]:
+    nodes = ast.walk(ast.parse(file.read_text()))
+    return [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module]
+
+
+def test_nothing_is_imported_from_a_test_file() -> None:
+    assert len(FILES) > 200
+    wrong = [
+        (str(file.relative_to(ROOT)), module)
+        for file in FILES
+        for module in imported_modules(file)
+        if module.startswith("tests.") and module.split(".")[-1].startswith("test_")
+    ]
+    assert wrong == []
+
+
+def test_there_is_one_fake_of_each_kind() -> None:
+    names = [
+        node.name
+        for file in FILES
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Fake")
+    ]
+    assert {"FakePE", "FakeMemory", "FakeLine", "FakeEvents"} <= set(names)
+    assert [name for name, count in Counter(names).items() if count > 1] == []
