@@ -18,8 +18,8 @@ from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.symbols.table import SymbolTable
-from tests.host import a64 as a
-from tests.machine.small_boards import CORE, MIB, RAM, SYSTEM_RESET, board_at, psci
+from tests.support import a64 as a
+from tests.support.small_boards import CORE, MIB, RAM, SYSTEM_RESET, board_at, psci
 
 CNTV_CTL, CNTV_CVAL, CNTVCT = (3, 3, 14, 3, 1), (3, 3, 14, 3, 2), (3, 3, 14, 0, 2)
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
