@@ -94,11 +94,11 @@ class Lean:
 
     def _exception(self) -> None:
         cpu = self.cpu
-        exception = cpu.engine_exception()
+        exception = cpu.entries.of_engine()
         if exception.number == _HVC and is_psci(cpu.engine.x(0)):
             return self._psci()
         cpu.forget_el()
-        cpu.take(exception.record, exception.target_el)
+        cpu.entries.take(exception.record, exception.target_el)
         return None
 
     def _psci(self) -> None:
@@ -112,7 +112,7 @@ class Lean:
 
     def _interrupt(self) -> None:
         self.cpu.forget_el()
-        self.cpu.take(_IRQ, EL1)
+        self.cpu.entries.take(_IRQ, EL1)
 
     def _wait(self) -> None:
         pe = self._pe
@@ -151,7 +151,7 @@ class Lean:
 
     def _device(self) -> None:
         cpu, state, bus = self.cpu, self._state, self._board.bus
-        (word,) = cpu.read_code(cpu.pc, 1) or (0,)
+        (word,) = cpu.virtual.code(cpu.pc, 1) or (0,)
         moved = transfer(word)
         assert moved is not None, hex(word)
         address = state.access_address

@@ -60,3 +60,15 @@ class PE(Protocol):
     def sdd(self) -> bool:
         """EDSCR.SDD: in Debug state, traps to EL3 become UNDEFINED."""
         ...
+
+
+class PEAt:
+    """A PE as it would be at another Exception level."""
+
+    def __init__(self, pe: PE, el: int) -> None:
+        self.features = pe.features
+        self.impdef = pe.impdef
+        self.registers = pe.registers
+        self.el = el
+        self.pm = pe.pm
+        self.halted = self.sdd = False

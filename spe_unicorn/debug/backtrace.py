@@ -37,7 +37,7 @@ def backtrace(cpu: UnicornCPU, image: Image | None) -> list[tuple[int, str]]:
 
 def _frame(cpu: UnicornCPU, address: int) -> tuple[int, int] | None:
     """The frame record at an address: the caller's frame pointer, and the return address."""
-    data = cpu.read_virtual(address, 16) if address and address % 8 == 0 else None
+    data = cpu.virtual.read(address, 16) if address and address % 8 == 0 else None
     return None if data is None else struct.unpack("<QQ", data)
 
 

@@ -237,17 +237,17 @@ def crash_of(board: Board, pe: ProcessingElement) -> Crash | None:
     It is why the PE is where it is if it could not be entered, or if the PE is in its handler.
     """
     cpu = pe.cpu
-    taken = cpu.last_exception
+    taken = cpu.entries.last_exception
     if taken is None or taken.esr is None:
         return None
     undone = pe.handler.failure is not None and cpu.pc == taken.elr
     at_its_level = cpu.el == taken.target_el and cpu.registers.raw(_ELR[cpu.el]) == taken.elr
     if not undone and not at_its_level:
         return None
-    words = cpu.read_code(taken.elr, 1)
+    words = cpu.virtual.code(taken.elr, 1)
     x = tuple(cpu.engine.general()[:32]) if undone else None
     far = taken.far or 0
-    physical = None if taken.far is None else cpu.translate(far, write=False)
+    physical = None if taken.far is None else cpu.virtual.translate(far, write=False)
     if physical is not None:
         space = PASpace(security_state_at(cpu, cpu.el))
         if board.memory.read(physical, 1, space) is not None:
@@ -295,7 +295,7 @@ def _caller(board: Board, pe: ProcessingElement, x: tuple[int, ...] | None) -> P
     if x is None:
         return None
     call = x[30] - 4
-    words = pe.cpu.read_code(call, 1) if call >= 0 and call % 4 == 0 else None
+    words = pe.cpu.virtual.code(call, 1) if call >= 0 and call % 4 == 0 else None
     if not words or words[0] & _ANY_BLR != _BLR:
         return None
     return place(board, call)

@@ -218,7 +218,7 @@ class _Watch:
     def steered(self, pc: int) -> None:
         """A register of the translation regime, of EL2 or EL3 was written."""
         before, self._translation = self._translation, checks.translation(self._cpu)
-        words = self._cpu.read_code(pc, 1)
+        words = self._cpu.virtual.code(pc, 1)
         if not words or words[0] & _MRS_MSR != _MSR:
             return
         place = _Place(pc, self._cpu.el)

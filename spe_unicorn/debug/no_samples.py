@@ -251,7 +251,7 @@ class SamplingHistory:
 
     def _loop(self, pc: int) -> int | None:
         """How many operations the loop around ``pc`` has, if they divide the interval."""
-        words = self._cpu.read_code(pc, _LONGEST_LOOP) or ()
+        words = self._cpu.virtual.code(pc, _LONGEST_LOOP) or ()
         for n, word in enumerate(words):
             offset = decode(word).target_offset
             if offset is not None and offset <= -4 * n:

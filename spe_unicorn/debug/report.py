@@ -65,7 +65,7 @@ def failure_report(board: Board) -> str:
 
 
 def _place(board: Board, pc: int) -> Iterator[str]:
-    words = board.running.cpu.read_code(pc, 1)
+    words = board.running.cpu.virtual.code(pc, 1)
     code = "cannot be read" if words is None else f"{words[0]:08x}  {disassemble(words[0], pc)}"
     yield f"  PC   {place(board, pc)} at EL{board.running.cpu.el}: {code}"
 

@@ -59,7 +59,7 @@ def few_places(board: Board) -> tuple[FewPlaces, ...]:
     for pe in board.pes:
 
         def read_word(address: int, pe: ProcessingElement = pe) -> int | None:
-            words = pe.cpu.read_code(address, 1)
+            words = pe.cpu.virtual.code(address, 1)
             return None if words is None else words[0]
 
         one = resonance(pe.unit.tally.counts, read_word, cracked=pe.unit.cracker is not None)

@@ -10,7 +10,7 @@ from spe_unicorn.debug.backtrace import backtrace
 from spe_unicorn.debug.hints import crash_of, hints
 from spe_unicorn.debug.places import Place, place
 from spe_unicorn.host.engine.disassembly import disassemble
-from spe_unicorn.host.pe.cpu import TakenException
+from spe_unicorn.host.pe.entry import TakenException
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
@@ -93,9 +93,9 @@ def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     (pc, _), *callers = backtrace(cpu, board.image)
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
-    words = cpu.read_code(pc, 1)
+    words = cpu.virtual.code(pc, 1)
     calls = tuple(place(board, *call) for call in [(pc, ""), *callers])
-    taken = cpu.last_exception
+    taken = cpu.entries.last_exception
     last = None if taken is None else _last_exception(board, taken)
     word = None if words is None else words[0]
     crash = crash_of(board, pe)

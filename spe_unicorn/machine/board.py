@@ -25,9 +25,9 @@ from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.models import core_models
 from spe_unicorn.host.pe.stops import HVC, StopHandler
 from spe_unicorn.host.ports import Ending, EngineException
+from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.boot.image import Image
@@ -64,11 +64,11 @@ class _GuestMemory:
 
     def read(self, address: int, size: int) -> bytes | None:
         """Bytes, None where they cannot be read."""
-        return self._board.running.cpu.read_virtual(address, size)
+        return self._board.running.cpu.virtual.read(address, size)
 
     def write(self, address: int, data: bytes) -> bool:
         """False where they cannot be written."""
-        return self._board.running.cpu.write_virtual(address, data)
+        return self._board.running.cpu.virtual.write(address, data)
 
 
 class Board:

@@ -20,8 +20,9 @@ from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import GenericTimer, next_event
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.pe.cpu import Maintenance, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
@@ -184,7 +185,7 @@ class ProcessingElement:
         cpu = self.cpu
         cpu.forget_el()
         cpu.state.writes += 1
-        cpu.hear(Maintenance(tlb=True, flush=True, code=True))
+        hear(cpu, Maintenance(tlb=True, flush=True, code=True))
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)
         self.handler.steered()
@@ -209,7 +210,7 @@ class ProcessingElement:
             self._innocent.add(place)
         elif place not in self._innocent:
             lines = (
-                self.cpu.read_code((place + n) * _NEAR % _ADDRESSES, _WORDS) for n in (-1, 0, 1)
+                self.cpu.virtual.code((place + n) * _NEAR % _ADDRESSES, _WORDS) for n in (-1, 0, 1)
             )
             controls.waits_for_events = any(words and WFE in words for words in lines)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.signals import Signal
@@ -162,11 +163,11 @@ class Schedule:
 
     def _spread_maintenance(self, pe: ProcessingElement) -> None:
         """Let the others hear of TLB and instruction cache maintenance before they run again."""
-        maintenance = pe.cpu.maintained()
+        maintenance = maintained(pe.cpu)
         if maintenance is not None:
             for other in self.pes:
                 if other is not pe:
-                    other.cpu.hear(maintenance)
+                    hear(other.cpu, maintenance)
 
     # Those who wait
 

@@ -33,10 +33,10 @@ from spe_unicorn.host.engine.surviving import not_surviving
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.models import core_models
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.pe.system_access import TABLE
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, EngineException
+from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.pmu.junction import EventJunction
@@ -142,7 +142,7 @@ class _Handler(StopHandler):
     def _masks(self) -> bool:
         """Whether the PE stands at an MSR PM, #<imm>; it is then done."""
         cpu = self.cpu
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.virtual.code(cpu.pc, 1)
         if not words or not self.system.masks_profiling(words[0]):
             return False
         cpu.pc = cpu.pc + 4

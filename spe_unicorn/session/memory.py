@@ -71,21 +71,21 @@ class VirtualMemory(_Memory):
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes. Raises GuestMemoryError where they are not mapped, or are a device's."""
-        data = self._pe.cpu.read_virtual(address, size)
+        data = self._pe.cpu.virtual.read(address, size)
         if data is None:
             raise GuestMemoryError(self._missing(address, size, "read"))
         return data
 
     def write(self, address: int, data: bytes) -> None:
         """Store ``data``. Raises GuestMemoryError where that is not allowed."""
-        if not self._pe.cpu.write_virtual(address, data):
+        if not self._pe.cpu.virtual.write(address, data):
             raise GuestMemoryError(self._missing(address, len(data), "written"))
         for pe in self._board.pes:
             pe.resync()
 
     def physical(self, address: int) -> int:
         """The physical address behind a virtual one. Raises GuestMemoryError for none."""
-        physical = self._pe.cpu.translate(address, write=False)
+        physical = self._pe.cpu.virtual.translate(address, write=False)
         if physical is None:
             raise GuestMemoryError(self._missing(address, 1, "translated"))
         return physical

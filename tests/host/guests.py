@@ -57,7 +57,7 @@ def board(
 def run(subject: Board, operations: int = 200) -> tuple[int, int, int]:
     """To the branch to itself; how many traps there were, the last syndrome and its address."""
     assert subject.run(operations) is Ending.LIMIT
-    assert subject.cpu.read_code(subject.cpu.pc, 1) == (a.b(0),)
+    assert subject.cpu.virtual.code(subject.cpu.pc, 1) == (a.b(0),)
     x = subject.cpu.engine.x
     return x(20), x(21), x(22)
 

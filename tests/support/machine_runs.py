@@ -14,7 +14,7 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.profile import Core, ModelName
-from spe_unicorn.host.pe.cpu import TakenException
+from spe_unicorn.host.pe.entry import TakenException
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -205,7 +205,7 @@ class Machine:
                 for number, cpu in enumerate(cpus)
                 for r in cpu.registers
             },
-            [cpu.last_exception for cpu in cpus],
+            [cpu.entries.last_exception for cpu in cpus],
             self.pages(),
             self.model(),
         )

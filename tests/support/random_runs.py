@@ -47,7 +47,7 @@ class Trace:
 
     def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
         self.pcs.append(address)
-        words = self._cpu.read_code(address, 1)
+        words = self._cpu.virtual.code(address, 1)
         assert words is not None
         self.words.append(words[0])
         if words[0] == TLBI_VMALLE1 and uc.reg_read(PSTATE) & EL_BITS:

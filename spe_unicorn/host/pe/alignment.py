@@ -21,14 +21,14 @@ from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation
-from spe_unicorn.arch.pe import EL0, EL1, EL2
+from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.native import alignment as native
 from spe_unicorn.host.native.state import signed
-from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 
 _MASK: Final = (1 << 64) - 1
@@ -82,7 +82,7 @@ class Alignment:
     def learn(self, pc: int, operations: int) -> None:
         """Tell the hook what to check at the next so many operations."""
         cpu = self._cpu
-        words = cpu.read_code(pc, operations) or cpu.read_code(pc, 1) or ()
+        words = cpu.virtual.code(pc, operations) or cpu.virtual.code(pc, 1) or ()
         for n, word in enumerate(words):
             address = pc + 4 * n
             row = self._table[address >> 2 & native.CHECKS - 1]
@@ -103,7 +103,7 @@ class Alignment:
     def fault(self) -> tuple[Routed, int | None] | None:
         """The fault of the operation at the PC, with its address, None if it may execute."""
         cpu = self._cpu
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.virtual.code(cpu.pc, 1)
         instruction = decode(words[0] if words else 0)
         access = instruction.access
         checks = self.at(cpu.el)

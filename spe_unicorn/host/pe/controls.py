@@ -19,10 +19,10 @@ from spe_unicorn.arch.access.fine_grained_traps import (
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
-from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, wait_trap
+from spe_unicorn.arch.exceptions.routing import Routed, default_target, fp_access_trap, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import PSB_CSYNC_TRAP, UNDEFINED, WFx
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
@@ -63,7 +63,7 @@ from spe_unicorn.host.native.state import (
 )
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.alignment import Alignment
-from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
 
 _COUNTERS: Final = tuple(
@@ -225,10 +225,10 @@ class Controls:
             legal = 0
             for el in (EL1, EL2, EL3):
                 for mode in range(16):
-                    if not cpu.illegal_return(el, SPSR_EL1(mode)):
+                    if not cpu.entries.illegal_return(el, SPSR_EL1(mode)):
                         legal |= 1 << (el - 1) * 16 + mode
             self._state.legal_returns = legal
-        cpu.look_at_returns()
+        cpu.entries.look_at_returns()
 
     def ours(self, instruction: Instruction) -> bool:
         """Whether an operation is not for the engine, at the PE's Exception level."""
@@ -242,7 +242,7 @@ class Controls:
         """The exception of an operation that is not for the engine, at the PE's Exception level."""
         cpu = self._cpu
         if translation_fails(instruction.word):
-            return Routed(cpu.undefined_target(), UNDEFINED)
+            return Routed(default_target(cpu), UNDEFINED)
         if self._traps_any and trap_id(instruction.word) in self._trapped[cpu.el]:
             return Routed(EL2, syndrome_of(instruction.word))
         if instruction.mark is Mark.PSB_CSYNC:

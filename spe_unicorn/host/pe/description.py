@@ -74,7 +74,7 @@ class Latch:
 
         Its micro-operations in order; else it is the only one. ``begun``: its block has begun.
         """
-        words = self._cpu.read_code(pc, 1)
+        words = self._cpu.virtual.code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
         return [self._begin(pc, part, begun) for part in parts]
 
@@ -207,8 +207,8 @@ class Latch:
         self._go_to(operation, access, address_from(access, base, index))
 
     def _go_to(self, operation: Operation, access: Access, va: int) -> None:
-        cpu = self._cpu
-        translate = cpu.translate_unprivileged if access.unprivileged else cpu.translate
+        virtual = self._cpu.virtual
+        translate = virtual.translate_unprivileged if access.unprivileged else virtual.translate
         operation.va = va
         operation.pa = translate(va, operation.instruction.family in WRITES)
         operation.misaligned = va % access.element != 0
@@ -248,7 +248,7 @@ class Latch:
         offset = extended(vector_element(cpu, elements.vector, lane, element), elements.extend)
         va = base + elements.offset + (offset << elements.shift) & _MASK
         operation.va = va
-        operation.pa = cpu.translate(va, instruction.family in WRITES)
+        operation.pa = cpu.virtual.translate(va, instruction.family in WRITES)
         operation.misaligned = va % elements.size != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:

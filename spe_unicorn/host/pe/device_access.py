@@ -91,7 +91,7 @@ class RefusedAccesses:
         if cpu.secure_memory is not None:
             cpu.secure_memory.look_at(self._latch.begin(cpu.pc)[0].va, write)
         if self._bus.claims(address):
-            words = cpu.read_code(cpu.pc, 1)
+            words = cpu.virtual.code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)
             if instruction.access is not None and address % instruction.access.element:
                 (operation,) = self._latch.begin(cpu.pc)
@@ -126,7 +126,7 @@ class RefusedAccesses:
         address = state.access_address & _MASK
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED or not self._bus.claims(address):
             return False
-        words = self._cpu.read_code(pc, 1)
+        words = self._cpu.virtual.code(pc, 1)
         moved = transfer(words[0]) if words else None
         if words is None or moved is None or address % moved.size:
             return False

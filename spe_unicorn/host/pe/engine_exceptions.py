@@ -47,7 +47,7 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
 
 def _masks_at_el0(cpu: UnicornCPU) -> Syndrome | None:
     """MSR DAIFSet and DAIFClr at EL0 are trapped as System register accesses (SCTLR_ELx.UMA)."""
-    words = cpu.read_code(cpu.pc, 1) if cpu.el == EL0 else None
+    words = cpu.virtual.code(cpu.pc, 1) if cpu.el == EL0 else None
     if not words or words[0] & _MSR_DAIF_MASK != _MSR_DAIF:
         return None
     return system_register_trap(Encoding.from_key(words[0] >> 5 & 0x3FFF), 31, read=False)
@@ -60,7 +60,7 @@ def _has_stage2(cpu: UnicornCPU) -> bool:
 
 def _writes_back(cpu: UnicornCPU) -> bool:
     """Whether the operation at the PC moves its base register: ISS has no transfer then."""
-    words = cpu.read_code(cpu.pc, 1)
+    words = cpu.virtual.code(cpu.pc, 1)
     access = decode(words[0]).access if words else None
     return access is not None and access.writeback is not None
 

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 from spe_unicorn.arch.access.syndrome_text import entry_text
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.exceptions.routing import default_target
+from spe_unicorn.arch.exceptions.routing import abort_target, default_target
 from spe_unicorn.arch.exceptions.syndromes import ILLEGAL_STATE, PC_ALIGNMENT, UNDEFINED, Syndrome
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.host.pe.cpu import UnicornCPU
+
+_EXTERNAL = FaultRecord(Fault.SyncExternal, 0)
 
 
 class Exceptions:
@@ -21,8 +24,8 @@ class Exceptions:
     def take(self, record: ExceptionRecord, target_el: int) -> None:
         """Take an exception, unless there is no vector that could handle it."""
         cpu = self._cpu
-        entry = cpu.take(record, target_el)
-        if entry.vector != entry.elr and cpu.read_code(entry.vector, 1) is not None:
+        entry = cpu.entries.take(record, target_el)
+        if entry.vector != entry.elr and cpu.virtual.code(entry.vector, 1) is not None:
             return
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
@@ -40,7 +43,7 @@ class Exceptions:
 
     def undefined(self) -> None:
         """The operation at the PC is UNDEFINED."""
-        self.synchronous(UNDEFINED, self._cpu.undefined_target())
+        self.synchronous(UNDEFINED, default_target(self._cpu))
 
     def illegal_state(self) -> None:
         """PSTATE.IL is set: no operation is executed."""
@@ -53,4 +56,4 @@ class Exceptions:
 
     def external_abort(self, syndrome: Syndrome, far: int | None) -> None:
         """A synchronous External abort: SCR_EL3.EA takes it to EL3."""
-        self.synchronous(syndrome, self._cpu.abort_target(), far)
+        self.synchronous(syndrome, abort_target(self._cpu, _EXTERNAL), far)

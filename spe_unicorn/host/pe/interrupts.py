@@ -12,10 +12,10 @@ from typing import Final
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.routing import route_interrupt
 from spe_unicorn.arch.exceptions.syndromes import SERROR, ProfilingSource, profiling
-from spe_unicorn.arch.pe import EL1, PE
+from spe_unicorn.arch.pe import EL1, PE, PEAt
 from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
-from spe_unicorn.host.pe.cpu import PEAt, UnicornCPU
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import pending_exception
 
@@ -171,7 +171,7 @@ class Interrupts:
         return False
 
     def _enter(self, record: ExceptionRecord, target_el: int) -> None:
-        self._cpu.take(record, target_el)
+        self._cpu.entries.take(record, target_el)
 
     def _take_physical(self, kind: ExceptionType, target: int) -> None:
         if kind is ExceptionType.SERROR:

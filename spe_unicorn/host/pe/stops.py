@@ -75,7 +75,7 @@ class StopHandler:
     def handle(self, stop: Stop) -> bool:
         """Carry out what ``stop`` is about; True if it raised an exception."""
         if stop is Stop.EXCEPTION:
-            return self._exception(corrected(self.cpu, self.cpu.engine_exception()))
+            return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
         if stop is Stop.UNMAPPED:
             return self.memory.unmapped()
         if stop is Stop.ACCESS:
@@ -93,12 +93,12 @@ class StopHandler:
         if cpu.illegal:
             self.exceptions.illegal_state()
             return True
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.virtual.code(cpu.pc, 1)
         trap = self.controls.trap(decode(words[0])) if words else None
         if trap is None and words and words[0] in EVENT_HINTS:
             return self._event(words[0])
         if trap is None and words == (ERET,):
-            if not cpu.exception_return():
+            if not cpu.entries.exception_return():
                 self._aarch32()
             return False
         assert trap is not None
@@ -171,7 +171,7 @@ class StopHandler:
             name = cpu.engine.error(self.status)
             self.fail(f"the engine stopped: {name}")
             return
-        words = cpu.read_code(cpu.pc - 4 & _MASK, 1)
+        words = cpu.virtual.code(cpu.pc - 4 & _MASK, 1)
         if words and decode(words[0]).mark is Mark.WFI:
             cpu.pc = cpu.pc - 4 & _MASK
             self._wait()
@@ -216,7 +216,7 @@ class StopHandler:
             self.exceptions.take(exception.record, EL3)
             return True
         if exception.record.syndrome == UNDEFINED:
-            words = cpu.read_code(cpu.pc, 1)
+            words = cpu.virtual.code(cpu.pc, 1)
             if words == (SEMIHOSTING,) and self.platform.semihosting():
                 cpu.pc = cpu.pc + 4 & _MASK
                 return True

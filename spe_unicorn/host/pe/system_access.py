@@ -192,7 +192,7 @@ class SystemAccesses:
             return False
         self._state.writes += 1
         if action is Action.RETURN:
-            return self._cpu.look_at_return(max(encoding.op1 >> 1, EL1), value)
+            return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
         if action is Action.RECORDS:
             self._state.steered |= RECORDS_STEERED
             return bool(self._state.collects)
@@ -259,7 +259,7 @@ class SystemAccesses:
         """NVMem(): an access to the page of VNCR_EL2, made as EL2 would make it."""
         cpu = self._cpu
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
-        result = cpu.access_as_el2(address, None if read else value)
+        result = cpu.virtual.access_as_el2(address, None if read else value)
         if isinstance(result, FaultRecord):
             self.redirected = NestedAccess(address, None, read)
             self._exceptions.synchronous(data_abort(result, vncr=True), EL2, address)
@@ -272,7 +272,7 @@ class SystemAccesses:
 
     def is_undefined(self) -> bool:
         """Whether our rules call the MRS or MSR at the PC UNDEFINED."""
-        words = self._cpu.read_code(self._cpu.pc, 1)
+        words = self._cpu.virtual.code(self._cpu.pc, 1)
         accessor = self._table.get(words[0] >> 5 & 0xFFFF) if words else None
         if words is None or accessor is None:
             return False

@@ -168,10 +168,10 @@ class EngineRuns:
         following = cpu.pc + 4 & _MASK
         if following != self.target and following not in cpu.engine.halts:
             return False
-        syndrome = cpu.engine_exception().record.syndrome
+        syndrome = cpu.entries.of_engine().record.syndrome
         if syndrome is None or syndrome.ec != EC.WFxTrap:
             return False
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.virtual.code(cpu.pc, 1)
         return words is not None and decode(words[0]).mark is not Mark.WFI
 
     def halted(self) -> bool:
@@ -187,7 +187,7 @@ class EngineRuns:
             return False
         if int(state.block + 4 * state.block_operations) & _MASK != pc:
             return True
-        words = cpu.read_code(pc - 4 & _MASK, 1)
+        words = cpu.virtual.code(pc - 4 & _MASK, 1)
         return words is None or decode(words[0]).mark is not Mark.WFI
 
     def checking(self) -> int:

@@ -64,7 +64,7 @@ class Population:
         """How many members each of some operations is; none of them where profiling is disabled."""
         if not self._unit.enabled:
             return [0] * operations
-        words = self._cpu.read_code(pc, operations) or ()
+        words = self._cpu.virtual.code(pc, operations) or ()
         return [self._weight(word) for word in words]
 
     def _weight(self, word: int) -> int:

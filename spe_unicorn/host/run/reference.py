@@ -41,7 +41,7 @@ class ReferenceRunner(Runner):
         if state.deliver and self.handler.interrupts.take():
             self.unit.refresh()
             return
-        words = cpu.read_code(cpu.pc, 1)
+        words = cpu.virtual.code(cpu.pc, 1)
         if self._model is not None:
             self._model.begin()
         if words and self.handler.controls.ours(decode(words[0])):

@@ -159,7 +159,7 @@ class Runner:
             self.unit.refresh()
         elif pc & 3:
             self._carry_out(Stop.MISALIGNED)
-        elif self.cpu.read_code(pc, 1) is None:
+        elif self.cpu.virtual.code(pc, 1) is None:
             return False  # an abort of the fetch goes before PSTATE.IL
         else:
             self._at_operation(Stop.TRAP)
@@ -170,7 +170,7 @@ class Runner:
         if self._state.deliver and self.handler.interrupts.take():
             self.unit.refresh()
             return True
-        words = self.cpu.read_code(pc, 1)
+        words = self.cpu.virtual.code(pc, 1)
         if words is None or not translation_fails(words[0]):
             self._engine.halt_at(self._engine.halts - {pc})
             return False
@@ -184,7 +184,7 @@ class Runner:
         """
         pc = self.cpu.pc
         operations = min((_PAGE - pc % _PAGE) // 4, CODE_WORDS)
-        words = self.cpu.read_code(pc, operations) or ()
+        words = self.cpu.virtual.code(pc, operations) or ()
         found = {pc + 4 * n & _MASK for n, word in enumerate(words) if translation_fails(word)}
         if not found or self._engine.exhausted:
             self.handler.status = ABORTED
@@ -412,7 +412,7 @@ class Runner:
                 self._latch.finish(operation, self.cpu.pc)
             self._population.complete(operation)
         if self.watcher is not None and stop is Stop.TRAP and not raised:
-            words = cpu.read_code(pc, 1)
+            words = cpu.virtual.code(pc, 1)
             if words and decode(words[0]).mark is Mark.ERET:
                 self.watcher.executed(Mark.ERET, pc)
         self.unit.refresh()
@@ -473,7 +473,7 @@ class Runner:
     def _enter_block(self) -> None:
         state = self._state
         address = state.block & _MASK
-        words = self.cpu.read_code(address, int(state.block_operations))
+        words = self.cpu.virtual.code(address, int(state.block_operations))
         if words is None:
             raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
         self._blocks.enter(address, words)

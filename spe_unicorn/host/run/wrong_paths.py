@@ -88,7 +88,7 @@ class WrongPaths:
         found = []
         pc = start
         for _ in range(self._window):
-            words = self._cpu.read_code(pc, 1)
+            words = self._cpu.virtual.code(pc, 1)
             if words is None:
                 break
             instruction = decode(words[0])

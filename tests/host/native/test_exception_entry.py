@@ -120,14 +120,14 @@ def entered(
     cpu = subject.board.cpu
     cpu.registers.set_raw(VBAR[place.target], vectors)
     taken = 0
-    take = cpu.take
+    take = cpu.entries.take
 
     def counting(*arguments):
         nonlocal taken
         taken += 1
         return take(*arguments)
 
-    cpu.take = counting
+    cpu.entries.take = counting
     if plain:
         cpu.exception_taken.connect(lambda record, entry: None)
     result = subject.run(OPERATIONS)

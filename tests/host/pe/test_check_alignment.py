@@ -57,7 +57,7 @@ def machine(code: list[int], runner: type[Runner], checks: bool = True, **option
 def run(board: Board, operations: int = 300) -> tuple[int, int]:
     """To the branch to itself: how many faults there were, and the last syndrome."""
     assert board.run(operations) is Ending.LIMIT
-    assert board.cpu.read_code(board.cpu.pc, 1) == (a.b(0),)
+    assert board.cpu.virtual.code(board.cpu.pc, 1) == (a.b(0),)
     return board.cpu.engine.x(20), board.cpu.engine.x(21)
 
 

@@ -72,14 +72,14 @@ def run(board: Board) -> None:
     """To the branch to itself at the end."""
     for _ in range(1000):
         assert board.run(1) is Ending.LIMIT
-        if board.cpu.read_code(board.cpu.pc, 1) == (a.b(0),):
+        if board.cpu.virtual.code(board.cpu.pc, 1) == (a.b(0),):
             return
     raise AssertionError("it does not end")
 
 
 def run_at_once(board: Board) -> None:
     assert board.run(400) is Ending.LIMIT
-    assert board.cpu.read_code(board.cpu.pc, 1) == (a.b(0),)
+    assert board.cpu.virtual.code(board.cpu.pc, 1) == (a.b(0),)
 
 
 def caught(board: Board) -> tuple[int, int]:

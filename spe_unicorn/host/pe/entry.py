@@ -1,0 +1,194 @@
+"""Exceptions of a PE: entered and returned from by our rules, and what the engine knows of them."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from unicorn import UC_HOOK_INTR, Uc
+
+from spe_unicorn.arch.exceptions.entry import (
+    ExceptionEntry,
+    ExceptionRecord,
+    ExceptionType,
+    take_exception,
+)
+from spe_unicorn.arch.exceptions.returns import exception_return, illegal_exception_return
+from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
+from spe_unicorn.arch.pe import PEAt
+from spe_unicorn.arch.registers import banked
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.host.engine.engine import NEVER, new_engine
+from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
+from spe_unicorn.host.ports import EngineException
+
+if TYPE_CHECKING:
+    from spe_unicorn.host.pe.cpu import UnicornCPU
+
+_MASK: Final = (1 << 64) - 1
+_ADDRESS_CLASSES: Final = frozenset(
+    {
+        *(EC.InstructionAbort, EC.InstructionAbort + 1, EC.DataAbort, EC.DataAbort + 1),
+        *(EC.PCAlignment, 0x34, 0x35),
+    }
+)
+"""Exception classes that write FAR_ELx; the last two are watchpoints."""
+
+
+@dataclass(frozen=True)
+class TakenException:
+    """The last exception that a PE has taken.
+
+    ``elr`` and ``from_el`` are where it was taken from, ``after`` how many operations the PE had
+    executed before the entry. ``esr`` and ``far`` are what the entry wrote, None for nothing.
+    """
+
+    kind: ExceptionType
+    from_el: int
+    target_el: int
+    elr: int
+    esr: int | None
+    far: int | None
+    after: int
+
+
+@lru_cache(maxsize=1)
+def _exception_offset() -> int:
+    """Where the engine's saved state holds the syndrome of the last exception.
+
+    Found by taking one whose syndrome is known. Raises RuntimeError for an engine that keeps it
+    elsewhere or not at all.
+    """
+    uc = new_engine()
+    uc.mem_map(0, 0x1000)
+    uc.mem_write(0, struct.pack("<I", 0xD400_0001 | 0x1234 << 5))  # SVC #0x1234
+    found: list[int] = []
+
+    def on_interrupt(uc: Uc, number: int, data: object) -> None:
+        found.append(bytes(uc.context_save()).find(struct.pack("<I", 0x5600_1234)))
+        uc.emu_stop()
+
+    uc.hook_add(UC_HOOK_INTR, on_interrupt)
+    uc.emu_start(0, NEVER)
+    if not found or found[0] < 0:
+        raise RuntimeError("this build of the Unicorn engine does not show exception syndromes")
+    return found[0]
+
+
+class Entries:
+    """Exception entries and returns of one PE.
+
+    Constructing it tells the compiled hooks where the engine keeps the syndrome.
+    """
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._state = cpu.state
+        self._syndrome_at = (self._state.context or 0) + _exception_offset()
+        self._state.exception = self._syndrome_at
+
+    def of_engine(self) -> EngineException:
+        """The exception at which the engine has just stopped."""
+        esr, _, address, target = struct.unpack("<IIQI", ctypes.string_at(self._syndrome_at, 20))
+        syndrome = Syndrome.of_esr(esr)
+        far = address if syndrome.ec in _ADDRESS_CLASSES else None
+        record = ExceptionRecord(ExceptionType.SYNC, syndrome, far)
+        return EngineException(int(self._state.interrupt), record, target)
+
+    def take(self, record: ExceptionRecord, target_el: int) -> ExceptionEntry:
+        """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
+        pstate = s.SPSR_EL1(self._cpu.pstate)
+        entry = take_exception(self._cpu, pstate, record, target_el, self._cpu.pc)
+        self._cpu.exception_taken(record, entry)
+        self._note_taken(record.kind, pstate.value, entry)
+        self.enter(entry)
+        return entry
+
+    def _note_taken(self, kind: ExceptionType, pstate: int, entry: ExceptionEntry) -> None:
+        state = self._state
+        state.taken_to, state.taken_kind, state.taken_after = (
+            entry.target_el,
+            kind,
+            self._cpu.executed,
+        )
+        state.taken_pc, state.taken_pstate = signed(entry.elr), signed(pstate)
+        state.taken_has = 0
+        if entry.esr is not None:
+            state.taken_esr = signed(entry.esr)
+            state.taken_has |= TAKEN_ESR
+        if entry.far is not None:
+            state.taken_far = signed(entry.far)
+            state.taken_has |= TAKEN_FAR
+
+    @property
+    def last_exception(self) -> TakenException | None:
+        """The last exception that was taken since the PE was reset, None for none."""
+        state = self._state
+        if not state.taken_to:
+            return None
+        return TakenException(
+            ExceptionType(state.taken_kind),
+            state.taken_pstate >> 2 & 3,
+            state.taken_to,
+            state.taken_pc & _MASK,
+            state.taken_esr & _MASK if state.taken_has & TAKEN_ESR else None,
+            state.taken_far & _MASK if state.taken_has & TAKEN_FAR else None,
+            state.taken_after,
+        )
+
+    def enter(self, entry: ExceptionEntry) -> None:
+        """Write what an exception entry writes, in the order that the engine needs."""
+        registers = self._cpu.registers
+        target = entry.target_el
+        self._cpu.events.set()
+        registers.set_raw(banked.ELR[target], entry.elr)
+        registers.set_raw(banked.SPSR[target], entry.spsr)
+        if self._cpu.whole and (self._state.suspect or entry.spsr & s.SPSR.IL.mask):
+            self._suspect(target, bool(entry.spsr & s.SPSR.IL.mask))
+        if entry.esr is not None:
+            registers.set_raw(banked.ESR[target], entry.esr)
+        if entry.far is not None:
+            registers.set_raw(banked.FAR[target], entry.far)
+        if entry.hpfar is not None:
+            registers.set_raw(s.HPFAR_EL2, entry.hpfar)
+        self._cpu.set_pstate(entry.pstate.value)
+        self._cpu.pc = entry.vector
+
+    def _suspect(self, el: int, suspect: bool) -> None:
+        """Whether an ERET at ``el`` is not for the engine alone."""
+        self._state.suspect = self._state.suspect & ~(1 << el) | suspect << el
+
+    def look_at_returns(self) -> None:
+        """An SPSR_ELx has changed, or what makes a return from there illegal."""
+        for el, register in banked.SPSR.items():
+            if register in self._cpu.registers:
+                self.look_at_return(el, self._cpu.registers.raw(register))
+
+    def look_at_return(self, el: int, spsr: int) -> bool:
+        """The same for one SPSR_ELx that has a new value; True if what is to be done changes."""
+        if not self._cpu.whole:
+            return False
+        value = s.SPSR_EL1(spsr)
+        suspect = bool(value.IL) or self.illegal_return(el, value)
+        changes = suspect != bool(self._state.suspect >> el & 1)
+        self._suspect(el, suspect)
+        return changes
+
+    def illegal_return(self, el: int, spsr: s.SPSR) -> bool:
+        """Whether an ERET at ``el`` with ``spsr`` would be illegal."""
+        return illegal_exception_return(PEAt(self._cpu, el), s.SPSR_EL1(el << 2), spsr)
+
+    def exception_return(self) -> bool:
+        """ERET, by our rules; False if it asks for AArch32 state, and then nothing has changed."""
+        el = self._cpu.el
+        spsr = s.SPSR_EL1(self._cpu.registers.raw(banked.SPSR[el]))
+        elr = self._cpu.registers.raw(banked.ELR[el])
+        result = exception_return(self._cpu, s.SPSR_EL1(self._cpu.pstate), spsr, elr)
+        if result.aarch32:
+            return False
+        self._cpu.set_pstate(result.pstate.value)
+        self._cpu.pc = result.pc
+        return True

@@ -1,0 +1,105 @@
+"""Memory as a PE sees it: by virtual address, through its translation."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+from unicorn import UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE
+
+from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.regimes import context_for, translation_regime
+from spe_unicorn.arch.memory.translation import full_translate
+from spe_unicorn.arch.pe import EL0, EL2, PE
+from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
+from spe_unicorn.host.engine.engine import PSTATE, Engine, lib
+
+
+class VirtualMemory:
+    """The virtual memory of one PE at its current Exception level.
+
+    The engine translates, so what its TLB holds is seen as the guest would see it; EL2's accesses
+    on behalf of a nested hypervisor are translated by the rules of ``arch.memory``.
+    """
+
+    def __init__(self, pe: PE, engine: Engine, memory: PhysicalMemory) -> None:
+        self._pe = pe
+        self._engine = engine
+        self._memory = memory
+        self._word = ctypes.c_uint64()
+        self._word_at = ctypes.byref(self._word)
+
+    def translate(self, address: int, write: bool) -> int | None:
+        """The physical address behind a virtual one at the current Exception level, if any."""
+        status = lib.uc_vmem_translate(
+            self._engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_WRITE if write else UC_PROT_READ,
+            self._word_at,
+        )
+        return None if status else self._word.value
+
+    def translate_unprivileged(self, address: int, write: bool) -> int | None:
+        """The same for an access of LDTR or STTR: AArch64.IsUnprivAccessPriv()."""
+        pe = self._pe
+        uao = bool(self._engine.get(PSTATE) & SPSR.UAO.mask)
+        if unprivileged_access_is_privileged(pe, uao=uao):
+            return self.translate(address, write)
+        context = context_for(pe, translation_regime(pe, EL0))
+        access = acc_desc_gpr(EL0, read=not write, write=write)
+        result = full_translate(context, address, access, self._memory)
+        return None if isinstance(result, FaultRecord) else result.paddress
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """``size`` bytes at a virtual address, None where they cannot be read."""
+        buffer = ctypes.create_string_buffer(size)
+        return None if self._read_to(address, UC_PROT_READ, buffer, size) else buffer.raw
+
+    def _read_to(self, address: int, access: int, buffer: Any, size: int) -> int:
+        """Read virtual memory as ``access`` may; the engine's error number, 0 for none."""
+        handle, at = self._engine.handle, ctypes.c_uint64(address)
+        return int(lib.uc_vmem_read(handle, at, access, buffer, ctypes.c_size_t(size)))
+
+    def write(self, address: int, data: bytes) -> bool:
+        """Store ``data`` at a virtual address; False where it cannot be written."""
+        status = lib.uc_vmem_write(
+            self._engine.handle,
+            ctypes.c_uint64(address),
+            UC_PROT_WRITE,
+            data,
+            ctypes.c_size_t(len(data)),
+        )
+        return not status
+
+    def code(self, address: int, operations: int) -> tuple[int, ...] | None:
+        """Instruction words from a virtual address on, None where they cannot be fetched."""
+        if operations == 1:
+            self._word.value = 0
+            status = self._read_to(address, UC_PROT_EXEC, self._word_at, 4)
+            return None if status else (self._word.value,)
+        code = (ctypes.c_uint32 * operations)()
+        return None if self._read_to(address, UC_PROT_EXEC, code, 4 * operations) else tuple(code)
+
+    def access_as_el2(self, address: int, value: int | None) -> tuple[int, int] | FaultRecord:
+        """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().
+
+        What was loaded or stored, and its physical address; or why that was not possible.
+        Little-endian, as SCTLR_EL2.EE is 0 in all software that the engine runs.
+        """
+        write = value is not None
+        context = context_for(self._pe, translation_regime(self._pe, EL2))
+        access = acc_desc_gpr(EL2, read=not write, write=write)
+        result = full_translate(context, address, access, self._memory)
+        if isinstance(result, FaultRecord):
+            return result
+        if value is not None:
+            if self._memory.write(result.paddress, struct.pack("<Q", value), result.paspace):
+                return value, result.paddress
+        else:
+            data = self._memory.read(result.paddress, 8, result.paspace)
+            if data is not None:
+                return int.from_bytes(data, "little"), result.paddress
+        return FaultRecord(Fault.SyncExternal, 0, write=write)
