@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 
 from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.stateful import Stateful
 
 SIZE = 0x1000
 """Bytes of address space that the device takes."""
@@ -64,13 +66,31 @@ _WRITABLE = {
 """Registers that keep what is written, and their bits."""
 
 
-class PL011:
+def _after_power_on() -> dict[int, int]:
+    return {**dict.fromkeys(_WRITABLE, 0), Offset.CR: 0x300, Offset.IFLS: 0x12}
+
+
+@dataclass(slots=True)
+class PL011State:
+    """What is saved of one UART."""
+
+    stored: dict[int, int] = field(default_factory=_after_power_on)
+    """The registers that keep what is written, by offset."""
+    received: deque[int] = field(default_factory=deque)
+    """The receive FIFO, oldest first."""
+    raised: int = 0
+    """UARTRIS."""
+
+
+class PL011(Stateful[PL011State]):
     """One UART: ``transmit`` takes each character, ``irq`` follows UARTINTR.
 
     ``arrived`` gives characters that wait on the line, at most so many, without waiting for any.
     They are taken from it when the guest looks for them and the FIFO is empty, so that characters
     that are all there from the beginning, as from a file, arrive at the same operations each time.
     """
+
+    DERIVED = ("_level",)
 
     def __init__(
         self,
@@ -81,42 +101,35 @@ class PL011:
         self._transmit = transmit
         self._irq = irq
         self._arrived = arrived
-        self._stored: dict[int, int] = {}
-        self._received: deque[int] = deque()
-        self._raised = Interrupt(0)
         self._level = False
         self.reset()
 
     def reset(self) -> None:
         """The state after power-on; the interrupt line goes low."""
-        self._stored = dict.fromkeys(_WRITABLE, 0)
-        self._stored[Offset.CR] = 0x300
-        self._stored[Offset.IFLS] = 0x12
-        self._received.clear()
-        self._raised = Interrupt(0)
-        self._update()
+        self.s = PL011State()
+        self._derive()
 
     @property
     def room(self) -> int:
         """How many characters fit into the receive FIFO now."""
-        return self._depth - len(self._received)
+        return self._depth - len(self.s.received)
 
     @property
     def listening(self) -> bool:
         """Whether a character that arrives raises the interrupt."""
-        return bool(self._stored[Offset.IMSC] & (Interrupt.RX | Interrupt.RT))
+        return bool(self.s.stored[Offset.IMSC] & (Interrupt.RX | Interrupt.RT))
 
     def poll(self) -> None:
         """Take what waits on the line, if there is nothing in the FIFO."""
-        if not self._received:
+        if not self.s.received:
             self.receive(self._arrived(self._depth))
 
     def receive(self, data: bytes) -> int:
         """Characters arrive on the line; returns how many fitted, the rest is the caller's."""
         taken = data[: self.room]
         if taken:
-            self._received.extend(taken)
-            self._raised |= Interrupt.RX | Interrupt.RT
+            self.s.received.extend(taken)
+            self.s.raised |= Interrupt.RX | Interrupt.RT
             self._update()
         return len(taken)
 
@@ -133,21 +146,21 @@ class PL011:
         value &= (1 << 8 * size) - 1
         if offset == Offset.DR:
             self._transmit(bytes((value & 0xFF,)))
-            self._raised |= Interrupt.TX
+            self.s.raised |= Interrupt.TX
         elif offset == Offset.ICR:
-            self._raised &= ~value
-        elif offset in self._stored:
+            self.s.raised &= ~value
+        elif offset in self.s.stored:
             value &= _WRITABLE[Offset(offset)]
-            if offset == Offset.LCR_H and (value ^ self._stored[offset]) & _LCR_H_FEN:
-                self._received.clear()
-            self._stored[offset] = value
+            if offset == Offset.LCR_H and (value ^ self.s.stored[offset]) & _LCR_H_FEN:
+                self.s.received.clear()
+            self.s.stored[offset] = value
             if offset == Offset.IMSC and self.listening:
                 self.poll()
         self._update()
 
     @property
     def _depth(self) -> int:
-        return _FIFO_DEPTH if self._stored[Offset.LCR_H] & _LCR_H_FEN else 1
+        return _FIFO_DEPTH if self.s.stored[Offset.LCR_H] & _LCR_H_FEN else 1
 
     def _read(self, offset: int) -> int:
         if offset == Offset.DR:
@@ -156,31 +169,34 @@ class PL011:
             self.poll()
             return self._flags()
         if offset == Offset.RIS:
-            return self._raised
+            return self.s.raised
         if offset == Offset.MIS:
-            return self._raised & self._stored[Offset.IMSC]
+            return self.s.raised & self.s.stored[Offset.IMSC]
         if Offset.PERIPH_ID0 <= offset < SIZE:
             return _IDENTIFICATION[(offset - Offset.PERIPH_ID0) // 4]
-        return self._stored.get(offset, 0)
+        return self.s.stored.get(offset, 0)
 
     def _next_character(self) -> int:
         self.poll()
-        if not self._received:
+        if not self.s.received:
             return 0
-        character = self._received.popleft()
+        character = self.s.received.popleft()
         self.poll()
-        if not self._received:
-            self._raised &= ~(Interrupt.RX | Interrupt.RT)
+        if not self.s.received:
+            self.s.raised &= ~(Interrupt.RX | Interrupt.RT)
             self._update()
         return character
 
     def _flags(self) -> int:
         full = 0 if self.room else _FR_RXFF
-        empty = 0 if self._received else _FR_RXFE
+        empty = 0 if self.s.received else _FR_RXFE
         return _FR_TXFE | full | empty
 
+    def _derive(self) -> None:
+        self._update()
+
     def _update(self) -> None:
-        level = bool(self._raised & self._stored[Offset.IMSC])
+        level = bool(self.s.raised & self.s.stored[Offset.IMSC])
         if self._irq is not None and level != self._level:
             self._irq.set_level(level)
         self._level = level

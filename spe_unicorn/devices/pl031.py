@@ -6,10 +6,12 @@ has no part in it. It runs from reset on, as on QEMU's board, and ignores writes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from spe_unicorn.arch.ports import Clock, IRQLine
+from spe_unicorn.stateful import Stateful
 
 SIZE: Final = 0x1000
 """Bytes of address space that the device takes."""
@@ -32,7 +34,25 @@ class Offset(IntEnum):
     PERIPH_ID0 = 0xFE0
 
 
-class PL031:
+@dataclass(slots=True)
+class PL031State:
+    """What is saved of one clock."""
+
+    offset: int = 0
+    """What RTCDR is ahead of the system counter, in seconds."""
+    loaded: int = 0
+    """RTCLR."""
+    match: int = 0
+    """RTCMR."""
+    mask: bool = False
+    """RTCIMSC."""
+    raised: bool = False
+    """RTCRIS."""
+    alarm: int | None = None
+    """The count at which the alarm goes off, None for never."""
+
+
+class PL031(Stateful[PL031State]):
     """One clock. ``start`` is what RTCDR shows at count 0: seconds, since 1970 by custom.
 
     ``frequency`` is that of ``clock``, in Hz. The alarm goes off when RTCDR becomes equal to
@@ -48,13 +68,8 @@ class PL031:
 
     def reset(self) -> None:
         """Reset: the time is again the machine's, and no alarm is set."""
-        self._offset = self._start
-        self._loaded = 0
-        self._match = 0
-        self._mask = False
-        self._raised = False
-        self._alarm: int | None = None
-        self._drive()
+        self.s = PL031State(offset=self._start)
+        self._derive()
 
     def read(self, offset: int, size: int = 4) -> int:
         """A read of ``size`` bytes; what is not there reads as zero."""
@@ -67,27 +82,27 @@ class PL031:
             return
         value %= _SECONDS
         if offset == Offset.MR:
-            self._match = value
+            self.s.match = value
             self._arm()
         elif offset == Offset.LR:
-            self._loaded = value
-            self._offset = value - self._clock.physical_count() // self._frequency
+            self.s.loaded = value
+            self.s.offset = value - self._clock.physical_count() // self._frequency
             self._arm()
         elif offset == Offset.IMSC:
-            self._mask = bool(value & 1)
+            self.s.mask = bool(value & 1)
         elif offset == Offset.ICR and value & 1:
-            self._raised = False
+            self.s.raised = False
         self._drive()
 
     def next_deadline(self) -> int | None:
         """The count at which the alarm goes off; None if none is set or nobody would hear it."""
-        return self._alarm if self._mask else None
+        return self.s.alarm if self.s.mask else None
 
     def update(self) -> None:
         """Let the alarm go off if its time has come."""
-        if self._alarm is not None and self._clock.physical_count() >= self._alarm:
-            self._alarm = None
-            self._raised = True
+        if self.s.alarm is not None and self._clock.physical_count() >= self.s.alarm:
+            self.s.alarm = None
+            self.s.raised = True
         self._drive()
 
     def _read_word(self, offset: int) -> int:
@@ -95,30 +110,33 @@ class PL031:
         if offset == Offset.DR:
             return self._time()
         if offset == Offset.MR:
-            return self._match
+            return self.s.match
         if offset == Offset.LR:
-            return self._loaded
+            return self.s.loaded
         if offset == Offset.CR:
             return 1
         if offset == Offset.IMSC:
-            return int(self._mask)
+            return int(self.s.mask)
         if offset == Offset.RIS:
-            return int(self._raised)
+            return int(self.s.raised)
         if offset == Offset.MIS:
-            return int(self._raised and self._mask)
+            return int(self.s.raised and self.s.mask)
         if Offset.PERIPH_ID0 <= offset < SIZE:
             return _IDENTIFICATION[(offset - Offset.PERIPH_ID0) // 4]
         return 0
 
     def _time(self) -> int:
-        return (self._clock.physical_count() // self._frequency + self._offset) % _SECONDS
+        return (self._clock.physical_count() // self._frequency + self.s.offset) % _SECONDS
 
     def _arm(self) -> None:
         """Set the alarm to the next moment at which the time is the match value."""
-        left = (self._match - self._time()) % _SECONDS
+        left = (self.s.match - self._time()) % _SECONDS
         second = self._clock.physical_count() // self._frequency + left
-        self._alarm = second * self._frequency
+        self.s.alarm = second * self._frequency
         self.update()
 
+    def _derive(self) -> None:
+        self._drive()
+
     def _drive(self) -> None:
-        self._irq.set_level(self._raised and self._mask)
+        self._irq.set_level(self.s.raised and self.s.mask)

@@ -8,6 +8,7 @@ PE's, and so arrive as callables.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.pe import EL2
@@ -19,6 +20,7 @@ from spe_unicorn.arch.registers.timer import (
     TimerControl,
     TimerValue,
 )
+from spe_unicorn.stateful import Stateful
 
 FREQUENCY: Final = 62_500_000
 """Ticks of the system counter a second: what CNTFRQ_EL0 holds after the board's reset."""
@@ -34,29 +36,38 @@ def _none() -> int:
     return 0
 
 
-class Comparator:
-    """One timer: its enable, its mask, its compare value and its level-sensitive output."""
+@dataclass(slots=True)
+class ComparatorState:
+    """What is saved of one timer."""
+
+    enable: bool = False
+    imask: bool = False
+    cval: int = 0
+
+
+class Comparator(Stateful[ComparatorState]):
+    """One timer: its enable, its mask, its compare value and its level-sensitive output.
+
+    What the output is depends on the time as well: a state that is loaded needs :meth:`update`.
+    """
 
     def __init__(self, line: IRQLine, offset: Offset = _none) -> None:
         self._line = line
         self._offset = offset
-        self.enable = False
-        self.imask = False
-        self.cval = 0
+        self.s = ComparatorState()
 
     def reset(self) -> None:
         """Warm reset: disabled, the output low."""
-        self.enable = self.imask = False
-        self.cval = 0
+        self.s = ComparatorState()
         self._line.set_level(False)
 
     def istatus(self, now: int) -> bool:
         """Whether the timer is enabled and its condition met; both sides 64-bit unsigned."""
-        return self.enable and self._view(now) >= self.cval
+        return self.s.enable and self._view(now) >= self.s.cval
 
     def level(self, now: int) -> bool:
         """The output."""
-        return self.istatus(now) and not self.imask
+        return self.istatus(now) and not self.s.imask
 
     def update(self, now: int) -> None:
         """Drive the output as it must be at ``now``, after time or an offset has changed."""
@@ -67,12 +78,12 @@ class Comparator:
 
         A change on the far side of the counter's own 64 bits is never.
         """
-        if not self.enable or self.imask:
+        if not self.s.enable or self.s.imask:
             return None
         view = self._view(now)
-        if view < self.cval:
-            change = now + self.cval - view
-        elif self.cval:
+        if view < self.s.cval:
+            change = now + self.s.cval - view
+        elif self.s.cval:
             change = now + _COUNTS - view  # the view wraps: the counter catches up with its offset
         else:
             return None
@@ -80,17 +91,17 @@ class Comparator:
 
     def ctl(self, now: int) -> int:
         """CTL. ISTATUS is UNKNOWN while ENABLE is 0; ours is zero then."""
-        return self.istatus(now) << 2 | self.imask << 1 | self.enable
+        return self.istatus(now) << 2 | self.s.imask << 1 | self.s.enable
 
     def set_ctl(self, value: int, now: int) -> None:
         """Write CTL."""
-        self.enable = bool(value & 1)
-        self.imask = bool(value & 2)
+        self.s.enable = bool(value & 1)
+        self.s.imask = bool(value & 2)
         self.update(now)
 
     def set_cval(self, value: int, now: int) -> None:
         """Write CVAL."""
-        self.cval = value
+        self.s.cval = value
         self.update(now)
 
     def tval(self, view: int) -> int:
@@ -98,7 +109,7 @@ class Comparator:
 
         It is UNKNOWN while ENABLE is 0; ours goes on counting then.
         """
-        return (self.cval - view) & _WORD
+        return (self.s.cval - view) & _WORD
 
     def set_tval(self, value: int, view: int, now: int) -> None:
         """Write TVAL: the compare value lies that many ticks, signed, after ``view``."""
@@ -158,7 +169,7 @@ class GenericTimer:
         if issubclass(register, TimerControl):
             return comparator.ctl(now)
         if issubclass(register, TimerCompareValue):
-            return comparator.cval
+            return comparator.s.cval
         return comparator.tval(self._counter(register, now, el))
 
     def write(self, register: type[SysReg], value: int, now: int, el: int) -> None:

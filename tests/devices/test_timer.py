@@ -94,7 +94,7 @@ def test_status_bit_of_ctl_ignores_writes():
 def test_timer_value_is_a_signed_32_bit_distance(written, now, cval):
     timer = Comparator(FakeLine())
     timer.set_tval(written, view=now, now=now)
-    assert timer.cval == cval
+    assert timer.s.cval == cval
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
@@ -24,6 +25,7 @@ from spe_unicorn.devices.gicv3.priorities import (
 )
 from spe_unicorn.devices.gicv3.routing import Group, InterruptRouting, Pending
 from spe_unicorn.devices.gicv3.virtual import VirtualInterface
+from spe_unicorn.stateful import Stateful
 
 INTID_SECURE: Final = 1020
 INTID_NONSECURE: Final = 1021
@@ -37,7 +39,36 @@ _CTLR_FIXED: Final = 1 << 15 | 1 << 11 | PRIORITY_BITS - 1 << 8
 _CTLR_EL3_NDS: Final = 1 << 17
 
 
-class CPUInterface:
+def _least_points() -> dict[Group, int]:
+    return {
+        Group.GROUP0: LEAST_POINT,
+        Group.GROUP1_S: LEAST_POINT,
+        Group.GROUP1_NS: _LEAST_POINT_NS,
+    }
+
+
+def _for_group1() -> dict[Group, bool]:
+    return dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
+
+
+@dataclass(slots=True)
+class CPUInterfaceState:
+    """What is saved of one PE's ICC registers; after a reset every priority is masked."""
+
+    pmr: int = 0
+    bpr: dict[Group, int] = field(default_factory=_least_points)
+    active: dict[Group, int] = field(default_factory=lambda: dict.fromkeys(Group, 0))
+    """ICC_AP*R0: active priorities, a bitmap."""
+    enabled: dict[Group, bool] = field(default_factory=lambda: dict.fromkeys(Group, False))
+    """ICC_IGRPEN*."""
+    common_bpr: dict[Group, bool] = field(default_factory=_for_group1)
+    """ICC_CTLR.CBPR."""
+    split_eoi: dict[Group, bool] = field(default_factory=_for_group1)
+    """ICC_CTLR.EOImode."""
+    split_eoi_el3: bool = False
+
+
+class CPUInterface(Stateful[CPUInterfaceState]):
     """One PE's ICC registers, and what it signals on the PE's IRQ and FIQ inputs.
 
     A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
@@ -45,6 +76,8 @@ class CPUInterface:
     Exception level and Security state: ask :meth:`signals`. ``virtual`` is what a guest at EL1 has
     instead.
     """
+
+    DERIVED = ("_pending",)
 
     def __init__(
         self,
@@ -70,20 +103,20 @@ class CPUInterface:
             icc.ICC_IAR1_EL1: lambda: self._acknowledge(self._highest_group1),
             icc.ICC_HPPIR0_EL1: self._highest_group0,
             icc.ICC_HPPIR1_EL1: self._highest_group1,
-            icc.ICC_BPR0_EL1: lambda: self._bpr[Group.GROUP0],
+            icc.ICC_BPR0_EL1: lambda: self.s.bpr[Group.GROUP0],
             icc.ICC_BPR1_EL1: self._read_bpr1,
-            icc.ICC_AP0R0_EL1: lambda: self._active[Group.GROUP0],
-            icc.ICC_AP1R0_EL1: lambda: self._active[self._bank()],
+            icc.ICC_AP0R0_EL1: lambda: self.s.active[Group.GROUP0],
+            icc.ICC_AP1R0_EL1: lambda: self.s.active[self._bank()],
             icc.ICC_RPR_EL1: self._read_rpr,
             icc.ICC_CTLR_EL1: self._read_ctlr,
-            icc.ICC_IGRPEN0_EL1: lambda: int(self._enabled[Group.GROUP0]),
-            icc.ICC_IGRPEN1_EL1: lambda: int(self._enabled[self._bank()]),
+            icc.ICC_IGRPEN0_EL1: lambda: int(self.s.enabled[Group.GROUP0]),
+            icc.ICC_IGRPEN1_EL1: lambda: int(self.s.enabled[self._bank()]),
             icc.ICC_SRE_EL1: lambda: 0x7,
             icc.ICC_SRE_EL2: lambda: 0xF,
             icc.ICC_SRE_EL3: lambda: 0xF,
             icc.ICC_CTLR_EL3: self._read_ctlr_el3,
             icc.ICC_IGRPEN1_EL3: lambda: (
-                self._enabled[Group.GROUP1_S] << 1 | self._enabled[Group.GROUP1_NS]
+                self.s.enabled[Group.GROUP1_S] << 1 | self.s.enabled[Group.GROUP1_NS]
             ),
         }
         self._writers: dict[type[SysReg], Callable[[int], None]] = {
@@ -114,23 +147,16 @@ class CPUInterface:
     def reset(self) -> None:
         """Reset: nothing enabled, nothing active, every priority masked."""
         self.virtual.reset()
-        self._pmr = 0
-        self._bpr = {
-            Group.GROUP0: LEAST_POINT,
-            Group.GROUP1_S: LEAST_POINT,
-            Group.GROUP1_NS: _LEAST_POINT_NS,
-        }
-        self._active = dict.fromkeys(Group, 0)
-        self._enabled = dict.fromkeys(Group, False)
-        self._common_bpr = dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
-        self._split_eoi = dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
-        self._split_eoi_el3 = False
+        self.s = CPUInterfaceState()
+
+    def _derive(self) -> None:
+        self.update()
 
     # What the rest of the GIC and the machine use
 
     def group_enabled(self, group: Group) -> bool:
         """Whether ICC_IGRPEN* let a group through."""
-        return self._enabled[group]
+        return self.s.enabled[group]
 
     def update(self) -> None:
         """Look for the highest priority pending interrupt again, and drive the PE's inputs."""
@@ -173,13 +199,13 @@ class CPUInterface:
 
     def _preempts(self, pending: Pending) -> bool:
         """Whether an interrupt gets past the mask and past what is active."""
-        if pending.priority >= self._pmr:
+        if pending.priority >= self.s.pmr:
             return False
         mask = self._group_priority_mask(pending.group)
         return preempts(pending.priority, self._all_active(), mask)
 
     def _is_fiq(self, group: Group, pe: PE) -> bool:
-        if group is Group.GROUP0 or self._routing.one_state:
+        if group is Group.GROUP0 or self._routing.s.one_state:
             return group is Group.GROUP0
         if pe.el == EL3:
             return True
@@ -188,7 +214,7 @@ class CPUInterface:
 
     def _all_active(self) -> int:
         active = 0
-        for bits in self._active.values():
+        for bits in self.s.active.values():
             active |= bits
         return active
 
@@ -197,9 +223,9 @@ class CPUInterface:
 
         The Non-secure binary point counts one more than the others, unless it is the common one.
         """
-        if self._common_bpr.get(group):
+        if self.s.common_bpr.get(group):
             group = Group.GROUP0
-        return group_mask(self._bpr[group] - (group is Group.GROUP1_NS))
+        return group_mask(self.s.bpr[group] - (group is Group.GROUP1_NS))
 
     # The PE's state
 
@@ -234,7 +260,7 @@ class CPUInterface:
         if pending is None:
             return INTID_SPURIOUS
         at_el3 = self._pe.el == EL3
-        secure_interrupt = not self._routing.one_state and pending.group is not Group.GROUP1_NS
+        secure_interrupt = not self._routing.s.one_state and pending.group is not Group.GROUP1_NS
         if pending.group is not Group.GROUP0 and not at_el3:
             return INTID_SPURIOUS
         if secure_interrupt and not self._secure():
@@ -247,7 +273,7 @@ class CPUInterface:
         pending = self._pending
         if pending is None or pending.group is Group.GROUP0:
             return INTID_SPURIOUS
-        if self._routing.one_state or self._pe.el == EL3:
+        if self._routing.s.one_state or self._pe.el == EL3:
             return pending.intid
         belongs = (pending.group is Group.GROUP1_S) is self._secure()
         return pending.intid if belongs else INTID_SPURIOUS
@@ -259,7 +285,7 @@ class CPUInterface:
         intid = highest()
         if intid == pending.intid:
             priority = pending.priority & self._group_priority_mask(pending.group)
-            self._active[pending.group] |= active_bit(priority)
+            self.s.active[pending.group] |= active_bit(priority)
             self._routing.activate(self.number, intid)
             self.update()
         return intid
@@ -276,13 +302,13 @@ class CPUInterface:
             return
         if (group is Group.GROUP0) is not group0 or not self._may_end(group):
             return
-        self._active[group] &= self._active[group] - 1
+        self.s.active[group] &= self.s.active[group] - 1
         if not self._splits_eoi():
             self._routing.deactivate(self.number, intid)
         self.update()
 
     def _may_end(self, group: Group) -> bool:
-        if self._routing.one_state or self._pe.el == EL3:
+        if self._routing.s.one_state or self._pe.el == EL3:
             return True
         return (group is not Group.GROUP1_NS) is self._secure()
 
@@ -305,7 +331,7 @@ class CPUInterface:
             return False
         if self._secure():
             return True
-        if not self._routing.one_state and group is not Group.GROUP1_NS:
+        if not self._routing.s.one_state and group is not Group.GROUP1_NS:
             return False
         if el == EL1 and Feature.FEAT_EL2 in self._pe.features:
             hcr = self._pe.registers.read(HCR_EL2)
@@ -315,7 +341,7 @@ class CPUInterface:
     def _running_group(self) -> Group | None:
         """The group of the most urgent active priority; of equals, Group 0 and Secure first."""
         best: tuple[int, Group] | None = None
-        for group, bits in self._active.items():
+        for group, bits in self.s.active.items():
             if bits and (best is None or bits & -bits < best[0]):
                 best = bits & -bits, group
         return None if best is None else best[1]
@@ -323,23 +349,23 @@ class CPUInterface:
     def _splits_eoi(self) -> bool:
         """EOImode of the current Exception level and Security state."""
         if self._pe.el == EL3:
-            return self._split_eoi_el3
-        return self._split_eoi[self._bank()]
+            return self.s.split_eoi_el3
+        return self.s.split_eoi[self._bank()]
 
     # Priorities
 
     def _read_pmr(self) -> int:
         if not self._shifted_view():
-            return self._pmr
-        return self._pmr << 1 & 0xFF if self._pmr & 0x80 else 0
+            return self.s.pmr
+        return self.s.pmr << 1 & 0xFF if self.s.pmr & 0x80 else 0
 
     def _write_pmr(self, value: int) -> None:
         value &= 0xFF
         if self._shifted_view():
-            if not self._pmr & 0x80:
+            if not self.s.pmr & 0x80:
                 return  # Secure software has masked all that Non-secure software could see
             value = 0x80 | value >> 1
-        self._pmr = value & IMPLEMENTED
+        self.s.pmr = value & IMPLEMENTED
         self.update()
 
     def _read_rpr(self) -> int:
@@ -350,41 +376,41 @@ class CPUInterface:
 
     def _read_bpr1(self) -> int:
         bank = self._bank()
-        if self._pe.el == EL3 or not self._common_bpr[bank]:
-            return self._bpr[bank]
-        point = self._bpr[Group.GROUP0]
+        if self._pe.el == EL3 or not self.s.common_bpr[bank]:
+            return self.s.bpr[bank]
+        point = self.s.bpr[Group.GROUP0]
         return point if bank is Group.GROUP1_S else min(point + 1, 7)
 
     def _write_bpr1(self, value: int) -> None:
         bank = self._bank()
-        if self._pe.el == EL3 or not self._common_bpr[bank]:
+        if self._pe.el == EL3 or not self.s.common_bpr[bank]:
             self._set_bpr(bank, value)
         elif bank is Group.GROUP1_S:
             self._set_bpr(Group.GROUP0, value)
 
     def _set_bpr(self, group: Group, value: int) -> None:
         least = _LEAST_POINT_NS if group is Group.GROUP1_NS else LEAST_POINT
-        self._bpr[group] = max(value & 7, least)
+        self.s.bpr[group] = max(value & 7, least)
         self.update()
 
     def _set_active(self, group: Group, value: int) -> None:
         """ICC_AP*R0_EL1. Non-secure software cannot claim Secure priorities to be active."""
-        if group is Group.GROUP1_NS and not self._routing.one_state:
+        if group is Group.GROUP1_NS and not self._routing.s.one_state:
             value &= _NONSECURE_LEVELS
-        self._active[group] = value & 0xFFFF_FFFF
+        self.s.active[group] = value & 0xFFFF_FFFF
         self.update()
 
     # Controls
 
     def _read_ctlr(self) -> int:
         bank = self._bank()
-        return _CTLR_FIXED | self._split_eoi[bank] << 1 | self._common_bpr[bank]
+        return _CTLR_FIXED | self.s.split_eoi[bank] << 1 | self.s.common_bpr[bank]
 
     def _write_ctlr(self, value: int) -> None:
         bank = self._bank()
-        self._split_eoi[bank] = bool(value & 2)
-        if self._routing.one_state or Feature.FEAT_EL3 not in self._pe.features:
-            self._common_bpr[bank] = bool(value & 1)
+        self.s.split_eoi[bank] = bool(value & 2)
+        if self._routing.s.one_state or Feature.FEAT_EL3 not in self._pe.features:
+            self.s.common_bpr[bank] = bool(value & 1)
         self.update()
 
     def _read_ctlr_el3(self) -> int:
@@ -392,24 +418,24 @@ class CPUInterface:
         return (
             _CTLR_FIXED
             | _CTLR_EL3_NDS
-            | self._split_eoi[nonsecure] << 4
-            | self._split_eoi[secure] << 3
-            | self._split_eoi_el3 << 2
-            | self._common_bpr[nonsecure] << 1
-            | self._common_bpr[secure]
+            | self.s.split_eoi[nonsecure] << 4
+            | self.s.split_eoi[secure] << 3
+            | self.s.split_eoi_el3 << 2
+            | self.s.common_bpr[nonsecure] << 1
+            | self.s.common_bpr[secure]
         )
 
     def _write_ctlr_el3(self, value: int) -> None:
-        self._common_bpr[Group.GROUP1_S] = bool(value & 1)
-        self._common_bpr[Group.GROUP1_NS] = bool(value & 2)
-        self._split_eoi_el3 = bool(value & 4)
-        self._split_eoi[Group.GROUP1_S] = bool(value & 8)
-        self._split_eoi[Group.GROUP1_NS] = bool(value & 16)
+        self.s.common_bpr[Group.GROUP1_S] = bool(value & 1)
+        self.s.common_bpr[Group.GROUP1_NS] = bool(value & 2)
+        self.s.split_eoi_el3 = bool(value & 4)
+        self.s.split_eoi[Group.GROUP1_S] = bool(value & 8)
+        self.s.split_eoi[Group.GROUP1_NS] = bool(value & 16)
         self.update()
 
     def _enable(self, groups: dict[Group, int]) -> None:
         for group, value in groups.items():
-            self._enabled[group] = bool(value)
+            self.s.enabled[group] = bool(value)
         self._routing.changed()  # it also decides who takes 1-of-N interrupts
 
     # SGIs
@@ -423,7 +449,7 @@ class CPUInterface:
 
     def _send(self, group: Group, value: int) -> None:
         """ICC_SGI*R_EL1: to the PEs of a list within one cluster, or to all others."""
-        if group is Group.GROUP1_S and self._routing.one_state:
+        if group is Group.GROUP1_S and self._routing.s.one_state:
             group = Group.GROUP0  # what is Secure where there are two states
         request = icc.GenerateSGI(value)
         nonsecure = not self._secure()

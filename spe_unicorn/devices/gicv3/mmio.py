@@ -103,15 +103,15 @@ class BankRegisters:
         family, word = offset & ~0x7F, offset & 0x7C
         needed = _NEVER
         if family == 0x080:
-            bits = bank.group if self._full(secure) else 0
+            bits = bank.s.group if self._full(secure) else 0
         elif family in (0x100, 0x180):
-            bits = bank.enabled
+            bits = bank.s.enabled
         elif family in (0x200, 0x280):
             bits, needed = bank.pending, 1 if family == 0x200 else 2
         elif family in (0x300, 0x380):
-            bits, needed = bank.active, 2
+            bits, needed = bank.s.active, 2
         elif family == 0xD00:
-            bits = bank.group_modifier if self._keeps_groups(secure) else 0
+            bits = bank.s.group_modifier if self._keeps_groups(secure) else 0
         else:
             return 0
         return self._word(bits & self._visible(secure, needed), word * 8)
@@ -133,21 +133,21 @@ class BankRegisters:
         covered = self._place(lanes, intid)
         mine = bits & self._visible(secure, _NEVER)
         if family == 0x080 and self._full(secure):
-            bank.group = bank.group & ~covered | bits
+            bank.s.group = bank.s.group & ~covered | bits
         elif family == 0x100:
-            bank.enabled |= mine
+            bank.s.enabled |= mine
         elif family == 0x180:
-            bank.enabled &= ~mine
+            bank.s.enabled &= ~mine
         elif family == 0x200:
-            bank.latch |= bits & self._visible(secure, 1)
+            bank.s.latch |= bits & self._visible(secure, 1)
         elif family == 0x280:
-            bank.latch &= ~(bits & self._visible(secure, 2))
+            bank.s.latch &= ~(bits & self._visible(secure, 2))
         elif family == 0x300:
-            bank.active |= mine
+            bank.s.active |= mine
         elif family == 0x380:
-            bank.active &= ~mine
+            bank.s.active &= ~mine
         elif family == 0xD00 and self._keeps_groups(secure):
-            bank.group_modifier = bank.group_modifier & ~covered | bits
+            bank.s.group_modifier = bank.s.group_modifier & ~covered | bits
 
     def _read_priorities(self, intid: int, secure: bool) -> int:
         value = 0
@@ -155,10 +155,10 @@ class BankRegisters:
             bit = self._bit(intid + lane)
             if bit is None:
                 continue
-            priority = self._bank.priority[bit]
+            priority = self._bank.s.priority[bit]
             if not self._full(secure):
                 # Non-secure software sees the lower half of the range, and its own interrupts.
-                priority = priority << 1 & 0xFF if self._bank.group >> bit & 1 else 0
+                priority = priority << 1 & 0xFF if self._bank.s.group >> bit & 1 else 0
             value |= priority << 8 * lane
         return value
 
@@ -169,13 +169,13 @@ class BankRegisters:
                 continue
             priority = value >> 8 * lane & 0xFF
             if self._full(secure):
-                self._bank.priority[bit] = priority
-            elif self._bank.group >> bit & 1:
-                self._bank.priority[bit] = 0x80 | priority >> 1
+                self._bank.s.priority[bit] = priority
+            elif self._bank.s.group >> bit & 1:
+                self._bank.s.priority[bit] = 0x80 | priority >> 1
 
     def _read_pairs(self, intid: int, secure: bool) -> int:
         """GICx_ICFGR: two bits an interrupt, the upper one set for edge-triggered."""
-        bits = self._word(self._bank.edge & self._visible(secure, _NEVER), intid) & 0xFFFF
+        bits = self._word(self._bank.s.edge & self._visible(secure, _NEVER), intid) & 0xFFFF
         return sum(2 << 2 * n for n in range(16) if bits >> n & 1)
 
     def _write_pairs(self, intid: int, value: int, lanes: int, secure: bool) -> None:
@@ -183,13 +183,15 @@ class BankRegisters:
         edges = sum(1 << n for n in range(16) if value >> 2 * n + 1 & 1)
         covered = sum(1 << n for n in range(16) if lanes >> 2 * n + 1 & 1)
         changing = self._place(covered, intid) & self._visible(secure, _NEVER) & ~bank.always_edge
-        bank.edge = bank.edge & ~changing | self._place(edges, intid) & changing
+        bank.s.edge = bank.s.edge & ~changing | self._place(edges, intid) & changing
 
     def _read_nsacr(self, intid: int, secure: bool) -> int:
         if not self._keeps_groups(secure):
             return 0
         bits = (self._bit(intid + n) for n in range(16))
-        return sum(self._bank.nsacr[bit] << 2 * n for n, bit in enumerate(bits) if bit is not None)
+        return sum(
+            self._bank.s.nsacr[bit] << 2 * n for n, bit in enumerate(bits) if bit is not None
+        )
 
     def _write_nsacr(self, intid: int, value: int, lanes: int, secure: bool) -> None:
         if not self._keeps_groups(secure):
@@ -197,15 +199,15 @@ class BankRegisters:
         for n in range(16):
             bit = self._bit(intid + n)
             if bit is not None and lanes >> 2 * n & 3:
-                self._bank.nsacr[bit] = value >> 2 * n & 3
+                self._bank.s.nsacr[bit] = value >> 2 * n & 3
 
     def _full(self, secure: bool) -> bool:
         """Whether the access sees everything."""
-        return secure or self._routing.one_state
+        return secure or self._routing.s.one_state
 
     def _keeps_groups(self, secure: bool) -> bool:
         """Whether the access reaches what only two Security states have."""
-        return secure and not self._routing.one_state
+        return secure and not self._routing.s.one_state
 
     def _visible(self, secure: bool, needed: int) -> int:
         """The interrupts that an access may touch, those with GICD_NSACR from ``needed`` up too."""
@@ -214,8 +216,8 @@ class BankRegisters:
             return bank.all
         granted = 0
         if self._nsacr_opens and needed != _NEVER:
-            granted = sum(1 << bit for bit, nsacr in enumerate(bank.nsacr) if nsacr >= needed)
-        return bank.group | granted
+            granted = sum(1 << bit for bit, nsacr in enumerate(bank.s.nsacr) if nsacr >= needed)
+        return bank.s.group | granted
 
     def _bit(self, intid: int) -> int | None:
         """Where an INTID stands in the bank, None if not in it."""
@@ -246,7 +248,7 @@ class Distributor(WordRegisters):
         if offset == _GICD_CTLR:
             return self._ctlr(secure)
         if offset == _GICD_TYPER:
-            security = 0 if routing.one_state else _TYPER_SECURITY
+            security = 0 if routing.s.one_state else _TYPER_SECURITY
             return _TYPER_A3V | _TYPER_ID_BITS | security | routing.shared.count // 32
         if offset == _GICD_IIDR:
             return _IIDR
@@ -274,8 +276,8 @@ class Distributor(WordRegisters):
 
     def _ctlr(self, secure: bool) -> int:
         routing = self._routing
-        group0, group1_s, group1_ns = (routing.group_enables[group] for group in Group)
-        if routing.one_state:
+        group0, group1_s, group1_ns = (routing.s.group_enables[group] for group in Group)
+        if routing.s.one_state:
             return _CTLR_DS | _CTLR_ARE | group1_ns << 1 | group0
         if secure:
             return _CTLR_ARE_NS | _CTLR_ARE | group1_s << 2 | group1_ns << 1 | group0
@@ -283,16 +285,16 @@ class Distributor(WordRegisters):
 
     def _set_ctlr(self, value: int, secure: bool) -> None:
         routing = self._routing
-        enables = routing.group_enables
+        enables = routing.s.group_enables
         enables[Group.GROUP1_NS] = bool(value & 2)
-        if not (secure or routing.one_state):
+        if not (secure or routing.s.one_state):
             return
         enables[Group.GROUP0] = bool(value & 1)
-        if routing.one_state:
+        if routing.s.one_state:
             return
         enables[Group.GROUP1_S] = bool(value & 4)
         if value & _CTLR_DS:  # once set only a reset clears it
-            routing.one_state = True
+            routing.s.one_state = True
             enables[Group.GROUP1_S] = False
 
     def _routed(self, offset: int, secure: bool) -> int | None:
@@ -302,14 +304,14 @@ class Distributor(WordRegisters):
         bit = intid - PRIVATE
         if offset < _GICD_IROUTER or not 0 <= bit < routing.shared.count:
             return None
-        if secure or routing.one_state or routing.shared.group >> bit & 1:
+        if secure or routing.s.one_state or routing.shared.s.group >> bit & 1:
             return intid
-        return intid if routing.shared.nsacr[bit] == 3 else None
+        return intid if routing.shared.s.nsacr[bit] == 3 else None
 
     def _irouter(self, intid: int) -> int:
         bit = intid - PRIVATE
-        affinity = self._routing.affinity_of_spi[bit]
-        mode = _IROUTER_IRM if self._routing.any_pe >> bit & 1 else 0
+        affinity = self._routing.s.affinity_of_spi[bit]
+        mode = _IROUTER_IRM if self._routing.s.any_pe >> bit & 1 else 0
         return (affinity >> 24) << 32 | mode | affinity & 0xFF_FFFF
 
 
@@ -347,8 +349,8 @@ class Redistributors(WordRegisters):
             return pe << 8 | last << 4
         if offset == _GICR_TYPER_HIGH:
             return self._routing.affinities[pe]
-        if offset == _GICR_WAKER and (secure or self._routing.one_state):
-            return _PROCESSOR_SLEEP | _CHILDREN_ASLEEP if self._routing.asleep[pe] else 0
+        if offset == _GICR_WAKER and (secure or self._routing.s.one_state):
+            return _PROCESSOR_SLEEP | _CHILDREN_ASLEEP if self._routing.s.asleep[pe] else 0
         if _ID <= offset < _FRAME:
             return _ID_WORDS_GICR[(offset - _ID) // 4]
         return 0
@@ -362,9 +364,9 @@ class Redistributors(WordRegisters):
             if _is_first_word(offset - _FRAME):
                 self._banks[pe].write_word(offset - _FRAME, value, lanes, secure)
                 self._routing.changed(pe)
-        elif offset == _GICR_WAKER and (secure or self._routing.one_state):
+        elif offset == _GICR_WAKER and (secure or self._routing.s.one_state):
             if lanes & _PROCESSOR_SLEEP:
-                self._routing.asleep[pe] = bool(value & _PROCESSOR_SLEEP)
+                self._routing.s.asleep[pe] = bool(value & _PROCESSOR_SLEEP)
             self._routing.changed()
 
 

@@ -8,8 +8,11 @@ each PE: the lowest INTID among equals, so the choice is deterministic. There ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
+
+from spe_unicorn.stateful import Stateful
 
 PRIVATE: Final = 32
 """INTIDs below are each PE's own: 16 SGIs, then 16 PPIs."""
@@ -45,11 +48,28 @@ class CPUPort(Protocol):
         ...
 
 
-class Bank:
+@dataclass(slots=True)
+class BankState:
+    """What is saved of a bank: a bitmap for each property, bit n for the n-th interrupt."""
+
+    priority: bytearray
+    nsacr: bytearray
+    """Two bits of GICx_NSACR each."""
+    group: int = 0
+    edge: int = 0
+    line: int = 0
+    """The levels of the inputs."""
+    group_modifier: int = 0
+    enabled: int = 0
+    latch: int = 0
+    """The pending state that a line's level does not explain: an edge, or GICx_ISPENDR."""
+    active: int = 0
+
+
+class Bank(Stateful[BankState]):
     """Interrupts ``first`` to ``first + count - 1``: bit n of each bitmap is INTID first + n.
 
-    ``latch`` is the pending state that a line's level does not explain: an edge, or a write to
-    GICx_ISPENDR. ``always_edge`` are those whose configuration is fixed (SGIs).
+    ``always_edge`` are those whose configuration is fixed (SGIs).
     """
 
     def __init__(self, first: int, count: int, always_edge: int = 0) -> None:
@@ -57,24 +77,25 @@ class Bank:
         self.count = count
         self.all = (1 << count) - 1
         self.always_edge = always_edge
-        self.line = 0
-        self.reset(group=0)
+        self.s = self._state(group=0, line=0)
 
     def reset(self, group: int) -> None:
         """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
-        self.group = group
-        self.group_modifier = 0
-        self.enabled = 0
-        self.latch = 0
-        self.active = 0
-        self.edge = self.always_edge
-        self.priority = bytearray(self.count)
-        self.nsacr = bytearray(self.count)
+        self.s = self._state(group, self.s.line)
+
+    def _state(self, group: int, line: int) -> BankState:
+        return BankState(
+            bytearray(self.count),
+            bytearray(self.count),
+            group=group,
+            edge=self.always_edge,
+            line=line,
+        )
 
     @property
     def pending(self) -> int:
         """Latched, or level-sensitive with its line high."""
-        return self.latch | self.line & ~self.edge
+        return self.s.latch | self.s.line & ~self.s.edge
 
     def set_line(self, bit: int, level: bool) -> bool:
         """Drive an input; False if it has that level already.
@@ -82,11 +103,11 @@ class Bank:
         A rising edge is latched where the interrupt is edge-triggered.
         """
         mask = 1 << bit
-        if bool(self.line & mask) is level:
+        if bool(self.s.line & mask) is level:
             return False
-        self.line ^= mask
+        self.s.line ^= mask
         if level:
-            self.latch |= mask & self.edge
+            self.s.latch |= mask & self.s.edge
         return True
 
     def members(self, group: Group, one_state: bool) -> int:
@@ -95,11 +116,11 @@ class Bank:
         Both bits of GICD_IGROUPR and GICD_IGRPMODR set is reserved: taken for Non-secure Group 1.
         """
         if group is Group.GROUP1_NS:
-            return self.group
-        secure = self.all & ~self.group
+            return self.s.group
+        secure = self.all & ~self.s.group
         if one_state:
             return secure if group is Group.GROUP0 else 0
-        modified = secure & self.group_modifier
+        modified = secure & self.s.group_modifier
         return modified if group is Group.GROUP1_S else secure & ~modified
 
     def best(self, candidates: int, group: Group) -> Pending | None:
@@ -109,18 +130,37 @@ class Bank:
             lowest = candidates & -candidates
             candidates ^= lowest
             bit = lowest.bit_length() - 1
-            priority = self.priority[bit]
+            priority = self.s.priority[bit]
             if result is None or priority < result.priority:
                 result = Pending(priority, self.first + bit, group)
         return result
 
 
-class InterruptRouting:
+@dataclass(slots=True)
+class RoutingState:
+    """What is saved of the routing, beside its banks."""
+
+    one_state: bool
+    """GICD_CTLR.DS."""
+    asleep: list[bool]
+    """GICR_WAKER.ProcessorSleep, by PE."""
+    affinity_of_spi: list[int]
+    """GICD_IROUTER, by SPI: Aff3 to Aff0 as 32 bits."""
+    any_pe: int = 0
+    """GICD_IROUTER.Interrupt_Routing_Mode: a bitmap of SPIs."""
+    group_enables: dict[Group, bool] = field(default_factory=lambda: dict.fromkeys(Group, False))
+    """GICD_CTLR.EnableGrp*."""
+
+
+class InterruptRouting(Stateful[RoutingState]):
     """All interrupts of a machine whose PEs have the ``affinities`` (Aff3 to Aff0, 32 bits).
 
     ``spis`` is a multiple of 32, up to 960. With ``two_security_states`` GICD_CTLR.DS starts at 0
     and Secure software may set it; else it is always 1.
     """
+
+    DERIVED = ("_targets",)
+    WIRING = ("ports",)
 
     def __init__(self, affinities: Sequence[int], spis: int, two_security_states: bool) -> None:
         if spis % 32 or not 0 <= spis <= 960:
@@ -130,19 +170,20 @@ class InterruptRouting:
         self.private = tuple(Bank(0, PRIVATE, _SGI_BITS) for _ in self.affinities)
         self.shared = Bank(PRIVATE, spis)
         self.ports: tuple[CPUPort, ...] = ()
+        self._targets: list[int] = []
+        """The SPIs that go to each PE by their affinity: a bitmap each."""
         self.reset()
 
     def reset(self, nonsecure: bool = False) -> None:
         """Reset; with ``nonsecure`` as Secure firmware leaves it: PEs awake, all in Group 1."""
-        self.one_state = not self.two_security_states
-        self.group_enables = dict.fromkeys(Group, False)
-        self.asleep = [not nonsecure] * len(self.affinities)
         for bank in (*self.private, self.shared):
             bank.reset(group=bank.all if nonsecure else 0)
-        self.affinity_of_spi = [0] * self.shared.count
-        self.any_pe = 0
-        self._retarget()
-        self.changed()
+        self.s = RoutingState(
+            one_state=not self.two_security_states,
+            asleep=[not nonsecure] * len(self.affinities),
+            affinity_of_spi=[0] * self.shared.count,
+        )
+        self._derive()
 
     def attach(self, ports: Sequence[CPUPort]) -> None:
         """Connect the PEs' CPU interfaces, in the order of the affinities."""
@@ -162,16 +203,16 @@ class InterruptRouting:
         """The group of an interrupt that is there."""
         bank = self.private[pe] if intid < PRIVATE else self.shared
         mask = 1 << intid - bank.first
-        if bank.group & mask:
+        if bank.s.group & mask:
             return Group.GROUP1_NS
-        modified = bank.group_modifier & mask and not self.one_state
+        modified = bank.s.group_modifier & mask and not self.s.one_state
         return Group.GROUP1_S if modified else Group.GROUP0
 
     def route(self, intid: int, affinity: int, any_pe: bool) -> None:
         """GICD_IROUTER: an SPI goes to the PE with ``affinity``, or to ``any_pe`` (1 of N)."""
         bit = intid - self.shared.first
-        self.affinity_of_spi[bit] = affinity
-        self.any_pe = self.any_pe & ~(1 << bit) | any_pe << bit
+        self.s.affinity_of_spi[bit] = affinity
+        self.s.any_pe = self.s.any_pe & ~(1 << bit) | any_pe << bit
         self._retarget()
         self.changed()
 
@@ -189,20 +230,20 @@ class InterruptRouting:
         """
         port = self.ports[pe]
         private, shared = self.private[pe], self.shared
-        private_ready = private.pending & private.enabled & ~private.active
-        shared_ready = shared.pending & shared.enabled & ~shared.active
+        private_ready = private.pending & private.s.enabled & ~private.s.active
+        shared_ready = shared.pending & shared.s.enabled & ~shared.s.active
         if not private_ready | shared_ready:
             return None
         best: Pending | None = None
-        for group, enabled in self.group_enables.items():
+        for group, enabled in self.s.group_enables.items():
             if not enabled or not port.group_enabled(group):
                 continue
             mine = self._targets[pe]
-            if self.any_pe and self._chosen_for_any(group) == pe:
-                mine |= self.any_pe
+            if self.s.any_pe and self._chosen_for_any(group) == pe:
+                mine |= self.s.any_pe
             for found in (
-                private.best(private_ready & private.members(group, self.one_state), group),
-                shared.best(shared_ready & mine & shared.members(group, self.one_state), group),
+                private.best(private_ready & private.members(group, self.s.one_state), group),
+                shared.best(shared_ready & mine & shared.members(group, self.s.one_state), group),
             ):
                 if found is not None and (best is None or found < best):
                     best = found
@@ -212,15 +253,15 @@ class InterruptRouting:
         """Acknowledge: pending becomes active; a line that is still high leaves it both."""
         bank = self.private[pe] if intid < PRIVATE else self.shared
         mask = 1 << intid - bank.first
-        bank.active |= mask
-        bank.latch &= ~mask
+        bank.s.active |= mask
+        bank.s.latch &= ~mask
         self.changed(pe if intid < PRIVATE else None)
 
     def deactivate(self, pe: int, intid: int) -> None:
         """End of the active state; an INTID that is not there is ignored."""
         bank = self.bank(pe, intid)
         if bank is not None:
-            bank.active &= ~(1 << intid - bank.first)
+            bank.s.active &= ~(1 << intid - bank.first)
             self.changed(pe if intid < PRIVATE else None)
 
     def send_sgi(self, pe: int, intid: int, group: Group, nonsecure: bool) -> None:
@@ -233,11 +274,11 @@ class InterruptRouting:
         if configured is not group and (group, configured) != (Group.GROUP1_S, Group.GROUP0):
             return
         bank = self.private[pe]
-        if nonsecure and not self.one_state and configured is not Group.GROUP1_NS:
+        if nonsecure and not self.s.one_state and configured is not Group.GROUP1_NS:
             needed = 1 if configured is Group.GROUP0 else 2
-            if bank.nsacr[intid] < needed:
+            if bank.s.nsacr[intid] < needed:
                 return
-        bank.latch |= 1 << intid
+        bank.s.latch |= 1 << intid
         self.changed(pe)
 
     def _chosen_for_any(self, group: Group) -> int | None:
@@ -247,15 +288,19 @@ class InterruptRouting:
         (GICR_WAKER) and has the group enabled.
         """
         for pe, port in enumerate(self.ports):
-            if not self.asleep[pe] and port.group_enabled(group):
+            if not self.s.asleep[pe] and port.group_enabled(group):
                 return pe
         return None
+
+    def _derive(self) -> None:
+        self._retarget()
+        self.changed()
 
     def _retarget(self) -> None:
         """Work out which SPIs go to each PE. An affinity that no PE has goes nowhere."""
         self._targets = [0] * len(self.affinities)
         number = {affinity: pe for pe, affinity in enumerate(self.affinities)}
-        for bit, affinity in enumerate(self.affinity_of_spi):
+        for bit, affinity in enumerate(self.s.affinity_of_spi):
             pe = number.get(affinity)
-            if pe is not None and not self.any_pe >> bit & 1:
+            if pe is not None and not self.s.any_pe >> bit & 1:
                 self._targets[pe] |= 1 << bit

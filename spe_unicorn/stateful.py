@@ -1,0 +1,43 @@
+"""Claim every attribute: what is saved, what is derived from it, and what is wiring.
+
+A class whose objects change keeps everything that must be saved in one plain dataclass, ``s``.
+:attr:`Stateful.DERIVED` names what follows from that and is made anew by :meth:`Stateful._derive`:
+caches, and what has been worked out in advance. Everything else is wiring, given at construction
+and never changed: other objects, lines, callbacks, options.
+
+Plain are numbers, truth values, bytes, text, enumerations, and lists, dictionaries, deques and such
+dataclasses of them. ``tests/test_attributes_are_claimed.py`` walks a machine and fails on an
+attribute that is neither.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import ClassVar, Generic, TypeVar
+
+S = TypeVar("S")
+
+
+class Stateful(Generic[S]):
+    """An object of which :attr:`s` is all that has to be saved."""
+
+    DERIVED: ClassVar[tuple[str, ...]] = ()
+    """Attributes that :meth:`_derive` makes, or that are looked up anew where they are missing."""
+
+    WIRING: ClassVar[tuple[str, ...]] = ()
+    """Wiring that is connected behind the construction, once."""
+
+    s: S
+    """The saved state: a plain dataclass."""
+
+    def save(self) -> S:
+        """A copy of the state."""
+        return deepcopy(self.s)
+
+    def load(self, state: S) -> None:
+        """Take a state that :meth:`save` returned; it stays the caller's."""
+        self.s = deepcopy(state)
+        self._derive()
+
+    def _derive(self) -> None:
+        """Make what follows from the state anew; called after each change of it as a whole."""
