@@ -1,13 +1,16 @@
 """Claim every attribute: what is saved, what is derived from it, and what is wiring.
 
-A class whose objects change keeps everything that must be saved in one plain dataclass, ``s``.
-:attr:`Stateful.DERIVED` names what follows from that and is made anew by :meth:`Stateful._derive`:
-caches, and what has been worked out in advance. Everything else is wiring, given at construction
-and never changed: other objects, lines, callbacks, options.
+A class whose objects change keeps everything that must be saved in one plain dataclass, ``s``. A
+class of one number or one array that is nothing but state names it in ``STATE`` instead.
+:attr:`Stateful.DERIVED` names what follows from the state and is made anew by
+:meth:`Stateful._derive`: caches, and what has been worked out in advance. :attr:`Stateful.TRANSIT`
+names what belongs to the operation, or the run, that is on its way, and is empty between two of
+them. Everything else is wiring, given at construction and never changed: other objects, lines,
+callbacks, options.
 
-Plain are numbers, truth values, bytes, text, enumerations, and lists, dictionaries, deques and such
-dataclasses of them. ``tests/test_attributes_are_claimed.py`` walks a machine and fails on an
-attribute that is neither.
+Plain are numbers, truth values, bytes, text, enumerations, register values, and lists,
+dictionaries, sets, deques and such dataclasses of them. ``tests/test_attributes_are_claimed.py``
+walks a machine and fails on an attribute that is none of these.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ class Stateful(Generic[S]):
     DERIVED: ClassVar[tuple[str, ...]] = ()
     """Attributes that :meth:`_derive` makes, or that are looked up anew where they are missing."""
 
+    TRANSIT: ClassVar[tuple[str, ...]] = ()
+    """Attributes that mean something within an operation, or a run, alone."""
     WIRING: ClassVar[tuple[str, ...]] = ()
     """Wiring that is connected behind the construction, once."""
 

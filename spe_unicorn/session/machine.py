@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, get_args
@@ -289,7 +290,10 @@ class Machine:
             board.running.number,
             whereabouts(board),
             seconds,
-            tuple(Share(pe.cpu.executed, pe.unit.statistics, pe.events.counts) for pe in board.pes),
+            tuple(
+                Share(pe.cpu.executed, deepcopy(pe.unit.statistics), pe.events.counts)
+                for pe in board.pes
+            ),
             None if self._misuses is None else self.misuses,
         )
 

@@ -45,6 +45,15 @@ def test_a_run_goes_up_to_the_end_of_the_guest(tmp_path):
     assert outcome.operations == 3
 
 
+def test_an_outcome_stays_as_it_was():
+    machine = Machine(COPY)
+    first = machine.run(operations=150_000)
+    before = first.statistics
+    machine.run()
+    assert first.statistics == before
+    assert machine.pes[0].statistics != before
+
+
 def test_a_guest_that_has_ended_runs_no_more(tmp_path):
     machine = Machine(program(tmp_path, EXIT_7))
     machine.run()

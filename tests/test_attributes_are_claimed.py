@@ -1,0 +1,85 @@
+"""Claim every attribute: what a machine's objects hold is state, derived from it, or wiring."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.stateful import Stateful
+from tests.support.claims import attributes, changed, held, is_plain, objects, unclaimed
+
+ROOMS = ("spe_unicorn.devices",)
+"""Rooms whose attributes are claimed."""
+MACHINES = {
+    "driver with interrupts": ("spe_irq_el1", {}),
+    "several PEs": ("spe_smp", {"smp": 4}),
+    "two Security states": ("priv_gic_secure", {"secure": True}),
+    "virtual interrupts": ("priv_gic", {"el": 2}),
+    "cache model": ("spe_model", {"model": "cache", "core": "neoverse-v2"}),
+    "timers": ("priv_timer", {}),
+    "input": ("uart_echo", {}),
+}
+"""What is run, on which machine."""
+
+
+def all_objects(machine: Machine) -> list[tuple[str, object]]:
+    """Those of the rooms that count, wherever they are reached from."""
+    found = objects(machine.board, lambda cls: False)
+    return [(path, thing) for path, thing in found if type(thing).__module__.startswith(ROOMS)]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_attribute_is_state_derived_or_wiring(name):
+    firmware, options = MACHINES[name]
+    machine = Machine(shipped_firmware(firmware), **options)
+    machine.console.type("ab\4")
+    machine.run(operations=500)
+    things = all_objects(machine)
+    before = held(things)
+    machine.run(operations=300_000)
+    found = all_objects(machine)
+    assert unclaimed(found) == {}
+    assert changed(things, before) == set()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_states_are_plain_data(name):
+    firmware, options = MACHINES[name]
+    machine = Machine(shipped_firmware(firmware), **options)
+    machine.run(operations=100_000)
+    states = {
+        type(thing).__qualname__: thing.s
+        for _, thing in all_objects(machine)
+        if isinstance(thing, Stateful)
+    }
+    assert [name for name, state in states.items() if not is_plain(state)] == []
+
+
+def test_a_state_that_is_loaded_is_what_was_saved():
+    machine = Machine(shipped_firmware("spe_irq_el1"))
+    machine.run(operations=100_000)
+    parts = [thing for _, thing in all_objects(machine) if isinstance(thing, Stateful)]
+    saved = [part.save() for part in parts]
+    machine.run(operations=100_000)
+    assert [part.s for part in parts] != saved
+    for part, state in zip(parts, saved, strict=True):
+        part.load(state)
+    assert [part.s for part in parts] == saved
+
+
+def test_what_nobody_claims_is_found():
+    class Counts:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def add(self) -> None:
+            self.count += 1
+
+    counts = Counts()
+    assert attributes(counts) == {"count": 0}
+    before = held([("", counts)])
+    counts.add()
+    name = "test_what_nobody_claims_is_found.<locals>.Counts.count"
+    assert changed([("", counts)], before) == {name}
+    assert unclaimed([("", counts)]) == {name: ""}
