@@ -49,10 +49,18 @@ def extended(value: int, extend: Extend) -> int:
 def condition_holds(condition: int, nzcv: int) -> bool:
     """ConditionHolds(): ``nzcv`` has N in bit 3 and V in bit 0. AL and NV always hold."""
     n, z, c, v = nzcv >> 3 & 1, nzcv >> 2 & 1, nzcv >> 1 & 1, nzcv & 1
-    holds = (z, c, n, v, c and not z, n == v, n == v and not z, True)[condition >> 1]
-    if condition & 1 and condition != 15:
-        return not holds
-    return bool(holds)
+    kind = condition >> 1
+    if kind == 7:
+        return True
+    if kind < 4:  # EQ, CS, MI, VS
+        holds = (z | c << 1 | n << 2 | v << 3) >> kind & 1
+    elif kind == 4:  # HI
+        holds = c & ~z
+    elif kind == 5:  # GE
+        holds = 1 ^ n ^ v
+    else:  # GT
+        holds = (1 ^ n ^ v) & ~z
+    return holds != condition & 1
 
 
 def branch_taken(instruction: Instruction, x: Sequence[int], nzcv: int) -> bool:

@@ -93,3 +93,57 @@ def test_operations_that_are_looked_at_for_alignment_are_no_targets(
     for sampled, operation in zip(machine.sampled, machine.operations, strict=True):
         expected = target if sampled.operation >= began else None
         assert operation.previous_target == expected, sampled
+
+
+ELR_EL1, SPSR_EL1 = (3, 0, 4, 0, 1), (3, 0, 4, 0, 0)
+TO_THE_NEXT = {
+    # what it is prepared by, the branch to the operation behind it, and whether that is taken
+    "b": ([], a.b(4), True),
+    "bl": ([], a.bl(4), True),
+    "br": ([a.adr(9, 8)], a.br(9), True),
+    "blr": ([a.adr(9, 8)], a.blr(9), True),
+    "ret": ([a.adr(9, 8)], a.ret(9), True),
+    "cbz taken": ([a.movz(9, 0)], a.cbz(9, 4), True),
+    "cbz not taken": ([a.movz(9, 5)], a.cbz(9, 4), False),
+    "cbz of a W register": ([a.movz(9, 1, 32)], a.cbz(9, 4) & ~(1 << 31), True),
+    "cbnz of XZR": ([], a.cbnz(31, 4), False),
+    "cbz of XZR": ([], a.cbz(31, 4), True),
+    "cbnz of X30": ([a.movz(30, 1)], a.cbnz(30, 4), True),
+    "tbz taken": ([a.movz(9, 2)], a.tbz(9, 0, 4), True),
+    "tbnz taken": ([a.movz(9, 1, 32)], a.tbnz(9, 32, 4), True),
+    "tbnz not taken": ([a.movz(9, 1, 32)], a.tbnz(9, 33, 4), False),
+    "b.eq taken": ([a.subs(31, 9, 9)], a.b_cond(a.EQ, 4), True),
+    "b.ne not taken": ([a.subs(31, 9, 9)], a.b_cond(a.NE, 4), False),
+    "b.al": ([], a.b_cond(a.AL, 4), True),
+    "conditional to elsewhere, not taken": ([a.movz(9, 1)], a.cbz(9, 8), False),
+    "eret": (
+        [*a.mov64(9, 0x3C5), a.msr(SPSR_EL1, 9), a.adr(9, 12), a.msr(ELR_EL1, 9)],
+        a.ERET,
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("period", [1, 3, 37])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("branch", TO_THE_NEXT)
+def test_a_branch_to_the_operation_behind_it_is_told_of(
+    branch: str, runner: type[Runner], period: int
+) -> None:
+    code = 0x4000_0000
+    before, word, taken = TO_THE_NEXT[branch]
+    if word == a.ERET:
+        before[-2] = a.adr(9, 12)
+    loop = [a.add_imm(2, 2, 1), *before, word, a.add_imm(3, 3, 1), a.add_imm(4, 4, 1)]
+    loop += [a.b(-4 * len(loop))]
+    machine = Machine(
+        image_of({code: a.code(loop)}, code), core="max", runner=runner, period=period
+    )
+    machine.run(100 * len(loop))
+    behind = code + 4 * (len(before) + 2)
+    seen = [o for s, o in zip(machine.sampled, machine.operations, strict=True) if s.operation > 50]
+    assert len(seen) > 3
+    for operation in seen:
+        later = operation.pc >= behind and taken
+        assert operation.previous_target == (behind if later else code), hex(operation.pc)
+        assert operation.previous_target_el == 1

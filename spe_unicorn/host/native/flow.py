@@ -1,8 +1,8 @@
 """Where the program flow last went, for the previous branch target of records (FEAT_SPE_PBT).
 
 A block that does not begin where the one before it ended was reached by a taken branch, or by an
-exception or a return from one, which count here as well: the architecture leaves that open. A
-branch to the operation behind it cannot be told from going on, and is not noticed.
+exception or a return from one, which count here as well: the architecture leaves that open. Where
+it begins there, the last word of the one before says whether that was by a branch.
 
 Only cores that record it pay for this: it is a second hook for blocks, behind the one that counts.
 """
@@ -13,11 +13,75 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import entry, record_at
-from spe_unicorn.host.native.state import LAYOUT
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.decode.effects import condition_holds
+from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.calls import call_read, call_register
+from spe_unicorn.host.native.state import CODE_WORDS, FETCH, LAYOUT, State
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
+
+_CONDITION_HOLDS: Final = routine(condition_holds)
+_SCRATCH: Final = State.scratch.offset
+_NZCV: Final = int(e.NZCV)
+_X0, _X29, _X30 = int(e.X[0]), int(e.X[29]), int(e.X[30])
+_FLAGS: Final = 32
+_ZERO: Final = 31
+
+
+@routine
+def tests(word: Any) -> Any:
+    """What a conditional branch to the operation behind it looks at.
+
+    The number of a register, 32 for the flags; -1 for every other word.
+    """
+    if word & 0xFF00_0010 == 0x5400_0000 and word >> 5 & 0x7FFFF == 1:
+        return 32
+    if word & 0x7E00_0000 == 0x3400_0000 and word >> 5 & 0x7FFFF == 1:  # CBZ, CBNZ
+        return word & 31
+    if word & 0x7E00_0000 == 0x3600_0000 and word >> 5 & 0x3FFF == 1:  # TBZ, TBNZ
+        return word & 31
+    return -1
+
+
+@routine
+def took(word: Any, value: Any) -> Any:
+    """Whether ``word``, behind which execution went on, is a branch that was taken.
+
+    ``value`` is that of what it :func:`tests`, NZCV in bits 31 to 28.
+    """
+    if word & 0x7C00_0000 == 0x1400_0000 or word & 0xFE00_0000 == 0xD600_0000:
+        return True  # B and BL; BR, BLR, RET, ERET
+    if tests(word) < 0:
+        return False
+    if word >> 24 == 0x54:
+        return _CONDITION_HOLDS(word & 15, value >> 28 & 15)
+    if word & 0x7E00_0000 == 0x3400_0000:
+        if word >> 31 == 0:
+            value &= 0xFFFF_FFFF
+        return (value != 0) == (word >> 24 & 1 != 0)
+    return value >> (word >> 26 & 32 | word >> 19 & 31) & 1 == word >> 24 & 1
+
+
+@routine
+def _branched(s: Any, engine: Any, user: Any, address: Any) -> Any:
+    """Whether the operation in front of ``address``, executed last, is a branch that led here."""
+    if call_read(s.vmem_read, address_of(engine), address - 4, FETCH, s.code, 4) != 0:
+        return False
+    word = np.int64(array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)[0])
+    number = tests(word)
+    s.scratch = 0
+    if number >= 0 and number != _ZERO:
+        register = _X0 + number
+        if number == _FLAGS:
+            register = _NZCV
+        elif number == 29:
+            register = _X29
+        elif number == 30:
+            register = _X30
+        call_register(s.reg_read, address_of(engine), register, address_of(user) + _SCRATCH)
+    return took(word, s.scratch)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -26,8 +90,9 @@ def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
     s = record_at(user, LAYOUT)
     if s.stop != 0:
         return  # this block is not going to run
-    if np.int64(address) != s.flow_next:
-        s.flow_target = np.int64(address)
+    here = np.int64(address)
+    if here != s.flow_next or _branched(s, engine, user, here):
+        s.flow_target = here
         s.flow = s.flow_el | s.flow_was << 2
-    s.flow_next = np.int64(address) + np.int64(size)
+    s.flow_next = here + np.int64(size)
     s.flow_was = s.flow_enabled

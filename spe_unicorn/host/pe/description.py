@@ -32,7 +32,7 @@ from spe_unicorn.decode import (
     extended,
 )
 from spe_unicorn.host.engine import engine as e
-from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.native.state import SAMPLE_PA, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -83,7 +83,7 @@ class Latch:
         engine = self._engine
         operation = Operation(instruction, pc, cpu.el, cpu.cycles >> _TICK)
         state = self._state
-        if begun or signed(pc) == state.flow_next:
+        if begun or (signed(pc) == state.flow_next and not self._branched_to(pc)):
             _came_by(operation, state.flow_target, state.flow)
         else:  # a branch led here
             _came_by(operation, pc, operation.el | state.flow_was << 2)
@@ -101,6 +101,18 @@ class Latch:
             nzcv = registers[32] >> 28
             operation.condition_failed = not branch_taken(instruction, registers, nzcv)
         return operation
+
+    def _branched_to(self, pc: int) -> bool:
+        """Whether the operation in front of ``pc``, executed last, is a branch that led there."""
+        cpu = self._cpu
+        words = cpu.virtual.code(pc - 4 & _MASK, 1) if cpu.hooks.follows_flow else None
+        if words is None:
+            return False
+        number = tests(words[0])
+        value = 0
+        if number >= 0 and number != 31:
+            value = self._engine.get(e.NZCV if number == 32 else e.X[number])
+        return bool(took(words[0], value))
 
     def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
         """An operation, or a part of one, on a wrong path: it came to nothing."""
