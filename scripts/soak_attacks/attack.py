@@ -10,7 +10,7 @@ it runs in a process of its own under a watchdog. A file with another limit than
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,21 +39,21 @@ class Attack:
         return self.run(Random(f"{self.name} {seed}"), folder)
 
 
-def attacks() -> dict[str, Attack]:
+def attacks(folder: Path = KINDS) -> dict[str, Attack]:
     """Every kind of attack by its name, which is that of its file with dashes."""
-    found = {}
-    for file in sorted(KINDS.glob("*.py")):
-        if file.stem != "__init__":
-            attack = _attack(file.stem)
-            found[attack.name] = attack
-    return found
+    found = (_attack(file) for file in sorted(folder.glob("*.py")))
+    return {attack.name: attack for attack in found}
 
 
-def _attack(stem: str) -> Attack:
-    module = importlib.import_module(f"kinds.{stem}")
-    assert module.__doc__ is not None
+def _attack(file: Path) -> Attack:
+    spec = importlib.util.spec_from_file_location(f"attack_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.__doc__, f"{file} says nothing of what it attacks"
     return Attack(
-        stem.replace("_", "-"),
+        file.stem.replace("_", "-"),
         module.__doc__.splitlines()[0].rstrip("."),
         module.attack,
         getattr(module, "LIMIT", LIMIT),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attack import Attack
+from attack import KINDS, Attack
 
 MEMORY = 3 << 30
 """Resident bytes of a process above which an attempt has let it grow."""
@@ -47,12 +47,12 @@ class Tally:
 class _Worker:
     """A process that makes attempts, one at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         descriptor, name = tempfile.mkstemp(prefix="soak-")
         os.unlink(name)
         self._errors = os.fdopen(descriptor, "w+b")
         self.process = subprocess.Popen(
-            [sys.executable, str(_WORKER)],
+            [sys.executable, str(_WORKER), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -110,7 +110,9 @@ class _Worker:
             pipe.close()
 
 
-def campaign(kinds: Sequence[Attack], seconds: float, first_seed: int, jobs: int) -> int:
+def campaign(
+    kinds: Sequence[Attack], seconds: float, first_seed: int, jobs: int, folder: Path = KINDS
+) -> int:
     """Attack for so many seconds; the exit status: 0 nothing failed, 1 something did.
 
     Each kind gets about the same time. The n-th attempt of a kind has the seed ``first_seed + n``,
@@ -121,8 +123,8 @@ def campaign(kinds: Sequence[Attack], seconds: float, first_seed: int, jobs: int
     selector = selectors.DefaultSelector()
     try:
         for _ in range(jobs):
-            _employ(selector)
-        _attack_until(deadline, selector, _fairly(kinds, tallies, first_seed), tallies)
+            _employ(selector, folder)
+        _attack_until(deadline, selector, _fairly(kinds, tallies, first_seed), tallies, folder)
     finally:
         for worker in _workers(selector):
             worker.kill()
@@ -142,8 +144,8 @@ def _fairly(
         yield attack, first_seed + tally.begun - 1
 
 
-def _employ(selector: selectors.BaseSelector) -> _Worker:
-    worker = _Worker()
+def _employ(selector: selectors.BaseSelector, folder: Path) -> _Worker:
+    worker = _Worker(folder)
     assert worker.process.stdout is not None
     selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
     return worker
@@ -164,6 +166,7 @@ def _attack_until(
     selector: selectors.BaseSelector,
     attempts: Iterator[tuple[Attack, int]],
     tallies: dict[str, Tally],
+    folder: Path,
 ) -> None:
     while True:
         for worker in _workers(selector):
@@ -177,13 +180,13 @@ def _attack_until(
             _note(tallies, worker, worker.answer())
             if worker.process.poll() is not None or worker.resident() > OLD:
                 _dismiss(selector, worker)
-                _employ(selector)
+                _employ(selector, folder)
         for worker in _workers(selector):
             trouble = _trouble(worker)
             if trouble:
                 _note(tallies, worker, {"failed": f"{worker.said()}\n{trouble}", "what": trouble})
                 _dismiss(selector, worker)
-                _employ(selector)
+                _employ(selector, folder)
 
 
 def _trouble(worker: _Worker) -> str:

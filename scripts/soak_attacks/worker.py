@@ -1,7 +1,7 @@
 """The process in which attempts are made: a line "KIND SEED" in, a line of JSON out.
 
-It may die of an attempt, or hang; the campaign sees to that. Its standard error is a file that the
-campaign shows then.
+Its argument is the folder of the kinds. It may die of an attempt, or hang; the campaign sees to
+that, and shows its standard error, a file, then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     # an attempt may print: its standard output is not the line to the campaign
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    known = attacks()
+    known = attacks(Path(sys.argv[1]))
     for line in sys.stdin:
         name, seed = line.split()
         json.dump(_attempt(known[name], int(seed)), answers)
