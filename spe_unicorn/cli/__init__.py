@@ -22,6 +22,7 @@ from spe_unicorn.cli.demo import demo
 from spe_unicorn.cli.export import export
 from spe_unicorn.cli.record import record
 from spe_unicorn.cli.regs import regs
+from spe_unicorn.cli.report import annotate, diff, report
 from spe_unicorn.cli.run import run
 from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
 
@@ -108,7 +109,7 @@ def main(debug: bool) -> None:
     del debug  # looked at where a command fails
 
 
-for command in (run, record, decode, export, regs, cores, demo):
+for command in (run, record, decode, report, annotate, diff, export, regs, cores, demo):
     main.add_command(command)
 
 

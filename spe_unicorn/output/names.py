@@ -26,6 +26,13 @@ _STATES = ("secure", "non-secure", "reserved", "realm")
 _EVENTS = {event.value: str(event.name).lower() for event in Event}
 
 
+def printable(text: str) -> str:
+    """``text`` without anything that a terminal obeys: an escape as backslash, x1b."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def state_name(ns: int, nse: int) -> str:
     """The Security state or physical address space of the bits NS and NSE."""
     return _STATES[nse << 1 | ns]

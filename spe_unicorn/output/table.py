@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
-from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name
+from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name, printable
 from spe_unicorn.spe.packets import CounterIndex, canonical_address
 from spe_unicorn.spe.record import Record
 
@@ -53,7 +53,7 @@ def _row(record: Record, cpu: int, name: Name) -> tuple[str, ...]:
 
 def _place(payload: int, name: Name) -> str:
     address = canonical_address(payload)
-    return name(address) or hex(address)
+    return printable(name(address) or hex(address))
 
 
 def _address(record: Record, name: Name) -> str:

@@ -64,6 +64,20 @@ class ElfFile:
         return min(piece.vaddr for piece in self.pieces)
 
 
+def read_code(file: ElfFile, address: int, size: int) -> bytes:
+    """Bytes of a file that are linked to be at an address: fewer than ``size`` where it ends.
+
+    Raises OSError where the file cannot be read any more.
+    """
+    for piece in file.pieces:
+        begin = address - piece.vaddr
+        if 0 <= begin < piece.file_size:
+            with file.path.open("rb") as stream:
+                stream.seek(piece.offset + begin)
+                return stream.read(min(size, piece.file_size - begin))
+    return b""
+
+
 def read_elf(path: Path) -> ElfFile:
     """The symbols and load segments of a file.
 

@@ -30,6 +30,8 @@ class SymbolTable:
                 best[symbol.address] = symbol
         self._symbols = tuple(sorted(best.values(), key=lambda s: s.address))
         self._addresses = [s.address for s in self._symbols]
+        self._functions = [s for s in self._symbols if s.function and s.size]
+        self._function_addresses = [s.address for s in self._functions]
 
     def __iter__(self) -> Iterator[Symbol]:
         return iter(self._symbols)
@@ -57,6 +59,15 @@ class SymbolTable:
     def names(self) -> tuple[str, ...]:
         """Every name, also where several stand for one address."""
         return tuple(self._places)
+
+    def function_at(self, address: int) -> Symbol | None:
+        """The function that ``address`` is in, past the labels inside it; or else as :meth:`at`."""
+        index = bisect_right(self._function_addresses, address) - 1
+        if index >= 0:
+            function = self._functions[index]
+            if address < function.address + function.size:
+                return function
+        return self.at(address)
 
     def symbolize(self, address: int) -> str | None:
         """``address`` as ``name+0x10``, or None where no symbol covers it."""

@@ -1,0 +1,247 @@
+"""``spe-unicorn report``, ``annotate`` and ``diff``: what a file of records comes to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spe_unicorn.cli.decode import BAD_PACKETS
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.parameters import Whole
+from spe_unicorn.cli.symbols import symbols_option
+from spe_unicorn.output.names import printable
+from spe_unicorn.output.reader import BadFileError, read_file
+from spe_unicorn.report.places import SymbolChoice
+from spe_unicorn.symbols.elf import ElfError
+
+if TYPE_CHECKING:
+    from spe_unicorn.report.samples import Samples
+
+_KEYS = ("symbol", "line", "address", "pc", "cpu", "thread", "el", "op", "source", "data", "target")
+_PERF_KEYS = ("sym", "srcline", "tid", "pid", "comm", "symbol_daddr", "mem", "symbol_to")
+_WEIGHTS = ("samples", "latency", "l1d-miss", "llc-miss", "tlb-walk", "mispredict")
+
+_NO_CHAINS = (
+    "SPE records one operation at a time, without the calls that led to it: there is no call graph"
+)
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    """``KEY[,KEY]``, in our words or in perf's."""
+    from spe_unicorn.report.samples import PERF_KEYS
+
+    keys = []
+    for word in text.split(","):
+        if word not in (*_KEYS, *_PERF_KEYS):
+            raise click.BadParameter(f"{word!r}: allowed are {', '.join(_KEYS)}")
+        keys.append(PERF_KEYS.get(word, word))
+    return tuple(dict.fromkeys(keys))
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no percentage") from None
+    if not 0 <= value <= 100:
+        raise click.BadParameter(f"{text!r}: a percentage is 0 to 100")
+    return value / 100
+
+
+def _view_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option(
+            "--rows", type=Whole(min=1), default=20, show_default=True, help="Most rows of a table."
+        ),
+        click.option(
+            "--percent-limit",
+            "limit",
+            type=_percent,
+            metavar="PERCENT",
+            default="0",
+            help="Leave out rows with a smaller share.",
+        ),
+        click.option(
+            "--by",
+            type=click.Choice(_WEIGHTS),
+            default="samples",
+            show_default=True,
+            help="What shares are of: samples, cycles of latency, or samples with an event.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Perf's options for call graphs, which are answered."""
+
+    def refuse(_ctx: click.Context, _option: click.Parameter, value: bool) -> None:
+        if value:
+            raise UsageProblem(_NO_CHAINS)
+
+    return click.option(
+        *("-g", "--call-graph", "--children"),
+        "chains",
+        is_flag=True,
+        expose_value=False,
+        callback=refuse,
+        is_eager=True,
+        hidden=True,
+    )(function)
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--sort",
+    "keys",
+    type=_keys,
+    metavar="KEY[,KEY]",
+    help="One table by these: " + ", ".join(_KEYS) + ". perf's sym, srcline, tid, mem and"
+    " symbol_daddr are known too.",
+)
+@_view_options
+@symbols_option
+@_chains_option
+def report(
+    file: str,
+    keys: tuple[str, ...] | None,
+    by: str,
+    limit: float,
+    rows: int,
+    symbols: tuple[SymbolChoice, ...],
+) -> None:
+    """Show where the samples in FILE are: functions, lines, latencies, data and more.
+
+    FILE is a raw stream, a perf.data file, or JSON Lines. With --sort it is one table, as with
+    perf report; without, all that the records tell, a table each.
+
+    Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
+    """
+    from spe_unicorn.cli.tables import print_tables
+    from spe_unicorn.report.overview import View, grouped, overview
+
+    samples = _samples(file, symbols)
+    view = View(by, limit, rows)
+    _say_what_it_is(samples)
+    print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
+    _leave(samples)
+
+
+@click.command()
+@click.argument("file")
+@click.argument("symbol")
+@click.option(
+    "--source",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Look for source files in this folder, too. May be given more than once.",
+)
+@symbols_option
+@_chains_option
+def annotate(
+    file: str, symbol: str, folders: tuple[Path, ...], symbols: tuple[SymbolChoice, ...]
+) -> None:
+    """Show the instructions of the function SYMBOL, with the samples of each in FILE.
+
+    Source lines stand beside them where the ELF file has debug information and the source file is
+    found, below the current folder or those of --source.
+
+    Exit status: as of report.
+    """
+    from spe_unicorn.cli.tables import print_tables
+    from spe_unicorn.host.engine.disassembly import disassemble
+    from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
+
+    samples = _samples(file, symbols)
+    try:
+        table = annotate(samples, symbol, disassemble, folders)
+    except (NoSuchSymbolError, OSError) as error:
+        raise UsageProblem(str(error)) from None
+    print_tables([table])
+    _leave(samples)
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option(
+    "--sort",
+    "keys",
+    type=_keys,
+    metavar="KEY",
+    default="symbol",
+    show_default=True,
+    help="What is compared: " + ", ".join(_KEYS) + ".",
+)
+@_view_options
+@symbols_option
+@_chains_option
+def diff(
+    before: str,
+    after: str,
+    keys: tuple[str, ...],
+    by: str,
+    limit: float,
+    rows: int,
+    symbols: tuple[SymbolChoice, ...],
+) -> None:
+    """Show what moved between the samples in BEFORE and AFTER, and what of it may be chance.
+
+    Exit status: as of report.
+    """
+    from spe_unicorn.cli.tables import print_tables
+    from spe_unicorn.report.difference import difference
+    from spe_unicorn.report.overview import View
+
+    if len(keys) > 1:
+        raise UsageProblem("--sort takes one key here")
+    old, new = (_samples(file, symbols) for file in (before, after))
+    print_tables([difference(old, new, keys[0], View(by, limit, rows))])
+    for samples in (old, new):
+        _leave(samples)
+
+
+def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
+    from spe_unicorn.report.recording import Recording
+    from spe_unicorn.report.samples import Samples
+
+    try:
+        recording = Recording(read_file(file), symbols)
+    except (BadFileError, ElfError) as error:
+        raise UsageProblem(str(error)) from None
+    if not len(recording):
+        bad = recording.bad_packets
+        raise UsageProblem(
+            f"{file}: holds no SPE records" + (f": {bad[0][1].reason}" if bad else "")
+        )
+    return Samples(recording)
+
+
+def _say_what_it_is(samples: Samples) -> None:
+    """What the tables are of, and what to do where they have no names."""
+    files = ", ".join(printable(str(elf.path)) for elf in samples.places.files)
+    said = f"{samples.recording.file.path}: {len(samples)} samples"
+    click.echo(f"{said} of {files}" if files else said)
+    if not files:
+        click.echo("Give the ELF file by --symbols FILE to see names and lines.")
+    click.echo()
+
+
+def _leave(samples: Samples) -> None:
+    """Say what could not be read, and exit with status 1 if there was something."""
+    recording = samples.recording
+    path, bad = recording.file.path, len(recording.bad_packets)
+    if bad:
+        click.echo(f"{path}: {bad} bad packets were left out", err=True)
+    if recording.damage is not None:
+        click.echo(f"{path}: {recording.damage}", err=True)
+    if bad or recording.damage is not None:
+        sys.exit(BAD_PACKETS)

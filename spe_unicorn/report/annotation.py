@@ -1,0 +1,169 @@
+"""The instructions of a function, each with what its samples say."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from spe_unicorn.output.arrays import Has
+from spe_unicorn.report.samples import Samples
+from spe_unicorn.report.tables import Cell, Column, Kind, Table
+from spe_unicorn.spe.packets import Event
+from spe_unicorn.symbols.elf import ElfFile, read_code
+from spe_unicorn.symbols.lines import Line, read_lines
+from spe_unicorn.symbols.table import Symbol
+
+Disassemble = Callable[[int, int], str]
+"""The text of an instruction word at an address."""
+
+MOST_INSTRUCTIONS = 20_000
+"""A symbol without a size covers everything up to the next one, which may be far."""
+
+_EVENTS = (
+    (Event.L1D_MISS, "L1D miss"),
+    (Event.LLC_MISS, "LLC miss"),
+    (Event.TLB_WALK, "TLB walk"),
+    (Event.MISPREDICTED, "mispredicted"),
+    (Event.NOT_TAKEN, "not taken"),
+    (Event.EXCEPTION, "exception"),
+)
+"""Events that have a column where they happened."""
+
+
+class NoSuchSymbolError(LookupError):
+    """A function that there is not; the message is a sentence."""
+
+
+def annotate(
+    samples: Samples, name: str, disassemble: Disassemble, folders: Iterable[Path] = ()
+) -> Table:
+    """The function ``name``: address, assembly, source line, and what was sampled of each.
+
+    Shares are of the function's samples. Source files are looked for below the current folder,
+    ``folders``, and those that the ELF file is in: by their path, and in ``folders`` by their name.
+    Raises NoSuchSymbolError, OSError.
+    """
+    file, symbol = _find(samples, name)
+    size = min(symbol.size or _up_to_next(file, symbol), 4 * MOST_INSTRUCTIONS)
+    code = read_code(file, symbol.address, size)
+    lines = read_lines(file)
+    sources = _Sources(file.path, folders)
+    where = _linked(samples, file)
+    inside = (where >= symbol.address) & (where < symbol.address + size)
+    total = int(inside.sum())
+    there = [(event, text) for event, text in _EVENTS if (samples.with_event(event) & inside).any()]
+    rows: list[tuple[Cell, ...]] = []
+    order = np.argsort(where, kind="stable")
+    in_order = where[order]
+    previous: Line | None = None
+    for (word,), address in zip(
+        struct.iter_unpack("<I", code[: len(code) & ~3]),
+        range(symbol.address, symbol.address + len(code), 4),
+        strict=False,
+    ):
+        low, high = np.searchsorted(in_order, (address, address + 4))
+        of_it = order[low:high]
+        line = lines.at(address)
+        source = sources.text(line) if line is not None and line != previous else None
+        previous = line
+        count = len(of_it)
+        timed = of_it[samples.arrays.where(Has.TOTAL)[of_it]]
+        rows.append(
+            (
+                count / total if count else None,
+                count or None,
+                float(samples.arrays.total[timed].mean()) if len(timed) else None,
+                *(int(samples.with_event(event)[of_it].sum()) or None for event, _ in there),
+                f"{address:x}",
+                disassemble(word, address),
+                source,
+            )
+        )
+    columns = (
+        Column("share", Kind.SHARE),
+        Column("samples", Kind.COUNT),
+        Column("mean latency", Kind.CYCLES),
+        *(Column(text, Kind.COUNT) for _, text in there),
+        *(Column("address"), Column("instruction"), Column("source")),
+    )
+    note = None if total else "no sample is in this function"
+    return Table(f"{symbol.name} of {file.path.name}, {total} samples", columns, rows, note)
+
+
+def _find(samples: Samples, name: str) -> tuple[ElfFile, Symbol]:
+    files = samples.places.files
+    if not files:
+        raise NoSuchSymbolError(
+            f"{samples.recording.file.path} does not name its ELF file: give it by --symbols"
+        )
+    for file in files:
+        for symbol in file.symbols:
+            if symbol.name == name:
+                return file, symbol
+    near = sorted({s.name for file in files for s in file.symbols if name in s.name})[:5]
+    hint = f"; there are {', '.join(near)}" if near else ""
+    names = ", ".join(str(file.path) for file in files)
+    raise NoSuchSymbolError(f"no symbol {name} in {names}{hint}")
+
+
+def _up_to_next(file: ElfFile, symbol: Symbol) -> int:
+    """Bytes from a symbol without a size to the next one, or the end of its segment."""
+    later = [other.address for other in file.symbols if other.address > symbol.address]
+    ends = [p.vaddr + p.size for p in file.pieces if p.vaddr <= symbol.address < p.vaddr + p.size]
+    return min([*later, *ends], default=symbol.address) - symbol.address
+
+
+def _linked(samples: Samples, file: ElfFile) -> np.typing.NDArray[np.int64]:
+    """The link address of each sample in a file; -1 for samples elsewhere."""
+    unique, where = np.unique(samples.pcs, return_inverse=True)
+    linked = []
+    for pc in unique.tolist():
+        place = samples.places.at(pc)
+        linked.append(place.linked if place is not None and place.file is file else -1)
+    result = np.array(linked, np.int64)[where] if len(unique) else np.zeros(0, np.int64)
+    result[~samples.arrays.where(Has.PC)] = -1
+    return result
+
+
+class _Sources:
+    """Lines of source files, as far as these can be found."""
+
+    def __init__(self, elf: Path, folders: Iterable[Path]) -> None:
+        self._folders = list(folders)
+        self._above = [Path(), *self._folders, *elf.absolute().parents]
+        self._files: dict[str, list[str] | None] = {}
+
+    def text(self, line: Line) -> str:
+        """``main.c:12  the line``, or the place alone."""
+        lines = self._lines(line.path)
+        if lines is None or not 0 < line.number <= len(lines):
+            return line.short
+        return f"{line.short}  {lines[line.number - 1].strip()}".rstrip()
+
+    def _lines(self, path: str) -> list[str] | None:
+        if path not in self._files:
+            self._files[path] = None
+            for file in self._candidates(path):
+                try:
+                    text = file.read_text(errors="replace")
+                except (OSError, ValueError):
+                    continue
+                self._files[path] = text.splitlines()
+                break
+        return self._files[path]
+
+    def _candidates(self, path: str) -> Iterator[Path]:
+        """Where the file may be, likeliest first.
+
+        Compilers that rewrite paths may write the first folders twice: a path is tried without
+        them, down to a folder and a name.
+        """
+        parts = path.split("/")
+        for start in range(max(1, len(parts) - 1)):
+            for folder in self._above:
+                yield folder / "/".join(parts[start:])
+        for folder in self._folders:
+            yield folder / parts[-1]

@@ -1,0 +1,229 @@
+"""Records as samples that can be grouped: by function, line, thread, operation and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
+from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
+from spe_unicorn.report.columns import texts
+from spe_unicorn.report.recording import Recording
+from spe_unicorn.spe.packets import Event
+from spe_unicorn.symbols.lines import LineTable, read_lines
+from spe_unicorn.symbols.places import Places
+
+Labels = npt.NDArray[np.object_]
+Truths = npt.NDArray[np.bool_]
+
+UNKNOWN = "[unknown]"
+"""The label of what has no name: code without a symbol, a record without that packet."""
+
+_REGION = 20
+"""Data addresses without a symbol are grouped by 1 MiB."""
+
+
+class Group(NamedTuple):
+    """Samples with the same labels; ``rows`` are their numbers."""
+
+    labels: tuple[str, ...]
+    weight: float
+    rows: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What shares are of: what it is called, and how much each sample counts."""
+
+    name: str
+    of: Callable[[RecordArrays], Array]
+
+
+def _event(event: Event) -> Callable[[RecordArrays], Array]:
+    return lambda arrays: (arrays.events & np.uint64(event) != 0).astype(np.float64)
+
+
+WEIGHTS = {
+    "samples": Weight("samples", lambda arrays: np.ones(len(arrays))),
+    "latency": Weight("cycles of total latency", lambda arrays: arrays.total.astype(np.float64)),
+    "l1d-miss": Weight("L1D misses", _event(Event.L1D_MISS)),
+    "llc-miss": Weight("LLC misses", _event(Event.LLC_MISS)),
+    "tlb-walk": Weight("TLB walks", _event(Event.TLB_WALK)),
+    "mispredict": Weight("mispredicted branches", _event(Event.MISPREDICTED)),
+}
+"""What shares can be of, by the word of ``--by``."""
+
+
+class Samples:
+    """The samples of a recording. Labels are made when they are asked for, once."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.arrays = recording.raw_arrays
+        self._labels: dict[str, Labels] = {}
+        self._lines: dict[str, LineTable] = {}
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    @property
+    def places(self) -> Places:
+        """What names addresses."""
+        return self.recording.places
+
+    def with_event(self, event: Event) -> Truths:
+        """Which samples have an event."""
+        result: Truths = self.arrays.events & np.uint64(event) != 0
+        return result
+
+    def weights(self, by: str) -> npt.NDArray[np.float64]:
+        """How much each sample counts by a word of :data:`WEIGHTS`."""
+        return WEIGHTS[by].of(self.arrays)
+
+    def labels(self, key: str) -> Labels:
+        """The label of each sample by a word of :data:`KEYS`."""
+        if key not in self._labels:
+            self._labels[key] = KEYS[key](self)
+        return self._labels[key]
+
+    def groups(
+        self, keys: Sequence[str], weights: npt.NDArray[np.float64], among: Truths | None = None
+    ) -> list[Group]:
+        """Samples by their labels, the heaviest first; those without weight are in no group."""
+        taken = weights > 0 if among is None else (weights > 0) & among
+        rows = np.flatnonzero(taken)
+        if not len(rows):
+            return []
+        codes = np.zeros(len(rows), np.int64)
+        for key in keys:
+            _, code = np.unique(self.labels(key)[rows].astype(str), return_inverse=True)
+            codes = codes * (int(code.max()) + 1) + code
+            _, codes = np.unique(codes, return_inverse=True)
+        order = np.argsort(codes, kind="stable")
+        edges = np.flatnonzero(np.diff(codes[order])) + 1
+        groups = []
+        for part in np.split(order, edges):
+            members = rows[part]
+            labels = tuple(str(self.labels(key)[members[0]]) for key in keys)
+            groups.append(Group(labels, float(weights[members].sum()), members))
+        return sorted(groups, key=lambda group: (-group.weight, group.labels))
+
+    def line_of(self, address: int) -> str:
+        """The source line of an address, as ``main.c:12``."""
+        place = self.places.at(address)
+        if place is None:
+            return UNKNOWN
+        name = str(place.file.path)
+        if name not in self._lines:
+            self._lines[name] = read_lines(place.file)
+        line = self._lines[name].at(place.linked)
+        return UNKNOWN if line is None else line.short
+
+    @cached_property
+    def pcs(self) -> npt.NDArray[np.uint64]:
+        """Where each sample is in the program; 0 without a PC."""
+        result: npt.NDArray[np.uint64] = canonical(self.arrays.pc)
+        return result
+
+    def function_of(self, address: int) -> str:
+        """The function that an address is in."""
+        place = self.places.at(address)
+        symbol = None if place is None else place.file.symbols.function_at(place.linked)
+        return UNKNOWN if symbol is None else symbol.name
+
+    def data_of(self, address: int) -> str:
+        """What is at a data address: its object, or else the MiB that it is in."""
+        name = self.function_of(address)
+        if name != UNKNOWN:
+            return name
+        base = address >> _REGION << _REGION
+        return f"{base:#x}-{base + (1 << _REGION) - 1:#x}"
+
+
+def _of_pc(say: Callable[[Samples, int], str]) -> Callable[[Samples], Labels]:
+    def labels(samples: Samples) -> Labels:
+        return _where(samples, Has.PC, texts(samples.pcs, lambda pc: say(samples, pc)))
+
+    return labels
+
+
+def _where(samples: Samples, packet: Has, labels: Labels) -> Labels:
+    labels[~samples.arrays.where(packet)] = UNKNOWN
+    return labels
+
+
+def _operations(samples: Samples) -> Labels:
+    arrays = samples.arrays
+    kinds = arrays.op_class.astype(np.uint16) << 8 | arrays.op_payload
+    names = texts(kinds, lambda kind: operation_name(kind >> 8, kind & 0xFF))
+    return _where(samples, Has.OPERATION, names)
+
+
+def _sources(samples: Samples) -> Labels:
+    names = texts(samples.arrays.data_source, lambda n: DATA_SOURCES.get(n, f"source {n:#x}"))
+    return _where(samples, Has.DATA_SOURCE, names)
+
+
+def _threads(samples: Samples) -> Labels:
+    """The last context of each record, which is what perf takes for a thread."""
+    arrays = samples.arrays
+    labels = np.full(len(arrays), UNKNOWN, dtype=object)
+    for index, (values, bit) in enumerate(
+        ((arrays.context_el1, Has.CONTEXT_EL1), (arrays.context_el2, Has.CONTEXT_EL2))
+    ):
+        there = arrays.where(bit)
+        named = texts(values, lambda value, i=index: f"{CONTEXTS[i]} {value:#x}")  # type: ignore[misc]
+        labels[there] = named[there]
+    return labels
+
+
+def _data(samples: Samples) -> Labels:
+    names = texts(canonical(samples.arrays.va), samples.data_of)
+    return _where(samples, Has.VA, names)
+
+
+def _targets(samples: Samples) -> Labels:
+    names = texts(canonical(samples.arrays.target), lambda a: samples.places.symbolize(a) or hex(a))
+    return _where(samples, Has.TARGET, names)
+
+
+KEYS: dict[str, Callable[[Samples], Labels]] = {
+    "symbol": _of_pc(Samples.function_of),
+    "line": _of_pc(Samples.line_of),
+    "address": _of_pc(lambda samples, pc: samples.places.symbolize(pc) or hex(pc)),
+    "pc": _of_pc(lambda _, pc: hex(pc)),
+    "cpu": lambda samples: texts(samples.arrays.cpu, str),
+    "thread": _threads,
+    "el": lambda samples: _where(
+        samples,
+        Has.PC,
+        texts(samples.arrays.pc >> np.uint64(61) & np.uint64(3), lambda el: f"EL{el}"),
+    ),
+    "op": _operations,
+    "source": _sources,
+    "data": _data,
+    "target": _targets,
+}
+"""What samples can be grouped by, by the words of ``--sort``."""
+
+PERF_KEYS = {
+    "sym": "symbol",
+    "srcline": "line",
+    "tid": "thread",
+    "pid": "thread",
+    "comm": "thread",
+    "symbol_daddr": "data",
+    "mem": "source",
+    "symbol_to": "target",
+}
+"""perf's words for some of them."""
+
+
+def percentiles(values: Array, points: Sequence[float]) -> list[Any]:
+    """Percentiles of whole numbers, each of which is one of them."""
+    return [int(v) for v in np.percentile(values, points, method="inverted_cdf")]

@@ -1,0 +1,88 @@
+import subprocess
+
+import pytest
+
+from spe_unicorn.host.engine.disassembly import disassemble
+from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
+from spe_unicorn.symbols.elf import read_elf
+from spe_unicorn.symbols.lines import read_lines
+from tests.report.recordings import samples
+from tests.support.samples import branch, load, other
+
+HELLO = read_elf(shipped_firmware("hello"))
+MAIN = next(symbol for symbol in HELLO.symbols if symbol.name == "main")
+
+
+def test_each_instruction_has_its_samples():
+    found = samples(
+        load(MAIN.address),
+        load(MAIN.address),
+        branch(MAIN.address + 4),
+        other(MAIN.address + MAIN.size),  # behind it
+        program=HELLO,
+    )
+    table = annotate(found, "main", disassemble)
+    assert table.title == "main of hello.elf, 3 samples"
+    names = [column.name for column in table.columns]
+    assert names == [
+        *("share", "samples", "mean latency", "L1D miss", "mispredicted"),
+        *("address", "instruction", "source"),
+    ]
+    assert len(table.rows) == MAIN.size // 4
+    assert table.rows[0][:6] == (2 / 3, 2, 13.0, 2, None, f"{MAIN.address:x}")
+    assert table.rows[1][:6] == (1 / 3, 1, 2.0, None, 1, f"{MAIN.address + 4:x}")
+    assert {row[:5] for row in table.rows[2:]} == {(None,) * 5}
+
+
+def test_instructions_are_those_of_the_file():
+    table = annotate(samples(load(), program=HELLO), "main", disassemble)
+    done = subprocess.run(
+        ["aarch64-linux-gnu-objdump", "-d", "--disassemble=main", str(HELLO.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    ) if _has_objdump() else pytest.skip("there is no objdump for AArch64")  # fmt: skip
+    theirs = [line.split("\t") for line in done.stdout.splitlines() if line.startswith("    4")]
+    ours = [(row[-3], row[-2].split()[0]) for row in table.rows]
+    assert ours == [(parts[0].strip().rstrip(":"), parts[2].strip()) for parts in theirs]
+    assert table.note == "no sample is in this function"
+
+
+def _has_objdump():
+    from shutil import which
+
+    return which("aarch64-linux-gnu-objdump") is not None
+
+
+def test_source_lines_stand_at_their_first_instruction():
+    table = annotate(samples(load(), program=HELLO), "main", disassemble)
+    sources = [row[-1] for row in table.rows if row[-1] is not None]
+    assert sources[0].startswith("hello.c:")
+    assert "main(" in sources[0]
+    bare = annotate(samples(load(), program=HELLO), "main", disassemble, [])
+    assert [row[-1] for row in bare.rows] == [row[-1] for row in table.rows]
+
+
+def test_lines_agree_with_addr2line():
+    from shutil import which
+
+    if which("aarch64-linux-gnu-addr2line") is None:
+        pytest.skip("there is no addr2line for AArch64")
+    lines = read_lines(HELLO)
+    addresses = range(MAIN.address, MAIN.address + MAIN.size, 4)
+    done = subprocess.run(
+        ["aarch64-linux-gnu-addr2line", "-e", str(HELLO.path), *map(hex, addresses)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs = [line.split(" ")[0] for line in done.stdout.splitlines()]
+    assert [f"{lines.at(a).path}:{lines.at(a).number}" for a in addresses] == theirs
+
+
+def test_a_symbol_that_there_is_not_is_refused_with_names_that_are_near():
+    with pytest.raises(NoSuchSymbolError, match=r"no symbol mai in .*hello\.elf; there are main"):
+        annotate(samples(load(), program=HELLO), "mai", disassemble)
+    with pytest.raises(NoSuchSymbolError, match=r"does not name its ELF file: give it by --symb"):
+        annotate(samples(load(), program=None), "main", disassemble)

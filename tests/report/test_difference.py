@@ -1,0 +1,47 @@
+from math import isclose
+
+from spe_unicorn.report.difference import chance_of, difference
+from spe_unicorn.report.overview import View
+from tests.report.recordings import samples
+from tests.support.samples import load, other
+
+
+def test_what_moved_most_comes_first_with_both_shares():
+    before = samples(*[load(0x40000100)] * 50, *[other(0x40000140)] * 50)
+    after = samples(*[load(0x40000100)] * 90, *[other(0x40000140)] * 10)
+    table = difference(before, after, "symbol", View())
+    assert [(round(row[0], 3), row[1], row[2], row[3], row[4], row[-1]) for row in table.rows] == [
+        (0.4, 0.5, 0.9, 50, 90, "main"),
+        (-0.4, 0.5, 0.1, 50, 10, "work"),
+    ]
+    assert [row[6] for row in table.rows] == ["*", "*"]
+
+
+def test_what_is_in_one_recording_alone_is_shown():
+    table = difference(samples(load(0x40000100)), samples(other(0x40000140)), "symbol", View())
+    assert sorted((row[1], row[2], row[-1]) for row in table.rows) == [
+        *((0.0, 1.0, "work"), (1.0, 0.0, "main")),
+    ]
+
+
+def test_equal_recordings_differ_by_nothing():
+    records = [load(0x40000100)] * 7 + [other(0x40000140)] * 5
+    table = difference(samples(*records), samples(*records), "symbol", View())
+    assert {(row[0], row[5], row[6]) for row in table.rows} == {(0.0, 1.0, "")}
+
+
+def test_small_differences_can_be_left_out_and_are_counted():
+    records = [load(0x40000100)] * 99 + [other(0x40000140)]
+    table = difference(samples(*records), samples(*records[1:]), "symbol", View(limit=0.05))
+    assert [row[-1] for row in table.rows] == ["main"]
+    one = difference(samples(*records), samples(*records[1:]), "symbol", View(rows=1))
+    assert one.note.startswith("1 more differ less; ")
+
+
+def test_chance_is_that_of_the_test_of_two_proportions():
+    # 60 of 100 against 50 of 100: z = 0.1 / sqrt(0.55 * 0.45 * 0.02) = 1.421, p = 0.155
+    assert isclose(chance_of(60, 100, 50, 100), 0.1553, abs_tol=0.0002)
+    # ten times as many samples: z = 4.495, p = 7e-6
+    assert isclose(chance_of(600, 1000, 500, 1000), 6.96e-6, rel_tol=0.01)
+    assert chance_of(5, 5, 7, 7) == 1.0
+    assert chance_of(0, 0, 1, 7) is None

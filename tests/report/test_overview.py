@@ -1,0 +1,118 @@
+"""The tables of a report, counted by hand."""
+
+import pytest
+
+from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.report.overview import View, grouped, overview
+from spe_unicorn.report.recording import Recording
+from spe_unicorn.report.samples import KEYS, PERF_KEYS, WEIGHTS, Samples, percentiles
+from spe_unicorn.spe.packets import DataAddress
+from tests.report.recordings import samples, stream_of
+from tests.support.samples import branch, load, of_every_sort, other, store
+
+FOUR = (load(0x40000100), store(0x40000124), other(0x40000140), branch(0x40000144))
+
+
+def table(found, title, **view):
+    (one,) = [t for t in overview(found, View(**view)) if t.title.startswith(title)]
+    return one
+
+
+def test_functions_hold_the_samples_of_all_their_labels():
+    rows = table(samples(*FOUR), "Functions").rows
+    # load 13 and store 3 cycles in main, a branch of 2 and a record without a latency in work
+    assert rows == [(0.5, 2, 8.0, "main"), (0.5, 2, 2.0, "work")]
+
+
+def test_shares_can_be_of_latency_or_of_an_event():
+    by_latency = table(samples(*FOUR), "Functions", by="latency")
+    assert by_latency.title == "Functions by cycles of total latency"
+    assert by_latency.rows == [(16 / 18, 2, 8.0, "main"), (2 / 18, 1, 2.0, "work")]
+    assert table(samples(*FOUR), "Functions", by="l1d-miss").rows == [(1.0, 1, 13.0, "main")]
+    assert table(samples(*FOUR), "Functions", by="mispredict").rows == [(1.0, 1, 2.0, "work")]
+
+
+def test_instructions_are_named_by_their_nearest_label():
+    assert [row[-1] for row in table(samples(*FOUR), "Instructions").rows] == [
+        *("loop+0x4", "main", "work", "work+0x4"),
+    ]
+
+
+def test_latencies_are_told_of_each_kind_with_percentiles_that_occurred():
+    records = [load(counters=((0, cycles), (1, 1), (2, 0))) for cycles in range(1, 101)]
+    rows = table(samples(*records, *FOUR[1:]), "Latency").rows
+    assert rows[0] == ("load", "total", 100, 50.5, 1, 50, 90, 99, 100)
+    assert [row[:3] for row in rows[1:]] == [
+        *(("load", "issue", 100), ("load", "translation", 100)),
+        *(("store", "total", 1), ("store", "issue", 1), ("store", "translation", 1)),
+        *(("branch", "total", 1), ("branch", "issue", 1)),
+    ]
+
+
+def test_percentiles_are_values_that_occurred():
+    assert percentiles([10, 20], (50, 51, 100)) == [10, 20, 20]
+
+
+def test_data_sources_are_of_the_records_that_have_one():
+    rows = table(samples(*FOUR, load(data_source=0x77)), "Data sources").rows
+    assert rows == [(0.5, 1, 13.0, "L2"), (0.5, 1, 13.0, "source 0x77")]
+
+
+def test_mispredicted_branches_have_their_own_rate():
+    right, wrong = branch(0x40000144, events=0x02), branch(0x40000144, events=0x82)
+    elsewhere = branch(0x40000148, events=0x82)
+    rows = table(samples(wrong, right, right, right, elsewhere), "Mispredicted").rows
+    assert rows == [(0.5, 1, 0.25, "work+0x4"), (0.5, 1, 1.0, "work+0x8")]
+
+
+def test_data_are_told_by_object_or_by_mebibyte():
+    far = load(va=DataAddress(0x41234567))
+    (rows,) = [t.rows for t in overview(samples(load(), far), View()) if t.title == "Data"]
+    assert [row[-1] for row in rows] == ["0x41200000-0x412fffff", "buffer"]
+
+
+def test_pes_and_threads_are_told_apart():
+    streams = [stream_of([load(context_el1=5), load()], 0), stream_of([load(context_el2=9)], 3)]
+    found = Samples(Recording(RecordFile("a.data", "perf", streams)))
+    tables = {t.title: [row[-1] for row in t.rows] for t in overview(found, View())}
+    assert tables["PEs"] == ["0", "3"]
+    assert tables["Threads"] == ["CONTEXTIDR_EL1 0x5", "CONTEXTIDR_EL2 0x9", "[unknown]"]
+
+
+def test_small_rows_are_left_out_and_told_of_together():
+    found = samples(*[load(0x40000100)] * 6, *[other(0x40000140)] * 3, other(0x40001000))
+    assert table(found, "Functions", limit=0.2).note == "1 more with 10.00% together"
+    cut = table(found, "Functions", rows=1)
+    assert [row[-1] for row in cut.rows] == ["main"]
+    assert cut.note == "2 more with 40.00% together"
+
+
+def test_tables_that_would_say_nothing_are_left_out():
+    bare = samples(other(timestamp=None), program=None)
+    assert [t.title for t in overview(bare, View())] == ["Instructions", "Operations", "PEs"]
+
+
+def test_one_table_by_several_keys():
+    found = grouped(samples(*FOUR), View(), ("symbol", "el", "op"))
+    assert [column.name for column in found.columns] == [
+        *("share", "samples", "mean latency", "symbol", "el", "op"),
+    ]
+    assert [row[3:] for row in found.rows] == [
+        *(("main", "EL1", "load general"), ("main", "EL1", "store general")),
+        *(("work", "EL1", "branch conditional"), ("work", "EL1", "other")),
+    ]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("by", WEIGHTS)
+def test_every_sample_is_in_one_group_of_every_key(key, by):
+    found = samples(*of_every_sort())
+    weights = found.weights(by)
+    groups = found.groups((key,), weights)
+    assert sum(group.weight for group in groups) == weights.sum()
+    rows = sorted(int(row) for group in groups for row in group.rows)
+    assert rows == [row for row in range(len(found)) if weights[row] > 0]
+
+
+def test_the_words_of_perf_stand_for_keys_that_there_are():
+    assert set(PERF_KEYS.values()) <= set(KEYS)
