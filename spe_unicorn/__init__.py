@@ -1,7 +1,7 @@
 """Arm's Statistical Profiling Extension (SPE) on the Unicorn engine.
 
 ``Machine`` is a whole machine that runs firmware; ``attach`` gives SPE to a ``Uc`` of your own;
-``read`` reads files of records.
+``read`` reads files of records; ``record_dict`` and ``record_row`` make plain values of one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing takes longer to import than all that the command does first
 if TYPE_CHECKING:
     from spe_unicorn.machine.options import MachineOptions, Sampling
+    from spe_unicorn.output.jsonl import record_dict
     from spe_unicorn.plugin.attach import attach
     from spe_unicorn.report.recording import Recording, read
+    from spe_unicorn.report.rows import record_row
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.outcome import Outcome
     from spe_unicorn.spe.record import Record
@@ -26,6 +28,8 @@ _HOMES = {
     "Recording": "spe_unicorn.report.recording",
     "Sampling": "spe_unicorn.machine.options",
     "read": "spe_unicorn.report.recording",
+    "record_dict": "spe_unicorn.output.jsonl",
+    "record_row": "spe_unicorn.report.rows",
 }
 """Where each name is at home; imported when it is asked for, since most commands need no engine."""
 
@@ -39,6 +43,8 @@ __all__ = [
     "__version__",
     "attach",
     "read",
+    "record_dict",
+    "record_row",
 ]
 
 

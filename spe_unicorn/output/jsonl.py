@@ -27,11 +27,16 @@ _COUNTER_INDEXES = {name: index for index, name in COUNTERS.items()}
 
 
 def record_object(record: Record, offset: int, cpu: int = 0) -> dict[str, Any]:
-    """One record as what JSON can hold. ``offset`` is its place in the stream of ``cpu``.
+    """:func:`record_dict` with the record's place: its ``offset`` in the stream of ``cpu``."""
+    return {"offset": offset, "cpu": cpu, **record_dict(record)}
+
+
+def record_dict(record: Record) -> dict[str, Any]:
+    """One record as a plain dictionary of what JSON can hold (docs/reference/outputs.md).
 
     Addresses are hexadecimal text, since many readers of JSON lose bits of large numbers.
     """
-    result: dict[str, Any] = {"offset": offset, "cpu": cpu}
+    result: dict[str, Any] = {}
     if record.pc is not None:
         result["pc"] = hex(canonical_address(record.pc.value))
         result["el"] = record.pc.EL

@@ -7,14 +7,15 @@ happens in :meth:`Attachment.emu_start`, which means what the engine's own does.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
+from weakref import WeakSet
 
-from unicorn import UC_ARCH_ARM64, Uc, UcError
+from unicorn import Uc, UcError
 from unicorn import unicorn_const as uc_const
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
-from unicorn.unicorn_py3.arch.arm64 import HOOK_INSN_SYS_CFUNC
 from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 
 from spe_unicorn.arch.access.verdicts import Accessor, SystemAccessTrap, Undefined, access
@@ -26,7 +27,7 @@ from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.rules.start_state import firmware_state
-from spe_unicorn.cores.profile import Core, ModelName, load_core
+from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
@@ -38,6 +39,18 @@ from spe_unicorn.host.pe.system_access import TABLE
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.plugin.checks import (
+    MOST_INTERVAL,
+    MOST_LATENCY,
+    AttachError,
+    checked_callback,
+    checked_core,
+    checked_engine,
+    checked_model,
+    checked_seed,
+    checked_types,
+    whole_number,
+)
 from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.external import ExternalSampler
@@ -62,8 +75,17 @@ _DONE, _ENGINE, _STOP = 1, 0, 2
 """Answers to :attr:`Action.ASK`."""
 
 
-class AttachError(ValueError):
-    """An engine that SPE cannot be attached to; the message says why."""
+_attached: Final[WeakSet[Uc]] = WeakSet()
+"""Engines that have SPE now."""
+_PUBLIC: Final = (
+    *("core", "detach", "emu_start", "events", "on_record", "program", "registers"),
+    *("statistics", "uc"),
+)
+"""What an attachment is used by; its other attributes are its parts."""
+
+
+class DetachedError(RuntimeError):
+    """SPE was detached from the engine."""
 
 
 class TrappedAccessError(Exception):
@@ -133,9 +155,9 @@ class _Handler(StopHandler):
             return super().handle(stop)
         if stop is Stop.EXCEPTION and self._masks():
             return False
-        if stop is Stop.TRAP and self._attachment.raise_undefined():
+        if stop is Stop.TRAP and self._attachment._raise_undefined():
             return True
-        if not self._attachment.handles_exceptions():
+        if not self._attachment._handles_exceptions():
             self.end(UcError(uc_const.UC_ERR_EXCEPTION))
         return True
 
@@ -212,7 +234,11 @@ class _NoPlatform:
 
 
 class Attachment:
-    """SPE on an engine of the user's; made by :func:`attach`."""
+    """SPE on an engine of the user's; made by :func:`attach`, detached at the end of a ``with``.
+
+    ``uc`` is the engine, ``core`` the profile, ``registers`` the SPE registers by name,
+    ``statistics`` what sampling came to, ``events.counts`` its PMU events by number.
+    """
 
     def __init__(self, uc: Uc, core: Core, seed: int, model: ModelName = "none") -> None:
         self.uc = uc
@@ -266,6 +292,27 @@ class Attachment:
         self._leave()
         self._emu_stop = uc.emu_stop
         uc.emu_stop = self._stop_asked_for
+        self._is_attached = True
+        _attached.add(uc)
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_attached:
+            self.detach()
+
+    def __repr__(self) -> str:
+        counted = f"{self.statistics.written} records of {self.statistics.population} operations"
+        detached = "" if self._is_attached else ", detached"
+        return f"<SPE of core {self.core.name}: {counted}{detached}>"
+
+    def __dir__(self) -> Iterator[str]:
+        return iter(_PUBLIC)
+
+    def _must_be_attached(self, what: str) -> None:
+        if not self._is_attached:
+            raise DetachedError(f"{what}: SPE was detached from this engine; attach it again")
 
     @property
     def statistics(self) -> Statistics:
@@ -273,16 +320,25 @@ class Attachment:
         return self.unit.statistics
 
     def on_record(self, callback: RecordCallback) -> None:
-        """Have ``callback(record, raw)`` called for each record: decoded, and as its bytes."""
-        self._callbacks.append(callback)
+        """Have ``callback(record, raw)`` called for each record: decoded, and as its bytes.
+
+        Raises TypeError for what cannot be called.
+        """
+        self._must_be_attached("on_record")
+        self._callbacks.append(checked_callback(callback))
 
     def program(self, interval: int, *, types: Collection[Flag] = (), min_latency: int = 0) -> None:
         """Sample from outside: exactly every ``interval``-th operation, whatever the guest does.
 
         ``types`` keeps loads, stores or branches only (:class:`~spe_unicorn.spe.filter.Flag`),
         ``min_latency`` operations of that many cycles. Records go to the callbacks and nowhere
-        else. Raises ValueError for an interval below 1 or a negative latency.
+        else. Raises TypeError and ValueError for what is no interval (1 to 2^48), kind or latency
+        (0 to 65535).
         """
+        self._must_be_attached("program")
+        interval = whole_number("interval", interval, 1, MOST_INTERVAL, "operations")
+        min_latency = whole_number("min_latency", min_latency, 0, MOST_LATENCY, "cycles")
+        types = checked_types(types)
         self.unit = ExternalSampler(
             self.cpu,
             interval,
@@ -304,6 +360,7 @@ class Attachment:
         ``until`` are exact. Raises what the engine would raise: UcError, or what a hook of the
         user's raised; and :class:`TrappedAccessError`.
         """
+        self._must_be_attached("emu_start")
         if self.running:
             raise RuntimeError("emu_start is already running; call it from no hook")
         self._enter()
@@ -363,15 +420,23 @@ class Attachment:
             type(self.uc).emu_start(self.uc, *arguments, **named)
 
     def detach(self) -> None:
-        """Leave the engine as it was: no hook of ours, no register of SPE."""
+        """Leave the engine as it was: no hook of ours, no register of SPE.
+
+        What was counted stays to be read. Raises DetachedError the second time.
+        """
+        self._must_be_attached("detach")
+        if self.running:
+            raise RuntimeError("detach: emu_start is running; call it from no hook")
+        self._is_attached = False
+        _attached.discard(self.uc)
         self.cpu.hooks.remove()
         del self.uc.emu_stop
 
-    def handles_exceptions(self) -> bool:
+    def _handles_exceptions(self) -> bool:
         """Whether the user has a hook that takes exceptions; without, the engine ends the run."""
         return any(isinstance(hook, HOOK_INTR_CFUNC) for hook in self.uc._callbacks.values())
 
-    def raise_undefined(self) -> bool:
+    def _raise_undefined(self) -> bool:
         """Have the user's hooks see an Undefined exception, as the engine does; False for none."""
         hooks = [h for h in self.uc._callbacks.values() if isinstance(h, HOOK_INTR_CFUNC)]
         for hook in hooks:
@@ -433,24 +498,24 @@ class Attachment:
 
 
 def attach(
-    uc: Uc, core: str | Core = "generic", seed: int = 0, model: ModelName = "none"
+    uc: Uc,
+    core: str | os.PathLike[str] | Core = "generic",
+    seed: int = 0,
+    model: ModelName = "none",
 ) -> Attachment:
     """Give an engine of the user's the Statistical Profiling Extension.
 
     ``core`` is a built-in profile's name, the path of a TOML file, or a profile; ``seed`` starts
     all randomness; ``model`` is ``"cache"`` for caches, TLBs and a branch predictor, which see what
     ``emu_start`` of the attachment runs. Raises :class:`AttachError` for an engine that cannot have
-    SPE, and ``cores.profile.CoreError`` for a core that is not there.
+    SPE and for a choice that there is not, and ``cores.profile.CoreError`` for a core that is not
+    there.
 
     Where no firmware has run (SCR_EL3 is 0), SPE behaves as after the documented start state; the
     engine's own registers stay as they are. Only one MRS and one MSR hook of an engine is ever
     called, so none may be there before, and one that is added later is not called.
     """
-    if not isinstance(uc, Uc) or uc.query(uc_const.UC_QUERY_ARCH) != UC_ARCH_ARM64:
-        raise AttachError("SPE needs an engine of the AArch64 architecture (UC_ARCH_ARM64)")
-    if any(isinstance(hook, HOOK_INSN_SYS_CFUNC) for hook in uc._callbacks.values()):
-        raise AttachError(
-            "the engine calls only the first hook for MRS, MSR or SYS, and this one has such a hook"
-            " already: attach first"
-        )
-    return Attachment(uc, load_core(core) if isinstance(core, str) else core, seed, model)
+    if isinstance(uc, Uc) and uc in _attached:
+        raise AttachError("this engine has SPE already: detach it first")
+    choices = checked_core(core), checked_seed(seed), checked_model(model)
+    return Attachment(checked_engine(uc), *choices)

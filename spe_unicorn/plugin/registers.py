@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Protocol
 
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.bits import Res0, Res1
 
 
 class RegisterStore(Protocol):
@@ -50,16 +51,22 @@ class Fields:
         return self.value >> field.lsb & field.max
 
     def __setattr__(self, name: str, value: int) -> None:
-        self._file.write(self._register, self._register(self.value).replace(**{name: value}).value)
+        number = _whole(f"{self._register.__name__}.{name}", value)
+        self._file.write(self._register, self._register(self.value).replace(**{name: number}).value)
+
+    def __dir__(self) -> Iterator[str]:
+        named = (f.name for f in self._register.fields if not isinstance(f, (Res0, Res1)))
+        return iter(["value", *named])
 
     def __repr__(self) -> str:
         return repr(self._register(self.value))
 
 
 class Registers:
-    """The SPE registers by name: ``registers.PMSCR_EL1.E1SPE = 1``, ``registers.PMBPTR_EL1 = p``.
+    """Registers by name: ``registers.PMSCR_EL1.E1SPE = 1``, ``registers.PMBPTR_EL1 = pointer``.
 
-    Writes are direct writes without access checks: only writable bits change.
+    Writes are direct writes without access checks: only writable bits change. Raises AttributeError
+    for a name that is not there, TypeError and ValueError for a value that is no register's.
     """
 
     __slots__ = ("_file",)
@@ -79,7 +86,21 @@ class Registers:
         return Fields(self._file, self._named(name))
 
     def __setattr__(self, name: str, value: int | SysReg) -> None:
-        self._file.write(self._named(name), int(value))
+        register = self._named(name)
+        number = _whole(name, int(value) if isinstance(value, (SysReg, Fields)) else value)
+        if not 0 <= number < 1 << 64:
+            raise ValueError(f"{name} takes 64 bits, got {number:#x}")
+        self._file.write(register, number)
 
     def __dir__(self) -> Iterator[str]:
-        return iter(r.__name__ for r in SPE_REGISTERS if r in self._file)
+        return iter(register.__name__ for register in self._file)
+
+    def __repr__(self) -> str:
+        return f"<{len(list(self._file))} registers; dir() names them>"
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} takes a whole number, got {value!r}") from None
