@@ -86,7 +86,7 @@ def profile(folder: Path, features: str) -> Path:
 
 
 def test_a_core_without_spe_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AttachError, match="^core mine has no FEAT_SPE, so there is nothing to"):
+    with pytest.raises(AttachError, match=r"^core mine has no FEAT_SPE, so there is nothing to"):
         attached(core=profile(tmp_path, "[]"))
 
 
