@@ -2,6 +2,7 @@
    `spe-unicorn run --warn misuse` points there. It runs at EL1; started at EL2 it makes EL2's mistake, too. Some need
    a core that recommends an interval, has inverted filters, or reports External aborts, such as cortex-x4. */
 #include "lib/el.h"
+#include "lib/gic.h"
 #include "lib/spe.h"
 
 #define PMSCR_EL2 S3_4_C9_C9_0
@@ -59,6 +60,27 @@ MISTAKE pointer_too_high(void) {
 
 MISTAKE pointer_top_byte(void) {
     write_sysreg(PMBPTR_EL1, (u64)buffer | 1ull << 56);
+    profile();
+}
+
+MISTAKE buffer_outside_memory(void) {
+    write_sysreg(PMBLIMITR_EL1, NOWHERE | PMBLIMITR_E);
+    profile();
+}
+
+MISTAKE buffer_over_program(void) {
+    write_sysreg(PMBLIMITR_EL1, (limit + PAGE) | PMBLIMITR_E); /* the linker puts the stacks there */
+    profile();
+}
+
+/* Made before anything has written PMSIRR_EL1. */
+MISTAKE interval_unknown(void) {
+    write_sysreg(PMSCR_EL1, 0);
+    write_sysreg(PMBSR_EL1, 0);
+    write_sysreg(PMSICR_EL1, INTERVAL);
+    write_sysreg(PMSFCR_EL1, 0);
+    write_sysreg(PMBPTR_EL1, buffer);
+    write_sysreg(PMBLIMITR_EL1, limit | PMBLIMITR_E);
     profile();
 }
 
@@ -182,6 +204,34 @@ MISTAKE enable_ignored(void) {
     write_sysreg(PMSCR_EL2, 0);
 }
 
+/* Made before anything has written PMBSR_EL1. */
+MISTAKE status_unknown(void) {
+    mmio_write(gic_frame(PPI_SPE) + GIC_ISENABLER, BIT(PPI_SPE));
+    gic_disable(PPI_SPE);
+}
+
+void on_interrupt(struct trap *trap) {
+    (void)trap;
+    (void)read_sysreg(icc_iar1_el1);
+    write_sysreg(PMBSR_EL1, 0);
+    isb();
+}
+
+MISTAKE interrupt_not_ended(void) {
+    gic_enable(PPI_SPE);
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    asm volatile("msr daifclr, #2\n isb\n msr daifset, #2" ::: "memory");
+    write_sysreg(icc_eoir1_el1, PPI_SPE); /* too late: the handler has returned */
+    gic_disable(PPI_SPE);
+}
+
+/* The last one: the interrupt stays asserted to the end. */
+MISTAKE interrupt_not_taken(void) {
+    mmio_write(gic_frame(PPI_SPE) + GIC_ISENABLER, BIT(PPI_SPE));
+    write_sysreg(PMBSR_EL1, PMBSR_S);
+    isb();
+}
+
 static const struct {
     const char *rule;
     void (*make)(void);
@@ -191,6 +241,8 @@ static const struct {
     {"limit-unaligned", limit_unaligned, 1},
     {"pointer-too-high", pointer_too_high, 1},
     {"pointer-top-byte", pointer_top_byte, 1},
+    {"buffer-outside-memory", buffer_outside_memory, 1},
+    {"buffer-over-program", buffer_over_program, 1},
     {"interval-zero", interval_zero, 1},
     {"interval-too-short", interval_too_short, 1},
     {"event-filter-empty", event_filter_empty, 1},
@@ -208,12 +260,19 @@ static const struct {
     {"context-before-drain", context_before_drain, 1},
     {"reserved-value", reserved_value, 1},
     {"reserved-bits", reserved_bits, 1},
+    {"interrupt-not-ended", interrupt_not_ended, 1},
 };
 
 static u64 at_el1(u64 a, u64 b) {
     (void)a, (void)b;
     id = spe_probe();
-    unsigned made = 0;
+    unsigned made = 2; /* mistakes */
+    gic_init();
+    print("# status-unknown\n");
+    status_unknown();
+    print("# interval-unknown\n");
+    interval_unknown();
+    spe_stop();
     for (unsigned i = 0; i < ARRAY_SIZE(mistakes); i++) {
         if (id.version < mistakes[i].version)
             continue;
@@ -245,5 +304,7 @@ int main(void) {
     write_sysreg(PMBSR_EL1, 0);
     isb();
     is(read_sysreg(PMBLIMITR_EL1), 0, "every mistake was survived, and the buffer is off");
+    print("# interrupt-not-taken\n");
+    interrupt_not_taken();
     return tap_done();
 }

@@ -8,7 +8,7 @@ changes nothing for the guest, and no record.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -30,15 +30,18 @@ from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_checks import Problem
 from spe_unicorn.debug.misuse_found import Misuse, Misuses
+from spe_unicorn.debug.misuse_interrupts import InterruptWatch
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
+from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.native.reads import NoticedLoads
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.pe.system_access import SystemAccess
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.spe.enabling import (
     discards,
     profiling_buffer_on,
@@ -101,7 +104,13 @@ def watch_misuse(
     pes: tuple[Profiled, ...] = machine.pes if isinstance(machine, Board) else (machine,)
     for number, pe in enumerate(pes):
         if isinstance(pe.unit, StatisticalProfilingUnit):
-            _Watch(pe, pe.unit, misuses, number if len(pes) > 1 else None)
+            _Watch(
+                pe,
+                pe.unit,
+                misuses,
+                number if len(pes) > 1 else None,
+                machine if isinstance(machine, Board) else None,
+            )
     return misuses
 
 
@@ -131,6 +140,8 @@ class _WrittenRecord:
 class _Since:
     """What is remembered of a PE since it was reset."""
 
+    fresh: bool
+    """Whether all is known that was written since the reset."""
     order: Synchronization = field(default_factory=Synchronization)
     read_at: dict[type[SysReg], int] = field(default_factory=dict)
     """What was visible when a register was last read."""
@@ -161,13 +172,20 @@ class _Watch:
         unit: StatisticalProfilingUnit,
         misuses: Misuses,
         number: int | None,
+        board: Board | None,
     ) -> None:
         cpu = self._cpu = pe.cpu
         self._unit = unit
         self._runner = pe.runner
         self._misuses = misuses
         self._number = number
-        self._since = _Since()
+        self._board = board
+        """Where the PE is, if it is on a board; so what it wrote is known since its reset."""
+        self._interrupts: InterruptWatch | None = None
+        if board is not None and isinstance(pe, ProcessingElement):
+            self._interrupts = InterruptWatch(board, pe, self._on_interrupt_misuse)
+            misuses.at_end.append(self._interrupts.finish)
+        self._since = _Since(fresh=board is not None and not cpu.executed)
         self._translation = checks.translation(cpu)
         self._loads = NoticedLoads(cpu.hooks)
         pe.handler.system.accessed.connect(self._on_access)
@@ -188,15 +206,18 @@ class _Watch:
             or bool(self._since.unsynchronized)
             or self._since.enabling is not None
             or self._since.refilling is not None
+            or (self._interrupts is not None and self._interrupts.tracking)
         )
 
     def reset(self) -> None:
         """The PE was reset: nothing that came before matters any more."""
         self._look_at_loads()
-        self._since = _Since()
+        self._since = _Since(fresh=self._board is not None)
         self._translation = checks.translation(self._cpu)
         self._since.order.everything(self._population)
         self._loads.look_out(())
+        if self._interrupts is not None:
+            self._interrupts.reset()
 
     def executed(self, mark: Mark, pc: int) -> None:
         """An ISB, a PSB CSYNC, a DSB or an ERET."""
@@ -209,6 +230,8 @@ class _Watch:
             self._since.order.psb_csync()
             return
         returned = mark is Mark.ERET
+        if returned and self._interrupts is not None:
+            self._interrupts.returned()
         self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
 
     def paused(self) -> None:
@@ -240,6 +263,8 @@ class _Watch:
         self._report(rules.CONTEXT_BEFORE_DRAIN, place, ", ".join(changes) or "another owner")
 
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
+        if self._interrupts is not None:
+            self._interrupts.entered()
         place = _Place(self._cpu.pc, self._cpu.el)
         self._context_synchronization(entry.target_el, False, place)
 
@@ -331,6 +356,8 @@ class _Watch:
 
     def _write(self, register: type[SysReg], access: SystemAccess) -> None:
         cpu = self._cpu
+        if self._interrupts is not None and issubclass(register, PMBSR):
+            self._interrupts.status_written()
         place = _Place(access.pc, access.el)
         what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
         problems = list(checks.written(cpu, register, access.value))
@@ -429,7 +456,7 @@ class _Watch:
         if not self._since.unchecked:
             return
         self._since.unchecked = False
-        for problem in checks.configuration(self._cpu):
+        for problem in self._problems():
             self._report(problem.rule, self._writer(problem, place), problem.what)
         if self._since.unaligned is not None and not discards(self._cpu):
             self._report(rules.POINTER_UNALIGNED, *self._since.unaligned)
@@ -438,6 +465,21 @@ class _Watch:
             self._since.lost = False
             what = f"PMBPTR_EL1 {self._cpu.registers.raw(PMBPTR_EL1):#x} is that of the event"
             self._report(rules.RESUMED_AFTER_LOSS, place, what)
+
+    def _problems(self) -> Iterator[Problem]:
+        """What is wrong with how SPE is programmed."""
+        cpu = self._cpu
+        unknown = self._since.fresh and PMSIRR_EL1 not in self._since.writers
+        if unknown:
+            what = f"nothing has written PMSIRR_EL1, which is {cpu.registers.raw(PMSIRR_EL1):#x}"
+            yield Problem(rules.INTERVAL_UNKNOWN, what)
+        for problem in checks.configuration(cpu):
+            if not unknown or PMSIRR_EL1 not in problem.registers:
+                yield problem
+        if self._board is not None and self._board.image is not None:
+            symbols = self._board.image.symbols
+            sp = cpu.engine.get(SP)
+            yield from checks.buffer(cpu, self._unit.in_memory, symbols, sp)
 
     def _writer(self, problem: Problem, place: _Place) -> _Place:
         """Where the value that is the problem was written; ``place`` if it never was.
@@ -463,6 +505,9 @@ class _Watch:
     def _in_flight(self) -> bool:
         """Whether there are profiled operations that no PSB CSYNC has synchronized."""
         return self._since.order.drained != self._population
+
+    def _on_interrupt_misuse(self, rule: Rule, pc: int, el: int, what: str) -> None:
+        self._report(rule, _Place(pc, el), what)
 
     def _report(self, rule: Rule, place: _Place, what: str, operation: int | None = None) -> None:
         if operation is None:

@@ -5,7 +5,7 @@ A check gives problems: the rule that is broken, and how, in words with the valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,7 @@ from spe_unicorn.bits import Res0, Res1
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.spe.enabling import discards
+from spe_unicorn.symbols.table import SymbolTable
 
 _LIMIT_CONTROLS: Final = 0xA7
 """Bits of PMBLIMITR_EL1 below LIMIT that are a control on some core: nVM, PMFZ, FM, E."""
@@ -163,6 +164,44 @@ def _pointers(pe: PE) -> Iterator[Problem]:
         yield Problem(rules.POINTER_TOP_BYTE, values, both)
     elif pointer + largest > limit:
         yield Problem(rules.POINTER_TOO_HIGH, f"{values}, records of {largest} bytes", both)
+
+
+def buffer(
+    pe: PE, in_memory: Callable[[int], bool | None], symbols: SymbolTable, sp: int | None
+) -> Iterator[Problem]:
+    """What is wrong with where the buffer is, when profiling becomes enabled.
+
+    ``in_memory`` says of an address of the buffer whether memory answers there, None if it has no
+    translation. ``symbols`` are the program's, ``sp`` is SP, None where nobody knows it.
+    """
+    if discards(pe):
+        return
+    start = pe.registers.raw(PMBPTR_EL1)
+    limit = pe.registers.read(PMBLIMITR_EL1).LIMIT << 12
+    if start >= limit:
+        return  # another rule's
+    values = f"PMBPTR_EL1 {start:#x}, limit {limit:#x}"
+    for address in (start, limit - 1):
+        if in_memory(address) is False:
+            what = f"{values}: nothing is at {address:#x}"
+            yield Problem(rules.BUFFER_OUTSIDE_MEMORY, what, (PMBLIMITR_EL1, PMBPTR_EL1))
+            return
+    over = _over(start, limit, symbols, sp)
+    if over is not None:
+        what = f"{values}: {over} is in between"
+        yield Problem(rules.BUFFER_OVER_PROGRAM, what, (PMBLIMITR_EL1, PMBPTR_EL1))
+
+
+def _over(start: int, limit: int, symbols: SymbolTable, sp: int | None) -> str | None:
+    """What the program has between two addresses that is no buffer for records."""
+    if sp is not None and start < sp <= limit:
+        return f"the stack, SP {sp:#x},"
+    mine = symbols.at(start)
+    for symbol in symbols.between(start, limit):
+        beyond = mine is not None and mine.size and symbol is not mine and symbol.size
+        if symbol.function or beyond:
+            return f"{symbol.name} at {symbol.address:#x}"
+    return None
 
 
 def _interval(pe: PE) -> Iterator[Problem]:

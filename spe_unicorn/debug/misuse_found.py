@@ -51,8 +51,16 @@ class Misuses:
     ) -> None:
         self.found: list[Misuse] = []
         self.on_first = on_first
+        self.at_end: list[Callable[[], None]] = []
+        """What :meth:`finish` has looked at, once."""
         self._symbolize = symbolize
         self._places: dict[tuple[Rule, int], Misuse] = {}
+
+    def finish(self) -> None:
+        """The run is over: find what shows at its end."""
+        looks, self.at_end = self.at_end, []
+        for look in looks:
+            look()
 
     def add(self, rule: Rule, pc: int, el: int, operation: int, cpu: int | None, what: str) -> None:
         """``rule`` was broken at ``pc``."""

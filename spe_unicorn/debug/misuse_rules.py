@@ -46,6 +46,25 @@ POINTER_TOP_BYTE: Final = Rule(
     "D17.7.4, R_HXSYK",
     "use the same tag, or none, in both addresses",
 )
+BUFFER_OUTSIDE_MEMORY: Final = Rule(
+    "buffer-outside-memory",
+    "when profiling becomes enabled, all of the buffer up to the limit is memory: a write beyond it"
+    " is an External abort, or lost",
+    "D17.7; D17.8",
+    "end the buffer, and the limit with it, inside RAM",
+)
+BUFFER_OVER_PROGRAM: Final = Rule(
+    "buffer-over-program",
+    "the unit writes to all of the buffer up to the limit, whatever lies there",
+    "D17.7",
+    "end the limit where the memory ends that was set aside for records",
+)
+INTERVAL_UNKNOWN: Final = Rule(
+    "interval-unknown",
+    "PMSIRR_EL1 is UNKNOWN after a reset, and so is the interval between samples",
+    "D24.7, PMSIRR_EL1",
+    "write PMSIRR_EL1 before profiling is enabled",
+)
 INTERVAL_ZERO: Final = Rule(
     "interval-zero",
     "with PMSIRR_EL1.INTERVAL 0 the interval between samples is UNKNOWN",
@@ -164,6 +183,27 @@ ENABLE_IGNORED: Final = Rule(
     "PMSCR_EL2.E2SPE and E0HSPE are RES0 unless EL2 owns the Profiling Buffer",
     "D24.7, PMSCR_EL2",
     "write 0b00 to MDCR_EL2.E2PB first",
+)
+
+STATUS_UNKNOWN: Final = Rule(
+    "status-unknown",
+    "PMBSR_ELx.S is UNKNOWN after a reset, and PMBIRQ is asserted while it is 1",
+    "D24.7, PMBSR_EL1; D17.8",
+    "write 0 to PMBSR_ELx before the interrupt is enabled",
+)
+INTERRUPT_NOT_TAKEN: Final = Rule(
+    "interrupt-not-taken",
+    "PMBIRQ is PPI 21: it is taken while that INTID, its group and the PE let it through",
+    "D17.8; PPI 21 by Arm's base system architecture",
+    "enable INTID 21, its group in GICD_CTLR and ICC_IGRPENx_EL1, raise ICC_PMR_EL1, clear"
+    " PSTATE.I; or poll PMBSR_EL1 and leave the interrupt disabled",
+)
+INTERRUPT_NOT_ENDED: Final = Rule(
+    "interrupt-not-ended",
+    "an interrupt that was acknowledged is active, and keeps others of its priority away, until its"
+    " end is written to ICC_EOIRx_EL1",
+    "D17.8; GICv3 (IHI 0069)",
+    "write the INTID that ICC_IARx_EL1 gave to ICC_EOIRx_EL1 before the handler returns",
 )
 
 RULES: Final = tuple(value for value in vars().values() if isinstance(value, Rule))

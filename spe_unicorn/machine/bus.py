@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from spe_unicorn.machine.memory_map import Region
+from spe_unicorn.signals import Signal
 
 
 class Device(Protocol):
@@ -77,6 +78,8 @@ class Bus:
             for w, device in devices
         )
         self._secure = secure
+        self.stored: Signal[[int, int, int]] = Signal()
+        """Told of each store to a device behind it: address, size, value."""
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
@@ -92,6 +95,7 @@ class Bus:
         found = self._at(address)
         if found:
             found[1].write(address - found[0], size, value)
+            self.stored(address, size, value)
 
     def _at(self, address: int) -> tuple[int, Device] | None:
         """The device that answers, and where its window begins."""

@@ -58,6 +58,8 @@ from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
+_GOES_ON: Final = frozenset({"until", "limit"})
+"""How a run ends that is not the last one."""
 Kind = Literal["record", "management", "exception", "sysreg", "pmbirq", "console", "misuse"]
 """What can be observed."""
 
@@ -283,6 +285,8 @@ class Machine:
             self._ended = f"the guest has ended with status {board.exit_status}"
         elif ending == "failed":
             self._ended = f"the guest cannot go on ({cause})"
+        if self._misuses is not None and ending not in _GOES_ON:
+            self._misuses.finish()
         return Outcome(
             ending,
             cause,

@@ -207,6 +207,13 @@ class StatisticalProfilingUnit(Sampler):
         found = self._translate(address)
         return None if isinstance(found, FaultRecord) else found.paddress
 
+    def in_memory(self, address: int) -> bool | None:
+        """Whether memory answers at a byte of the buffer; None if it has no translation."""
+        found = self._translate(address)
+        if isinstance(found, FaultRecord):
+            return None
+        return self._memory.read(found.paddress, 1, found.paspace) is not None
+
     def profiles(self, el: int) -> bool:
         """Whether operations at an Exception level would belong to the population now."""
         return statistical_profiling_enabled(self._pe, el)

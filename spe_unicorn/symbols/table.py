@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -51,6 +51,13 @@ class SymbolTable:
         if symbol.size and address >= symbol.address + symbol.size:
             return None
         return symbol
+
+    def between(self, start: int, end: int) -> Iterator[Symbol]:
+        """The symbols whose addresses are from ``start`` up to ``end``, in ascending order."""
+        for index in range(bisect_left(self._addresses, start), len(self._addresses)):
+            if self._addresses[index] >= end:
+                return
+            yield self._symbols[index]
 
     def named(self, name: str) -> tuple[int, ...]:
         """The addresses that bear a name, in ascending order: none, one, or several."""

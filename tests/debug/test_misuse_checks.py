@@ -34,6 +34,7 @@ from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.debug import misuse_checks as checks
 from spe_unicorn.debug.misuse_rules import RULES
+from spe_unicorn.symbols.table import Symbol, SymbolTable
 from tests.support.fakes import FakePE
 
 LIMIT = 0x9000_0000
@@ -111,6 +112,49 @@ def test_pointer_and_limit_have_the_same_top_byte():
     assert broken_with({PMBPTR_EL1: 1 << 56 | LIMIT - 0x1000}) == ["pointer-top-byte"]
     both = {PMBPTR_EL1: 1 << 56 | LIMIT - 0x1000, PMBLIMITR_EL1: 1 << 56 | LIMIT | 1}
     assert broken_with(both) == []
+
+
+RECORDS = LIMIT - 0x1000
+FUNCTION = Symbol(LIMIT - 0x800, "work", 16, function=True)
+ARRAY, OTHER = Symbol(RECORDS, "records", 0x800), Symbol(RECORDS + 0x800, "table", 8)
+LABEL = Symbol(RECORDS + 0x800, "records_end")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "sp", "what"),
+    [
+        ([], None, None),
+        ([], RECORDS, None),  # a stack that ends where the buffer begins
+        ([], RECORDS + 8, "the stack, SP 0x8ffff008, is in between"),
+        ([], LIMIT, "the stack, SP 0x90000000, is in between"),
+        ([], LIMIT + 16, None),
+        ([FUNCTION], None, "work at 0x8ffff800 is in between"),
+        ([ARRAY, OTHER], None, "table at 0x8ffff800 is in between"),
+        ([ARRAY, LABEL], None, None),
+        ([OTHER], None, None),  # nobody knows what the buffer is
+        ([ARRAY, Symbol(LIMIT, "table", 8)], None, None),
+    ],
+)
+def test_nothing_else_lies_in_the_buffer(
+    symbols: list[Symbol], sp: int | None, what: str | None
+) -> None:
+    found = list(checks.buffer(careful_pe(), lambda _: True, SymbolTable(symbols), sp))
+    assert [p.rule.name for p in found] == ([] if what is None else ["buffer-over-program"])
+    assert what is None or found[0].what.endswith(f", limit 0x90000000: {what}")
+
+
+def test_all_of_the_buffer_is_memory() -> None:
+    def broken(memory: dict[int, bool | None], **registers: int) -> list[str]:
+        pe = careful_pe({PMBLIMITR_EL1: registers.get("limit", LIMIT | 1)})
+        return [p.what for p in checks.buffer(pe, memory.get, SymbolTable(), None)]
+
+    first, last = RECORDS, LIMIT - 1
+    assert broken({first: True, last: True}) == []
+    assert broken({first: True, last: None}) == []  # a hole gives a fault
+    values = "PMBPTR_EL1 0x8ffff000, limit 0x90000000"
+    assert broken({first: True, last: False}) == [f"{values}: nothing is at 0x8fffffff"]
+    assert broken({first: False, last: False}) == [f"{values}: nothing is at 0x8ffff000"]
+    assert broken({first: False, last: False}, limit=LIMIT | 0b101) == []  # discard mode
 
 
 def test_in_discard_mode_pointers_do_not_matter():

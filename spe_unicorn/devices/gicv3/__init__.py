@@ -14,7 +14,7 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.gicv3.mmio import Distributor, Redistributors
-from spe_unicorn.devices.gicv3.routing import PRIVATE, SGIS, InterruptRouting
+from spe_unicorn.devices.gicv3.routing import PRIVATE, SGIS, Group, InterruptRouting
 from spe_unicorn.devices.gicv3.virtual import VirtualInterface
 
 MAX_PES: Final = 8
@@ -108,6 +108,29 @@ class GICv3:
         """Reset what is in the PE itself, as when it is turned on."""
         self.cpu_interfaces[pe].reset()
         self._routing.changed(pe)
+
+    def enabled(self, pe: int) -> int:
+        """The interrupts that are enabled for a PE, its own and the shared ones: a bit an INTID."""
+        return self._routing.private[pe].s.enabled | self._routing.shared.s.enabled << PRIVATE
+
+    def blocked(self, pe: int, intid: int) -> str | None:
+        """Why a PE is not asked to take one of its private interrupts; None if it is, pending."""
+        routing = self._routing
+        bank, bit = routing.private[pe], 1 << intid
+        if not bank.s.enabled & bit:
+            return f"INTID {intid} is not enabled in GICR_ISENABLER0"
+        if bank.s.active & bit:
+            return f"INTID {intid} is active: its end was never written"
+        group = next(g for g in Group if bank.members(g, routing.s.one_state) & bit)
+        if not routing.s.group_enables[group]:
+            return f"{group.name} is not enabled in GICD_CTLR"
+        interface = self.cpu_interfaces[pe]
+        if not interface.group_enabled(group):
+            return f"{group.name} is not enabled in ICC_IGRPENx_EL1"
+        priority = bank.s.priority[intid]
+        if priority >= interface.priority_mask:
+            return f"ICC_PMR_EL1 masks its priority {priority:#x}"
+        return None
 
     def ppi(self, pe: int, intid: int) -> InputLine:
         """The input of private interrupt ``intid``, 16 to 31, of a PE."""

@@ -154,6 +154,11 @@ class CPUInterface(Stateful[CPUInterfaceState]):
 
     # What the rest of the GIC and the machine use
 
+    @property
+    def priority_mask(self) -> int:
+        """ICC_PMR_EL1 as Secure software sees it: interrupts of lower numbers are taken."""
+        return self.s.pmr
+
     def group_enabled(self, group: Group) -> bool:
         """Whether ICC_IGRPEN* let a group through."""
         return self.s.enabled[group]
