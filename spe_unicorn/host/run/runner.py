@@ -10,6 +10,7 @@ way, and the same as with ``host.run.reference``, which does nothing but step.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
@@ -84,6 +85,21 @@ class Runner:
             cpu.hooks.follow_flow()
         handler.asked_to_stop = lambda: self.stopping
         self._runs = EngineRuns(cpu, unit, handler, self._population)
+        self._after: Final[dict[Stop, Callable[[Stop, int], None]]] = {
+            Stop.NONE: self._after_halt,
+            Stop.BUDGET: self._after_budget,
+            Stop.EXCEPTION: self._within_block,
+            Stop.SYSTEM: self._within_block,
+            Stop.UNMAPPED: self._within_block,
+            Stop.ACCESS: self._within_block,
+            Stop.NOTICED: self._nothing,
+            Stop.UNSEEN: self._after_unseen,
+            Stop.INTERRUPT: self._after_interrupt,
+            Stop.TRAP: self._after_trap,
+            Stop.MISALIGNED: self._nothing,
+            Stop.WRONG_PATH: self._nothing,
+            Stop.UNTRANSLATED: self._after_untranslated,
+        }
 
     def watch(self, watcher: Watcher) -> None:
         """Have ``watcher`` told, from the next run on."""
@@ -336,53 +352,79 @@ class Runner:
     # After a run
 
     def _settle(self, stop: Stop) -> None:
-        """Count what has been executed, complete a sample that is due, carry the stop out."""
+        """Count what has been executed, complete samples that are due, carry the stop out."""
+        done = self._count_executed(stop)
+        self._complete_samples(stop, done)
         state = self._state
-        at_operation = stop in AT_AN_OPERATION
-        begun = int(state.block_operations)
-        done = begun
-        if at_operation or stop is Stop.NONE:
-            done = self._runs.executed_of_block(stop)
-            state.budget += begun - done
-            if done < begun:  # what comes next is no branch's target, wherever a block begins
-                state.flow_next = signed(state.block + 4 * done & _MASK)
-            if self._cracker is not None and done < begun and self.unit.enabled:
-                self._population.pass_by(-self._population.weight_from(done))
-        if state.noted:
-            self._population.complete_noted()
-        if state.pending:
-            self._population.complete_pending(stop, done)
-        self._population.count_all()
-        if state.notice == NOTICE_RETURN and done == begun:
+        if state.notice == NOTICE_RETURN and done == state.block_operations:
             self.cpu.returned(int(state.level))
         self._notices()
-        if stop is Stop.UNSEEN:
-            if self._begun() is None:
-                self._enter_block()
-        elif stop is Stop.INTERRUPT:
-            self.handler.interrupts.take()
-            self.unit.refresh()
-        elif stop is Stop.TRAP:
-            if not self._trap(int(state.block_operations)):
-                raise RuntimeError("the engine stopped for an operation that is its own")
-        elif stop is Stop.BUDGET:
-            looked_at = self.unit.enabled or state.watch
-            if looked_at and self._begun() is None:
-                self._enter_block()
-        elif stop is Stop.UNTRANSLATED:
-            self._look_for_untranslatable()
-        elif stop is Stop.NONE:
-            if self.handler.status or not self._runs.halted():
-                self.handler.idle()
-        elif self.handler.memory.lets_through(stop):
-            pass  # the next run begins with it
-        elif stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
-            self._runs.learn(max(begun - done, 1))
-        elif at_operation:
-            if self._runs.finished(stop):
-                self._carry_out(stop)
-            else:
-                self._at_operation(stop)
+        self._after[stop](stop, done)
+
+    def _count_executed(self, stop: Stop) -> int:
+        """Give back operations of the last block that were not executed; how many of it were."""
+        state = self._state
+        begun = int(state.block_operations)
+        if stop not in AT_AN_OPERATION and stop is not Stop.NONE:
+            return begun
+        done = self._runs.executed_of_block(stop)
+        state.budget += begun - done
+        if done < begun:  # what comes next is no branch's target, wherever a block begins
+            state.flow_next = signed(state.block + 4 * done & _MASK)
+            if self._cracker is not None and self.unit.enabled:
+                self._population.pass_by(-self._population.weight_from(done))
+        return done
+
+    def _complete_samples(self, stop: Stop, done: int) -> None:
+        """Complete what the hook noted, and the sample of the last block if that came so far."""
+        if self._state.noted:
+            self._population.complete_noted()
+        if self._state.pending:
+            self._population.complete_pending(stop, done)
+        self._population.count_all()
+
+    # What each stop asks for, told how many operations of the last block were executed
+
+    def _nothing(self, stop: Stop, done: int) -> None:
+        """The next run begins with it: all that the stop is for has been done."""
+
+    def _after_halt(self, stop: Stop, done: int) -> None:
+        if self.handler.status or not self._runs.halted():
+            self.handler.idle()
+
+    def _after_budget(self, stop: Stop, done: int) -> None:
+        if self.unit.enabled or self._state.watch:
+            self._after_unseen(stop, done)
+
+    def _after_unseen(self, stop: Stop, done: int) -> None:
+        if self._begun() is None:
+            self._enter_block()
+
+    def _after_interrupt(self, stop: Stop, done: int) -> None:
+        self.handler.interrupts.take()
+        self.unit.refresh()
+
+    def _after_trap(self, stop: Stop, done: int) -> None:
+        operations = int(self._state.block_operations)
+        if not self._trap(operations):
+            raise RuntimeError(
+                f"the hook stopped for a trap in {operations} operations at"
+                f" {self._state.block & _MASK:#x}, and none of them traps at EL{self.cpu.el}"
+            )
+
+    def _after_untranslated(self, stop: Stop, done: int) -> None:
+        self._look_for_untranslatable()
+
+    def _within_block(self, stop: Stop, done: int) -> None:
+        """The engine stopped at an operation, which the host carries out."""
+        if self.handler.memory.lets_through(stop):
+            return
+        if stop is Stop.ACCESS and self.handler.controls.alignment.fault() is None:
+            self._runs.learn(max(int(self._state.block_operations) - done, 1))
+        elif self._runs.finished(stop):
+            self._carry_out(stop)
+        else:
+            self._at_operation(stop)
 
     def _at_operation(self, stop: Stop) -> None:
         """The engine stands in front of an operation that the host carries out."""

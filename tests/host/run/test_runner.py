@@ -1,0 +1,27 @@
+"""The runner has something to do after every stop of the engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.host.native.state import Stop
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, image_of
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine(image_of({0x4000_0000: a.code([a.b(0)])}, 0x4000_0000))
+
+
+def test_every_stop_has_a_named_handler(machine: Machine) -> None:
+    handlers = machine.board.runner._after
+    assert set(handlers) == set(Stop)
+    assert {h.__name__ for h in handlers.values()} >= {"_after_halt", "_within_block", "_nothing"}
+
+
+def test_a_trap_that_nothing_explains_says_where_it_was(machine: Machine) -> None:
+    runner = machine.board.runner
+    machine.run(10)
+    with pytest.raises(RuntimeError, match="a trap in 1 operations at 0x40000000, and none of"):
+        runner._after_trap(Stop.TRAP, 0)
