@@ -31,7 +31,7 @@ from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
-from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop
+from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop, grant
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
@@ -388,15 +388,17 @@ class Attachment:
     def _set_aside(self) -> None:
         """What ran outside took its time, but is not counted."""
         state = self.cpu.state
-        state.skipped += self.cpu.executed - self._executed
-        state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
+        executed = self.cpu.executed - self._executed
+        state.skipped += executed
+        state.granted -= executed
 
     def _enter(self) -> None:
         """Take over counts and exceptions."""
         cpu, state = self.cpu, self.cpu.state
         self._set_aside()
-        state.granted, state.budget = self._executed, 0
-        state.unattended = state.notice = state.steered = state.stale_code = 0
+        grant(state, 0)
+        state.nothing_is_due()
+        state.unattended = 0
         state.writes += 1
         state.epoch += 1  # the user may have written registers or tables
         if cpu.model is not None:
@@ -407,10 +409,9 @@ class Attachment:
         """Have the user's own runs of the engine stop for nothing of ours."""
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
-        state.granted, state.budget = self._executed + UNBOUNDED, UNBOUNDED
-        state.watch = state.room = state.weigh = state.notice = state.pending = 0
+        state.begin(UNBOUNDED)
+        state.nothing_is_due()
         state.deliver = 0
-        state.special = False
         state.unattended = 1
         cpu.hooks.ignore_exceptions()
 

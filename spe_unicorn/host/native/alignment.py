@@ -7,14 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.arch.operation import Extend
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
+from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.native.calls import call_register, call_stop
 from spe_unicorn.host.native.state import LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""
-ROW: Final = 3
+CHECK: Final = np.dtype([(name, np.int64) for name in ("key", "plan", "offset")])
 """A row: the operation's address with the epoch, what to check, and the offset of its address."""
+CHECK_BYTES: Final = CHECK.itemsize
 CHECK_BASE: Final = 0
 CHECK_INDEX: Final = 16
 """Shifts of the registers' engine numbers plus 1, 0 for none; without a base it is the PC."""
@@ -43,9 +44,9 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
         return
     here = np.int64(address)
     slot = (here >> 2) & (CHECKS - 1)
-    row = array_at(pointer_to(s.checks + slot * (8 * ROW)), (ROW,), np.int64)
-    stops = row[0] != here ^ (s.epoch << 48)
-    plan = row[1]
+    row = record_at(pointer_to(s.checks + slot * CHECK_BYTES), CHECK)
+    stops = row.key != here ^ (s.epoch << 48)
+    plan = row.plan
     if not stops and plan & CHECKED:
         uc, scratch = address_of(engine), address_of(user) + _SCRATCH
         where = here
@@ -64,7 +65,7 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
             elif extend == _SXTW:
                 index = (index << 32) >> 32
             where += index << (plan >> CHECK_SHIFT & 7)
-        stops = stops or (where + row[2]) & (plan >> CHECK_MASK & 0xFF) != 0
+        stops = stops or (where + row.offset) & (plan >> CHECK_MASK & 0xFF) != 0
     if stops:
         s.stop = _ACCESS
         call_stop(s.emu_stop, address_of(engine))

@@ -28,6 +28,7 @@ from spe_unicorn.host.native.state import (
     MARK_TRAP,
     MARKS_OF_OURS,
     NOTICE_RETURN,
+    PLAN,
     PLAN_ACCESS,
     PLAN_ALIGN,
     PLAN_BASE,
@@ -45,13 +46,15 @@ from spe_unicorn.host.native.state import (
     PLAN_WORDS,
     PLAN_WRITE,
     PLANS,
+    SAMPLE,
+    SAMPLE_BYTES,
     SAMPLE_PA,
-    SAMPLE_WORDS,
     SAMPLES,
     SPREAD,
     UNBOUNDED,
     State,
     Stop,
+    grant,
     slot_of,
 )
 
@@ -160,8 +163,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
         # run it, and have the hook stop in front of what the ERET leads to
         s.notice = NOTICE_RETURN
-        s.granted -= s.budget - operations
-        s.budget = operations
+        grant(s, operations)
     weight_known = s.weighed == 0 or _slot(s, engine, address, operations) >= 0
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
@@ -193,11 +195,11 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     s.pending = 0
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
-    row = array_at(pointer_to(s.samples + s.noted * SAMPLE_WORDS * 8), (SAMPLE_WORDS,), np.int64)
-    row[0] = s.instruction
-    row[1] = s.block + 4 * k
-    row[2] = executed - behind - 1 + s.skipped
-    row[3] = following
+    row = record_at(pointer_to(s.samples + s.noted * SAMPLE_BYTES), SAMPLE)
+    row.instruction = s.instruction
+    row.pc = s.block + 4 * k
+    row.cycles = executed - behind - 1 + s.skipped
+    row.following = following
     call_register(s.reg_read, address_of(engine), _PSTATE, here + _SCRATCH)
     bits = s.scratch >> 2 & 3
     if plan & PLAN_ACCESS:
@@ -223,36 +225,35 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
                 index = (index << 32) >> 32
             address += index << (plan >> PLAN_SHIFT & 7)
         address &= -(np.int64(1) << (plan >> PLAN_ALIGN & 15))
-        row[4] = address
+        row.va = address
         kind = 2 if plan & PLAN_WRITE else 1
         if (
             call_translate(s.vmem_translate, address_of(engine), address, kind, here + _PHYSICAL)
             == 0
         ):
-            row[5] = s.physical
+            row.pa = s.physical
             bits |= SAMPLE_PA
     if plan & PLAN_FLAGS_AT_END:
         call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)
-    row[6] = s.flags
-    row[7] = bits
-    row[9] = s.flow_target
-    row[10] = s.flow
+    row.flags = s.flags
+    row.level = bits
+    row.flow_target = s.flow_target
+    row.flow = s.flow
     gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.noted]
     s.noted += 1
     if s.weigh != 0:
         behind = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
-        row[8] = s.members_granted - s.members - behind
+        row.members = s.members_granted - s.members - behind
         s.members = gap - 1 - behind
-        s.members_granted = row[8] + gap - 1
+        s.members_granted = row.members + gap - 1
         return
-    row[8] = executed - behind
+    row.members = executed - behind
     budget = gap - 1 - behind
     if budget > s.horizon - executed:
         # the end of the slice or of the run comes before the next one
         budget = max(s.horizon - executed, 0)
         s.gap_floor = 0
-    s.budget = budget
-    s.granted = executed + budget
+    grant(s, budget)
 
 
 @routine
@@ -262,8 +263,8 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     if marks & s.watch & _OURS:
         return False
     place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
-    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    plan = plans[place]
+    row = record_at(pointer_to(s.plans + place * 8), PLAN)
+    plan = row.how
     if plan & PLAN_RUN == 0:
         return False
     if plan & PLAN_PROBE:
@@ -272,8 +273,8 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
         _note_registers(s, engine, user, plan)
     s.slot = slot
     s.plan = plan
-    s.access = plans[place + 1]
-    s.instruction = plans[place + 2]
+    s.access = row.access
+    s.instruction = row.instruction
     s.pending = member + 1
     return True
 
@@ -351,8 +352,8 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
     if s.unattended != 0:
         # an access had the block be the last one: in a run of the user's, nobody is to look
         s.notice = 0
-        s.granted += UNBOUNDED - s.budget
-        s.budget = UNBOUNDED - operations
+        grant(s, UNBOUNDED)
+        s.budget -= operations
         s.block = address
         s.block_operations = operations
         return

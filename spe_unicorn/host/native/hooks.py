@@ -42,7 +42,7 @@ from spe_unicorn.host.native.state import (
     LAYOUT,
     LINES,
     PLANS,
-    SAMPLE_WORDS,
+    SAMPLE,
     SAMPLES,
     Action,
     State,
@@ -85,8 +85,6 @@ def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, use
     else:
         s.access_type = np.int64(kind)
     s.access_address = np.int64(address)
-    s.access_size = np.int64(size)
-    s.access_value = value
     return False
 
 
@@ -105,7 +103,7 @@ class NativeHooks:
         self.block_plans = np.zeros(BLOCKS, np.int64)
         self.weights = np.zeros(BLOCKS, np.int64)
         self.plans = np.zeros(PLANS, np.int64)
-        self.samples = np.zeros((SAMPLES, SAMPLE_WORDS), np.int64)
+        self.samples = np.zeros(SAMPLES, SAMPLE)
         self.gaps = np.zeros(SAMPLES, np.int64)
         self.quick = np.full(BLOCKS, -1, np.int64)
         self.code = np.zeros(CODE_WORDS, np.uint32)

@@ -38,8 +38,9 @@ from spe_unicorn.host.native.state import State, signed
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
-_END_WORDS: Final = 4
-"""An entry: address, epoch and size of the block, kind of branch, target of a direct one."""
+_END: Final = np.dtype([(name, np.int64) for name in ("block", "known", "kind", "target")])
+"""An entry: address of the block, epoch and size of it, kind of branch, target of a direct one."""
+_END_BYTES: Final = _END.itemsize
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 
@@ -158,23 +159,23 @@ def on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
     here = np.int64(address)
     if m.pending != 0:
         _resolve_pending(m, engine, here)
-    place = m.ends + (here >> 2 & (_ENDS - 1)) * (_END_WORDS * 8)
-    entry = array_at(pointer_to(place), (_END_WORDS,), np.int64)
+    place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
+    end = record_at(pointer_to(place), _END)
     known = _word_at(m.epoch) << 16 | np.int64(size)
     branch = here + np.int64(size) - 4
-    if entry[0] != here or entry[1] != known:
-        entry[0] = here
-        entry[1] = known
+    if end.block != here or end.known != known:
+        end.block = here
+        end.known = known
         m.scratch = 0
         call_read(m.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
         kind, distance = branch_of(m.scratch)
-        entry[2] = kind
-        entry[3] = branch + distance
-    if entry[2] != _NONE:
+        end.kind = kind
+        end.target = branch + distance
+    if end.kind != _NONE:
         m.pending = 1
         m.branch = branch
-        m.kind = entry[2]
-        m.target = entry[3]
+        m.kind = end.kind
+        m.target = end.target
 
 
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
@@ -206,7 +207,7 @@ class ModelHooks:
         self.model = model
         self.state = ModelState()
         self._engine = hooks.engine
-        self._ends = np.full((_ENDS, _END_WORDS), -1, np.int64)
+        self._ends = np.full(_ENDS, -1, _END)
         m = self.state
         m.state = ctypes.addressof(hooks.state)
         for field in ("epoch", "unattended", "flushes"):

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
+from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_register
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -21,7 +21,6 @@ from spe_unicorn.host.native.state import LAYOUT, State
 
 _ROWS: Final = 64
 """Loads of which is noted where they are, between two looks."""
-_WORDS: Final = 5
 _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _MASK: Final = (1 << 64) - 1
@@ -36,6 +35,10 @@ class Load(NamedTuple):
     address: int
     size: int
     executed: int
+
+
+_LOAD: Final = np.dtype([(name, np.int64) for name in Load._fields])
+_LOAD_BYTES: Final = _LOAD.itemsize
 
 
 class _ReadState(ctypes.Structure):
@@ -60,13 +63,13 @@ def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: A
     uc = address_of(engine)
     call_register(s.reg_read, uc, _PC, r.state + _SCRATCH)
     pc = s.scratch
-    row = array_at(pointer_to(r.rows + r.count * (_WORDS * 8)), (_WORDS,), np.int64)
-    row[0] = pc
+    load = record_at(pointer_to(r.rows + r.count * _LOAD_BYTES), _LOAD)
+    load.pc = pc
     call_register(s.reg_read, uc, _PSTATE, r.state + _SCRATCH)
-    row[1] = s.scratch >> 2 & 3
-    row[2] = here
-    row[3] = size
-    row[4] = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
+    load.el = s.scratch >> 2 & 3
+    load.address = here
+    load.size = size
+    load.executed = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
     r.count += 1
 
 
@@ -76,7 +79,7 @@ class NoticedLoads:
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
         self._state = _ReadState()
-        self._rows = np.zeros((_ROWS, _WORDS), np.int64)
+        self._rows = np.zeros(_ROWS, _LOAD)
         self._state.state = ctypes.addressof(hooks.state)
         self._state.rows = self._rows.ctypes.data
         self._installed = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from enum import IntEnum
-from typing import Final
+from enum import Enum, IntEnum
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from unicorn import UC_PROT_EXEC
@@ -91,130 +91,272 @@ class Answer(IntEnum):
     """It is done, and the engine stops behind the access, which ends its block."""
 
 
-_FIELDS: Final = (
-    # addresses of hooks, engine functions and tables
-    ("special_hook", ctypes.c_int64),
-    ("emu_stop", ctypes.c_int64),
-    ("reg_read", ctypes.c_int64),
-    ("reg_write", ctypes.c_int64),
-    ("context_save", ctypes.c_int64),
-    ("context_restore", ctypes.c_int64),
-    ("context_write", ctypes.c_int64),
-    ("ask", ctypes.c_int64),
-    ("context", ctypes.c_int64),
-    ("actions", ctypes.c_int64),
-    ("cells", ctypes.c_int64),
-    ("matters", ctypes.c_int64),
-    ("block_keys", ctypes.c_int64),
-    ("block_epochs", ctypes.c_int64),
-    ("block_marks", ctypes.c_int64),
-    ("block_plans", ctypes.c_int64),
-    ("weights", ctypes.c_int64),
-    ("wrong_paths", ctypes.c_int64),
-    ("weighed", ctypes.c_int64),
-    ("plans", ctypes.c_int64),
-    ("vmem_translate", ctypes.c_int64),
-    ("vmem_read", ctypes.c_int64),
-    ("code", ctypes.c_int64),
-    ("samples", ctypes.c_int64),
-    ("gaps", ctypes.c_int64),
-    ("quick", ctypes.c_int64),
-    ("control", ctypes.c_int64),
-    ("named", ctypes.c_int64),
-    ("saved_states", ctypes.c_int64),
-    ("entry_pstate", ctypes.c_int64),
-    ("alias", ctypes.c_int64),
-    ("exception", ctypes.c_int64),
-    # counting
-    ("granted", ctypes.c_int64),
-    ("budget", ctypes.c_int64),
-    ("block", ctypes.c_int64),
-    ("block_operations", ctypes.c_int64),
-    ("skipped", ctypes.c_int64),
-    ("weigh", ctypes.c_int64),
-    ("members_granted", ctypes.c_int64),
-    ("members", ctypes.c_int64),
-    ("speculates", ctypes.c_int64),
-    ("wrong", ctypes.c_int64),
-    ("wrong_path", ctypes.c_int64),
-    # watching
-    ("special", ctypes.c_int64),
-    ("watch", ctypes.c_int64),
-    ("relevant", ctypes.c_int64),
-    ("watch_at", ctypes.c_int64),
-    ("alike", ctypes.c_int64),
-    ("entries", ctypes.c_int64),
-    ("vectors", ctypes.c_int64),
-    ("level", ctypes.c_int64),
-    ("entered", ctypes.c_int64),
-    ("deliver", ctypes.c_int64),
-    ("counters", ctypes.c_int64),
-    ("suspect", ctypes.c_int64),
-    ("legal_returns", ctypes.c_int64),
-    ("pc_mask", ctypes.c_int64),
-    ("checking", ctypes.c_int64),
-    ("checks", ctypes.c_int64),
-    ("engine_identity", ctypes.c_int64),
-    ("gap_floor", ctypes.c_int64),
-    ("gap_epoch", ctypes.c_int64),
-    ("epoch", ctypes.c_int64),
-    ("writes", ctypes.c_int64),
-    ("flushes", ctypes.c_int64),
-    # the sampled operation of the block that runs, when its plan allowed to let it run
-    ("pending", ctypes.c_int64),
-    ("probe", ctypes.c_int64),
-    ("slot", ctypes.c_int64),
-    ("plan", ctypes.c_int64),
-    ("access", ctypes.c_int64),
-    ("instruction", ctypes.c_int64),
-    ("noted", ctypes.c_int64),
-    ("room", ctypes.c_int64),
-    ("horizon", ctypes.c_int64),
-    ("exact", ctypes.c_int64),
-    ("physical", ctypes.c_int64),
-    ("base", ctypes.c_int64),
-    ("index", ctypes.c_int64),
-    ("flags", ctypes.c_int64),
-    ("notice", ctypes.c_int64),
-    ("unattended", ctypes.c_int64),
-    ("steered", ctypes.c_int64),
-    ("collects", ctypes.c_int64),
-    ("stale_code", ctypes.c_int64),
-    ("maintenance", ctypes.c_int64),
-    # the last branch, where records tell of it
-    ("flow", ctypes.c_int64),
-    ("flow_target", ctypes.c_int64),
-    ("flow_next", ctypes.c_int64),
-    ("flow_was", ctypes.c_int64),
-    ("flow_enabled", ctypes.c_int64),
-    ("flow_el", ctypes.c_int64),
-    # the last stop
-    ("stop", ctypes.c_int64),
-    ("interrupt", ctypes.c_int64),
-    ("pc", ctypes.c_int64),
-    ("access_type", ctypes.c_int64),
-    ("access_address", ctypes.c_int64),
-    ("access_size", ctypes.c_int64),
-    ("access_value", ctypes.c_int64),
-    ("key", ctypes.c_int64),
-    ("kind", ctypes.c_int64),
-    ("rt", ctypes.c_int64),
-    ("scratch", ctypes.c_int64),
-    # the last exception that was taken
-    ("taken_to", ctypes.c_int64),
-    ("taken_after", ctypes.c_int64),
-    ("taken_kind", ctypes.c_int64),
-    ("taken_pc", ctypes.c_int64),
-    ("taken_pstate", ctypes.c_int64),
-    ("taken_esr", ctypes.c_int64),
-    ("taken_far", ctypes.c_int64),
-    ("taken_has", ctypes.c_int64),
-    # instruction cache lines of whose maintenance other PEs have to hear
-    ("lines", ctypes.c_int64),
-    ("line_count", ctypes.c_int64),
-)
+class Writer(Enum):
+    """Who writes a field. The hooks write while the engine runs, Python while it stands."""
+
+    ONCE = "whoever builds the machine, once"
+    PYTHON = "Python, between two runs of the engine"
+    HOOKS = "the hooks, during a run; Python resets it by the methods of State alone"
+    TURNS = "the hooks during a run, Python between two or when a hook asks it"
 
 
+class Field(NamedTuple):
+    """A field of the state, a signed number of 64 bits: its name, who writes it, what it means."""
+
+    name: str
+    writer: Writer
+    meaning: str
+
+
+_ONCE, _PYTHON, _HOOKS, _TURNS = Writer
+
+
+class Clock(ctypes.Structure):
+    """What is counted, and what else a saved machine needs to go on. Counts are in operations."""
+
+    FIELDS: Final = (
+        Field(
+            "budget", _TURNS, "Operations left of those granted; the hooks stop before the next."
+        ),
+        Field(
+            "granted",
+            _TURNS,
+            "Operations granted since the machine began: `granted - budget` have been executed, up"
+            " to the end of the block that began last.",
+        ),
+        Field(
+            "members",
+            _TURNS,
+            "Where a cracker makes micro-operations: members of the population left before the"
+            " chosen one, while `weigh` is set.",
+        ),
+        Field("members_granted", _TURNS, "`members_granted - members` members have gone by."),
+        Field("skipped", _PYTHON, "Cycles that the PE has slept."),
+        Field("epoch", _TURNS, "Counts changes of what addresses of code and data mean."),
+        Field("writes", _TURNS, "Counts writes of registers that are looked after."),
+        Field(
+            "flushes",
+            _TURNS,
+            "Counts operations that empty a PE's whole TLB, or all of it of an address space.",
+        ),
+        Field(
+            "maintenance",
+            _TURNS,
+            "Maintenance of which other PEs have to hear: TLB_MAINTENANCE, CODE_MAINTENANCE,"
+            " FLUSH_MAINTENANCE.",
+        ),
+        Field("line_count", _TURNS, "Single lines of instruction caches in the table `lines`."),
+        Field("flow", _HOOKS, "Exception level after the last taken branch, with FLOW_VALID."),
+        Field("flow_target", _HOOKS, "Where the last taken branch went."),
+        Field("flow_next", _TURNS, "Where the next operation is if there is no branch."),
+        Field("flow_was", _HOOKS, "Whether profiling was enabled in the block before."),
+        Field("taken_to", _TURNS, "Target EL of the last exception taken, 0 for none."),
+        Field("taken_after", _TURNS, "Operations executed before its entry."),
+        Field("taken_kind", _TURNS, "Its `arch.exceptions.ExceptionType`."),
+        Field("taken_pc", _TURNS, "The PC before it."),
+        Field("taken_pstate", _TURNS, "PSTATE before it."),
+        Field("taken_esr", _TURNS, "ESR_ELx after it, where `taken_has` has TAKEN_ESR."),
+        Field("taken_far", _TURNS, "FAR_ELx after it, where `taken_has` has TAKEN_FAR."),
+        Field("taken_has", _TURNS, "TAKEN_ESR, TAKEN_FAR."),
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
+
+
+class Transit(ctypes.Structure):
+    """The block, the samples and the stop of the run on its way; empty when all is seen to."""
+
+    FIELDS: Final = (
+        Field("block", _HOOKS, "Address of the block that began last, or before which it stopped."),
+        Field("block_operations", _HOOKS, "How many operations that block has."),
+        Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
+        Field("watch", _TURNS, "The marks of blocks to look out for, at the Exception level."),
+        Field(
+            "gap_floor",
+            _TURNS,
+            "After the next chosen member the one after it cannot be among so many members, as long"
+            " as `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
+        ),
+        Field("pending", _TURNS, "Number of the chosen member of the block that runs; 0: none."),
+        Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
+        Field("slot", _HOOKS, "Where the block of the pending sample stands in the block table."),
+        Field("plan", _HOOKS, "First word of the pending sample's plan."),
+        Field("access", _HOOKS, "Second word of it."),
+        Field("instruction", _HOOKS, "Number of its instruction."),
+        Field("physical", _HOOKS, "What an address translated to."),
+        Field("base", _HOOKS, "Base register of the pending sample, as noted."),
+        Field("index", _HOOKS, "Index register of it."),
+        Field("flags", _HOOKS, "Condition flags of it."),
+        Field("noted", _TURNS, "Samples in the ring that nobody has completed yet."),
+        Field("wrong", _TURNS, "Whether Python has to look at the wrong path at `wrong_path`."),
+        Field("wrong_path", _HOOKS, "Where that wrong path begins."),
+        Field(
+            "notice",
+            _TURNS,
+            "Not 0 if the engine is to stop after the block: NOTICE_RETURN where that ends with an"
+            " ERET.",
+        ),
+        Field(
+            "steered",
+            _TURNS,
+            "Whether that is for a write to a register that steers SPE or the hooks (STEERED), or"
+            " of which only records tell (RECORDS_STEERED).",
+        ),
+        Field("stale_code", _TURNS, "Whether it is for instruction cache maintenance."),
+        Field("level", _HOOKS, "The Exception level of the ERET that is noticed."),
+        Field("entered", _TURNS, "Whether compiled code has entered an exception."),
+        Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
+        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`."),
+        Field("interrupt", _HOOKS, "The engine's number of the exception of that stop."),
+        Field("pc", _HOOKS, "The PC at that exception."),
+        Field("access_type", _HOOKS, "The engine's number of the kind of the refused access."),
+        Field("access_address", _HOOKS, "Its physical address."),
+        Field("key", _TURNS, "`Encoding.key` of the system access that Python has to make."),
+        Field("kind", _TURNS, "READ, WRITE or SYSTEM."),
+        Field("rt", _TURNS, "The engine's number of its general register."),
+        Field("scratch", _HOOKS, "Room for one value that an engine function reads or writes."),
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
+
+
+class Steer(ctypes.Structure):
+    """What Python has worked out for the hooks; it can be worked out again at any time."""
+
+    FIELDS: Final = (
+        Field(
+            "deliver",
+            _PYTHON,
+            "Pending interrupts. Four bits for each Exception level from EL0 up: IRQ, IRQ unless"
+            " PSTATE.I, FIQ, FIQ unless PSTATE.F; above them one bit for each: SError unless"
+            " PSTATE.A.",
+        ),
+        Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
+        Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
+        Field("exact", _PYTHON, "Whether `horizon` must not be passed, not by a block either."),
+        Field("gap_epoch", _PYTHON, "The `epoch` for which `gap_floor` holds."),
+        Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
+        Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
+        Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
+        Field("relevant", _PYTHON, "All marks that `watch` can come to hold."),
+        Field("watch_at", _PYTHON, "`watch` for each Exception level, LEVEL_BITS each."),
+        Field(
+            "entries",
+            _PYTHON,
+            "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
+        ),
+        Field("alike", _PYTHON, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
+        Field("counters", _PYTHON, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
+        Field(
+            "suspect",
+            _PYTHON,
+            "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
+        ),
+        Field(
+            "legal_returns",
+            _PYTHON,
+            "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
+        ),
+        Field("checking", _PYTHON, "Alignment checks that apply: bits of `alignment`."),
+        Field(
+            "engine_identity",
+            _PYTHON,
+            "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
+            " chooses; 2 the ID registers, which trap.",
+        ),
+        Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
+        Field("flow_el", _PYTHON, "The Exception level of this run."),
+        Field("unattended", _PYTHON, "Whether somebody else runs the engine: nothing stops it."),
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
+
+
+class Wiring(ctypes.Structure):
+    """Addresses of functions and tables, and what is settled when a machine is built."""
+
+    FIELDS: Final = tuple(
+        Field(name, _ONCE, meaning)
+        for name, meaning in (
+            ("special_hook", "The hook for blocks that the block hook does not count by itself."),
+            ("quick", "Table of blocks known to be harmless, by `slot_of`."),
+            ("weights", "Table of how many members each block has."),
+            ("block_keys", "Table of blocks: address XOR operations."),
+            ("block_epochs", "Table of the epochs for which those hold."),
+            ("block_marks", "Table of the marks of blocks."),
+            ("block_plans", "Table of where the plans of blocks begin in `plans`."),
+            ("plans", "The pool of plans and code."),
+            ("actions", "Tables of an `Action` for each encoding: MRS, MSR, SYS."),
+            ("cells", "Table of values for each encoding."),
+            ("matters", "Table of the bits of each register whose change is noticed."),
+            ("samples", "The ring of samples: rows of SAMPLE."),
+            ("gaps", "Members from each sample in the ring to the one after it."),
+            ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
+            ("checks", "Table of operations for alignment checks: rows of `alignment.CHECK`."),
+            ("lines", "Table of physical addresses of lines of code."),
+            ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
+            ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),
+            ("alias", "Any register of EL2 as it does."),
+            ("entry_pstate", "Table of what an exception leaves of PSTATE and what it sets."),
+            ("code", "Room for the words of one block."),
+            ("context", "Room for a saved state of the engine."),
+            ("exception", "Where in `context` the engine describes an exception."),
+            ("ask", "The function of Python that answers `Action.ASK`."),
+            ("emu_stop", "`uc_emu_stop`."),
+            ("reg_read", "`uc_reg_read`."),
+            ("reg_write", "`uc_reg_write`."),
+            ("context_save", "`uc_context_save`."),
+            ("context_restore", "`uc_context_restore`."),
+            ("context_write", "`uc_context_reg_write`."),
+            ("vmem_translate", "`uc_vmem_translate`."),
+            ("vmem_read", "`uc_vmem_read`."),
+            ("control", "`uc_ctl`."),
+            ("weighed", "Whether the population can be micro-operations."),
+            ("pc_mask", "The bits of the PC that must be 0."),
+        )
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
+
+
+PARTS: Final = (Clock, Transit, Steer, Wiring)
+"""The four parts of the state, in the order in which they lie in memory."""
+
+
+class State(ctypes.Structure):
+    """What compiled hooks and Python share, in four parts; each field is also one of the whole."""
+
+    _fields_ = [(part.__name__.lower(), part) for part in PARTS]
+    _anonymous_ = tuple(part.__name__.lower() for part in PARTS)
+
+    def begin(self, budget: int, gap_floor: int = 0) -> None:
+        """A run of the engine begins, with ``budget`` operations and nothing to look out for.
+
+        With ``gap_floor`` the hook may take :attr:`room` samples by itself. What the run is to look
+        out for is set after this, and then :meth:`ready` is called.
+        """
+        grant(self, budget)
+        self.gap_floor = gap_floor
+        if not gap_floor:
+            self.room = 0
+        self.watch = self.entries = self.weigh = self.speculates = self.checking = 0
+        self.stop = self.probe = 0
+        self.special = False
+
+    def ready(self) -> None:
+        """All that steers the run that begins has been set."""
+        self.gap_epoch = self.epoch
+        self.look_special()
+
+    def look_special(self) -> None:
+        """Look anew whether blocks have to be looked at."""
+        self.special = bool(self.watch or self.deliver or self.weigh or self.room)
+
+    def nothing_is_due(self) -> None:
+        """Whatever the hooks noticed has been seen to, or is nobody's matter."""
+        self.notice = self.steered = self.stale_code = self.pending = 0
+
+
+LAYOUT: Final = np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS])
+"""The state as compiled hooks see it: all fields in a row."""
+BUDGET_SPENT: Final = 1
+"""``State.notice`` where the engine stops after the block for another reason than an ERET."""
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
 STEERED, RECORDS_STEERED = 1, 2
@@ -223,83 +365,18 @@ TAKEN_ESR, TAKEN_FAR = 1, 2
 """Bits of ``State.taken_has``."""
 
 
-class State(ctypes.Structure):
-    """What compiled hooks and Python share. Counts are in operations.
+@routine
+def grant(s: Any, budget: Any) -> None:
+    """From here on ``budget`` operations are left; how many have been executed stays."""
+    s.granted += budget - s.budget
+    s.budget = budget
 
-    ``granted - budget`` operations have been executed, up to the end of the block that began
-    last.
 
-    While ``weigh`` is set, the population is counted apart from operations: each block has as many
-    members as the table ``weights`` says, and ``members_granted - members`` of them have gone by.
-    Then ``members`` are left before the chosen one and ``budget`` ends at ``horizon``; else
-    ``budget`` ends at whichever comes first.
-
-    ``weighed`` is set where the population can be micro-operations: then a block is only in the
-    table ``quick`` while its weight is known, too.
-
-    While ``speculates`` is set, operations on wrong paths are members, too. ``wrong`` is set where
-    Python is to look at the one that begins at ``wrong_path``.
-
-    ``gap_floor`` is 0 when no member is chosen, else a number of members after the chosen
-    one among which the next chosen one cannot be, as long as ``gap_epoch`` is the epoch. The hook
-    takes samples by itself while there is ``room`` for them, up to ``horizon``, a number of
-    executed operations that is not passed where ``exact``.
-
-    ``special`` is set while blocks have to be looked at before they run. ``watch`` holds the marks
-    of blocks to look out for, ``relevant`` those that it can come to hold; blocks without them are
-    in the table ``quick``. ``deliver`` has four bits for each Exception level from EL0 up: IRQ, IRQ
-    unless PSTATE.I, FIQ, FIQ unless PSTATE.F; and above them one bit for each: SError unless
-    PSTATE.A. All are 0 while no interrupt is pending. ``notice``
-    is set when the engine is to stop behind the block (:data:`NOTICE_RETURN`: since that ends with
-    an ERET), ``steered`` when that is for a write to a
-    register that steers SPE or the hooks, or (its other bit) is only told of in records, which is
-    looked out for while ``collects`` is set, ``stale_code`` when it is for instruction cache
-    maintenance. ``counters`` has two bits for each Exception level:
-    CNTPCT and CNTVCT may be read there.
-
-    ``maintenance`` collects what maintenance other PEs have to hear of: 1 of TLBs, 2 of instruction
-    caches as a whole, 4 of TLBs of which it empties all or those of an address space.
-    ``line_count`` is how many single lines of instruction caches the table ``lines`` names.
-
-    ``suspect`` has a bit for each Exception level: an ERET there would be illegal, or return with
-    PSTATE.IL. ``legal_returns`` has 16 bits for each from EL1 up: the values of SPSR_ELx.M[3:0]
-    that are not. ``pc_mask`` are the bits of the PC that must be 0.
-
-    ``flow_target`` is where the last taken branch went and ``flow`` the Exception level there, with
-    ``flow.FLOW_VALID``. ``flow_next`` is where the next operation is if there is no branch.
-    ``flow_enabled`` and ``flow_el`` are whether profiling is enabled, and the Exception level, in
-    this run of the engine, ``flow_was`` whether it was in the block before.
-
-    ``checking`` says which alignment checks apply where the PE is, and ``checks`` is the table of
-    what they need to know of each operation (``alignment``).
-
-    ``engine_identity`` says what of identification is the engine's at EL1: 1 for MIDR_EL1 and
-    MPIDR_EL1, which then are EL2's to choose, 2 for the ID registers, which then trap.
-
-    ``unattended`` is set while the engine is run by somebody else, for whom it never stops.
-
-    An exception from Exception level ``a`` to ``b`` is entered in compiled code where bit ``4 * a
-    + b`` of ``entries`` is set, and a return from ``a`` to ``b`` needs no stop where that of
-    ``alike`` is. ``watch_at`` holds ``watch`` for each level. ``vectors`` is the page of vectors
-    that was last found to be there, ``exception`` where in ``context`` the engine describes an
-    exception. ``level`` is where the ERET was that is noticed. ``entered`` is set when an exception
-    was entered in compiled code.
-
-    The fields ``taken_...`` describe the last exception that was taken, for people: its target
-    Exception level (0: none was), the operations executed before its entry, its
-    ``arch.exceptions.ExceptionType``, the PC and PSTATE before it, ESR_ELx and FAR_ELx as it left
-    them where :data:`TAKEN_ESR` and :data:`TAKEN_FAR` are set in ``taken_has``.
-
-    ``epoch`` counts changes of what code and data addresses mean, ``writes`` those of all
-    registers that are looked after, ``flushes`` the operations that empty a PE's whole TLB, or that
-    of an address space.
-    """
-
-    _fields_ = list(_FIELDS)
-
-    def look_special(self) -> None:
-        """Look anew whether blocks have to be looked at."""
-        self.special = bool(self.watch or self.deliver or self.weigh or self.room)
+@routine
+def end_after_block(s: Any) -> None:
+    """Have the engine stop after the block that runs."""
+    s.notice = BUDGET_SPENT
+    grant(s, 0)
 
 
 LEVEL_BITS: Final = 8
@@ -318,9 +395,6 @@ LINES: Final = 1 << 10
 """Physical addresses that the table ``lines`` holds."""
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
-
-LAYOUT: Final = np.dtype([(field[0], np.int64) for field in State._fields_])
-"""The state as compiled hooks see it."""
 
 BLOCKS: Final = 1 << 18
 """Entries of the block table, direct-mapped by address and length.
@@ -358,10 +432,11 @@ MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP 
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
-# A plan is three words a member of the population: how to describe it when it is the sampled one.
-# The second word is the offset of its address (low half) and what it adds to its base (high half),
-# both signed; the third is the number of its instruction.
-PLAN_WORDS: Final = 3
+PLAN: Final = np.dtype([("how", np.int64), ("access", np.int64), ("instruction", np.int64)])
+"""The plan of a member of the population, how to describe it when it is the sampled one: the bits
+below; the offset of its address (low half) and what it adds to its base (high half), both signed;
+the number of its instruction."""
+PLAN_WORDS: Final = PLAN.itemsize // 8
 PLAN_EXACT: Final = 0
 """Stop in front of the block and step to the operation."""
 PLAN_RUN: Final = 1
@@ -392,10 +467,34 @@ PLANS: Final = 1 << 20
 """Words in the pool of plans. Those of a block have its code behind them, one word an operation."""
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
-SAMPLE_WORDS: Final = 11
-"""A sample: the number of its instruction, its PC, cycles before it, the PC behind it, its virtual
-and physical address, the condition flags, the Exception level with the bits below, the members that
-have gone by, itself included, and ``State.flow_target`` and ``State.flow``."""
+
+
+class Sample(NamedTuple):
+    """A sample that the hook has noted, as a row of the ring; numbers of 64 bits with a sign."""
+
+    instruction: int
+    """The number of its instruction."""
+    pc: int
+    cycles: int
+    """Cycles before it."""
+    following: int
+    """The PC after it."""
+    va: int
+    pa: int
+    flags: int
+    """The condition flags."""
+    level: int
+    """Its Exception level, and SAMPLE_PA."""
+    members: int
+    """Members of the population that have gone by, itself included."""
+    flow_target: int
+    flow: int
+    """``State.flow_target`` and ``State.flow``."""
+
+
+SAMPLE: Final = np.dtype([(name, np.int64) for name in Sample._fields])
+SAMPLE_BYTES: Final = SAMPLE.itemsize
+"""A row of the ring."""
 SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 

@@ -28,6 +28,7 @@ from spe_unicorn.host.native.state import (
     Answer,
     State,
     Stop,
+    end_after_block,
 )
 
 _SCRATCH: Final = State.scratch.offset
@@ -131,10 +132,8 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         if action == _CODE or (
             action == _LINE and not forget_line(s, engine, user, np.int64(register))
         ):
-            s.notice = 1
             s.stale_code = 1
-            s.granted -= s.budget
-            s.budget = 0
+            end_after_block(s)
         return 0
     if action == _RECORDS and s.collects == 0:
         s.writes += 1
@@ -151,20 +150,16 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         if action == _REGIME:
             s.epoch += 1
         # the access is the last operation of its block
-        s.notice = 1
         s.steered |= RECORDS_STEERED if action == _RECORDS else STEERED
-        s.granted -= s.budget
-        s.budget = 0
+        end_after_block(s)
         return 0
     if action == _RETURN:
         el = max(np.int64(r.op1) >> 1, 1)
         suspect = _suspect(s, el, r.value)
         if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
-            s.notice = 1
             s.steered |= STEERED
-            s.granted -= s.budget
-            s.budget = 0
+            end_after_block(s)
         return 0
     if action == _ALIAS:
         done = _alias(s, engine, user, r, register, kind == READ)
@@ -179,9 +174,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         if action != _STOP:
             answer: int = call_ask(s.ask)
             if answer == _ANSWER_NOTICE:
-                s.notice = 1
-                s.granted -= s.budget
-                s.budget = 0
+                end_after_block(s)
                 return 1
             if answer != _ANSWER_STOP:
                 return answer

@@ -42,7 +42,7 @@ class Alignment:
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self._levels: tuple[int, ...] = (0,) * 4
-        self._table = np.full((native.CHECKS, native.ROW), -1, np.int64)
+        self._table = np.full(native.CHECKS, -1, native.CHECK)
         self._hook: c_size_t | None = None
         self._everywhere = False
         self.passing = False
@@ -85,14 +85,13 @@ class Alignment:
         words = cpu.virtual.code(pc, operations) or cpu.virtual.code(pc, 1) or ()
         for n, word in enumerate(words):
             address = pc + 4 * n
-            row = self._table[address >> 2 & native.CHECKS - 1]
-            row[0] = self._key(address)
-            row[1:] = _row(decode(word))
+            slot = address >> 2 & native.CHECKS - 1
+            self._table[slot] = self._key(address), *_plan_and_offset(decode(word))
 
     def lets_through(self) -> bool:
         """Whether the hook has stopped at an operation that it knows and that may execute."""
         pc = self._cpu.pc
-        known = int(self._table[pc >> 2 & native.CHECKS - 1][0]) == self._key(pc)
+        known = int(self._table["key"][pc >> 2 & native.CHECKS - 1]) == self._key(pc)
         self.passing = known and self.fault() is None
         return self.passing
 
@@ -157,7 +156,7 @@ class Alignment:
 _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})
 
 
-def _row(instruction: Instruction) -> tuple[int, int]:
+def _plan_and_offset(instruction: Instruction) -> tuple[int, int]:
     """What the hook is to check of an operation, and the offset of its address."""
     access = instruction.access
     if access is None or instruction.family not in _CHECKED:

@@ -7,7 +7,6 @@ whose block has run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,7 +33,7 @@ from spe_unicorn.decode import (
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
-from spe_unicorn.host.native.state import SAMPLE_PA, signed
+from spe_unicorn.host.native.state import SAMPLE_PA, Sample, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import active_elements, predicate, vector_bits, vector_element
 
@@ -190,26 +189,26 @@ class Latch:
             self._test(operation, state.flags if at_start else self._engine.get(e.NZCV))
         return operation
 
-    def sampled(self, instruction: Instruction, row: Sequence[int]) -> Operation:
+    def sampled(self, instruction: Instruction, sample: Sample) -> Operation:
         """An operation that the compiled hook has noted in its ring of samples."""
-        _, pc, before, following, va, pa, flags, bits, _, target, flow = row
-        pc &= _MASK
-        operation = Operation(instruction, pc, bits & 3, before >> _TICK)
-        _came_by(operation, target, flow)
+        pc = sample.pc & _MASK
+        following = sample.following & _MASK
+        operation = Operation(instruction, pc, sample.level & 3, sample.cycles >> _TICK)
+        _came_by(operation, sample.flow_target, sample.flow)
         access = instruction.access
         if access is not None:
-            operation.va = va & _MASK
-            if bits & SAMPLE_PA:
-                operation.pa = pa & _MASK
-            operation.misaligned = va % access.element != 0
+            operation.va = sample.va & _MASK
+            if sample.level & SAMPLE_PA:
+                operation.pa = sample.pa & _MASK
+            operation.misaligned = operation.va % access.element != 0
         elif instruction.family is Family.BRANCH:
-            if instruction.conditional and following & _MASK == pc + 4 & _MASK:
+            if instruction.conditional and following == pc + 4 & _MASK:
                 operation.condition_failed = True
             else:
-                operation.target = following & _MASK
-                operation.target_el = bits & 3
+                operation.target = following
+                operation.target_el = operation.el
         elif instruction.conditional:
-            self._test(operation, flags)
+            self._test(operation, sample.flags)
         return operation
 
     def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:

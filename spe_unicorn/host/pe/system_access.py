@@ -39,6 +39,7 @@ from spe_unicorn.host.native.state import (
     WRITE,
     Action,
     Answer,
+    end_after_block,
 )
 from spe_unicorn.host.pe.address_translation import translate_address
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
@@ -204,10 +205,7 @@ class SystemAccesses:
 
     def _stop_behind(self) -> None:
         """Have the engine stop behind the access that it is about to make."""
-        state = self._state
-        state.notice = 1
-        state.granted -= state.budget
-        state.budget = 0
+        end_after_block(self._state)
 
     def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
         if read:

@@ -11,7 +11,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop
+from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop, grant
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.ports import Watcher
@@ -72,11 +72,8 @@ class EngineRuns:
         """
         state = self._state
         population = self._population
-        state.granted += budget - state.budget
-        state.budget = budget
-        state.gap_floor = gap_floor
+        state.begin(budget, gap_floor)
         self._cpu.forget_el()
-        state.watch = state.entries = 0
         collects = self.watcher is not None or True in self._unit.enabled_at
         if collects and not state.collects:
             self._cpu.steering.look_again()
@@ -97,12 +94,8 @@ class EngineRuns:
             state.members_granted, state.members = position + members, members
             if not watch:
                 population.row = population.weights(self._cpu.pc, budget)
-        if not gap_floor:
-            state.room = 0
-        state.look_special()
         self.note_flow()
-        state.stop = state.probe = 0
-        state.gap_epoch = state.epoch
+        state.ready()
         self.target = until
         self._execute(until)
         if state.stop == Stop.UNMAPPED and watch and self._plain:
@@ -146,8 +139,8 @@ class EngineRuns:
                 return
             if platform.deadline != deadline or self._handler.ending is not None:
                 # what comes next is to be worked out anew
-                state.granted -= state.budget
-                state.budget = state.gap_floor = 0
+                grant(state, 0)
+                state.gap_floor = 0
             state.stop = 0
             self._execute(until)
             if state.stop != Stop.UNMAPPED:

@@ -12,7 +12,7 @@ from typing import Final
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
-from spe_unicorn.host.native.state import Stop, slot_of
+from spe_unicorn.host.native.state import Sample, Stop, slot_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch
 from spe_unicorn.host.pe.stops import CALLS
@@ -141,14 +141,14 @@ class Population:
         state.noted = 0
         executed, skipped = cpu.executed, int(state.skipped)
         self._unit.refresh()  # they may be of several Exception levels
-        members = int(rows[-1, 8]) - self._counted
+        members = int(rows["members"][-1]) - self._counted
         if self._unit.complete_all(self._noted.described(rows, skipped), instructions, members):
             self._counted += members
             return
-        for row in rows.tolist():
-            cpu.ahead = executed - (row[2] - skipped + 1)
-            if self._count(row[8] - self._counted):
-                self._unit.complete(self._latch.sampled(instructions[row[0]], row))
+        for sample in map(Sample._make, rows.tolist()):
+            cpu.ahead = executed - (sample.cycles - skipped + 1)
+            if self._count(sample.members - self._counted):
+                self._unit.complete(self._latch.sampled(instructions[sample.instruction], sample))
         cpu.ahead = 0
 
     def complete_pending(self, stop: Stop, done: int) -> None:

@@ -94,11 +94,8 @@ class ReferenceRunner(Runner):
 
     def _run_one(self) -> Stop:
         state = self._state
-        state.granted += _PLENTY - state.budget
-        state.budget = _PLENTY
-        state.gap_floor = state.watch = state.weigh = state.stop = 0
-        state.entries = state.room = 0
-        state.special, state.collects = False, True
+        state.begin(_PLENTY)
+        state.collects = True
         state.speculates = self._population.wrong_paths is not None and self.unit.enabled
         state.checking = self._runs.checking()
         if state.checking:

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.arch.operation import Family, Instruction
-from spe_unicorn.compiled import array_at, entry
+from spe_unicorn.compiled import array_at, entry, pointer_to, record_at
 from spe_unicorn.decode import condition_holds
 from spe_unicorn.host.native.flow import FLOW_VALID
-from spe_unicorn.host.native.state import SAMPLE_PA, SAMPLE_WORDS, SAMPLES
+from spe_unicorn.host.native.state import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
 from spe_unicorn.spe.batch import (
     COLUMNS,
     CONDITION_FAILED,
@@ -50,45 +50,44 @@ _TICK: Final = 4
 """Shift from operations to ticks of the system counter."""
 
 
-@entry("void", "pointer", "pointer", "int64", "pointer", "int64")
+@entry("void", "int64", "pointer", "int64", "pointer", "int64")
 def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> None:
     """Describe ``count`` rows of the hook's ring."""
-    row_of = array_at(rows, (count, SAMPLE_WORDS), np.int64)
     trait_of = array_at(traits, (_UNBOUNDED, _TRAITS), np.int64)
     sample_of = array_at(out, (count, COLUMNS), np.int64)
     for n in range(count):
-        row = row_of[n]
+        row = record_at(pointer_to(rows + n * SAMPLE_BYTES), SAMPLE)
         sample = sample_of[n]
-        trait = trait_of[row[0]]
+        trait = trait_of[row.instruction]
         way = 0
         has = HAS_DATA_SOURCE
         if trait[_ELEMENT] != 0:
             has |= HAS_VA
-            if row[7] & SAMPLE_PA:
+            if row.level & SAMPLE_PA:
                 has |= HAS_PA
-            if np.uint64(row[4]) % np.uint64(trait[_ELEMENT]) != 0:
+            if np.uint64(row.va) % np.uint64(trait[_ELEMENT]) != 0:
                 way |= MISALIGNED
         elif trait[_BRANCH] != 0:
-            if trait[_CONDITIONAL] != 0 and row[3] == row[1] + 4:
+            if trait[_CONDITIONAL] != 0 and row.following == row.pc + 4:
                 way |= CONDITION_FAILED
             else:
                 has |= HAS_TARGET
-        elif trait[_HOLDS] >> (row[6] >> 28 & 15) & 1 == 0:
+        elif trait[_HOLDS] >> (row.flags >> 28 & 15) & 1 == 0:
             way |= CONDITION_FAILED
-        if row[10] & FLOW_VALID:
+        if row.flow & FLOW_VALID:
             has |= HAS_PREVIOUS_TARGET
-        sample[INSTRUCTION] = row[0]
+        sample[INSTRUCTION] = row.instruction
         sample[WAY] = way
-        sample[PC] = row[1]
-        sample[EL] = row[7] & 3
-        sample[TIME] = row[2] >> _TICK
-        sample[VA] = row[4]
-        sample[PA] = row[5]
-        sample[TARGET] = row[3]
-        sample[PREVIOUS_TARGET] = row[9]
-        sample[PREVIOUS_EL] = row[10] & 3
+        sample[PC] = row.pc
+        sample[EL] = row.level & 3
+        sample[TIME] = row.cycles >> _TICK
+        sample[VA] = row.va
+        sample[PA] = row.pa
+        sample[TARGET] = row.following
+        sample[PREVIOUS_TARGET] = row.flow_target
+        sample[PREVIOUS_EL] = row.flow & 3
         sample[HAS] = has
-        sample[SELECTED_AT] = row[2] - skipped + 1
+        sample[SELECTED_AT] = row.cycles - skipped + 1
 
 
 class Noted:

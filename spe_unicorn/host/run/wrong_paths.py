@@ -19,7 +19,7 @@ import numpy as np
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
-from spe_unicorn.compiled import array_at, entry, pointer_to, record_at
+from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import LAYOUT, signed
@@ -28,8 +28,9 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12
 """Entries of the table of walks, direct-mapped by address."""
-_WORDS: Final = 3
+WALK: Final = np.dtype([(name, np.int64) for name in ("start", "epoch", "members")])
 """An entry: where the walk starts, the epoch, its members."""
+_WALK_BYTES: Final = WALK.itemsize
 _FAR: Final = 1 << 61
 """More than there can be left of members: what is short of it looks at every block."""
 _NEVER_BEGUN: Final = frozenset(
@@ -49,10 +50,10 @@ def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual
     if s.speculates == 0:
         return
     if s.weigh != 0:
-        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * (_WORDS * 8)
-        entry = array_at(pointer_to(place), (_WORDS,), np.int64)
-        if entry[0] == predicted and entry[1] == s.epoch and entry[2] <= s.members:
-            s.members -= entry[2]
+        place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * _WALK_BYTES
+        walk = record_at(pointer_to(place), WALK)
+        if walk.start == predicted and walk.epoch == s.epoch and walk.members <= s.members:
+            s.members -= walk.members
             return
         # the block hook is then to look at the block that comes now
         s.members -= _FAR
@@ -68,7 +69,7 @@ class WrongPaths:
         self._cpu = cpu
         self._cracker = cracker
         self._window = window
-        self._table = np.full((_STARTS, _WORDS), -1, np.int64)
+        self._table = np.full(_STARTS, -1, WALK)
         cpu.state.wrong_paths = self._table.ctypes.data
         cpu.state.wrong = 0
         if cpu.model is not None:

@@ -1,0 +1,127 @@
+"""The state that hooks and Python share: what each field means, who writes it, how a run begins."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+from collections import defaultdict
+from pathlib import Path
+
+import spe_unicorn
+from spe_unicorn.host.native.state import (
+    LAYOUT,
+    PARTS,
+    UNBOUNDED,
+    Clock,
+    State,
+    Transit,
+    Wiring,
+    Writer,
+    end_after_block,
+    grant,
+)
+
+WRITERS = {field.name: field.writer for part in PARTS for field in part.FIELDS}
+OTHERS = ("model.py", "reads.py")
+"""Files with states of their own, which have fields of the same names."""
+SOURCES = sorted(Path(spe_unicorn.__file__).parent.rglob("*.py"))
+
+
+def is_compiled(function: ast.FunctionDef) -> bool:
+    names = {
+        getattr(d.func if isinstance(d, ast.Call) else d, "id", "") for d in function.decorator_list
+    }
+    return bool(names & {"routine", "entry"})
+
+
+def is_state(value: ast.expr) -> bool:
+    """Whether an expression is the shared state, by the names that it goes by in the package."""
+    return ast.unparse(value) in {
+        *("s", "state", "self._state", "self.state", "cpu.state", "self._cpu.state"),
+        *("hooks.state", "cpu.hooks.state", "self.cpu.state"),
+    }
+
+
+def stores() -> dict[str, set[Writer]]:
+    """The fields that the package's text stores to, and whether hooks or Python do."""
+    found: dict[str, set[Writer]] = defaultdict(set)
+
+    def look(node: ast.AST, side: Writer) -> None:
+        if isinstance(node, ast.FunctionDef):
+            side = Writer.HOOKS if is_compiled(node) else Writer.PYTHON
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            own = source.name == "state.py" and ast.unparse(node.value) == "self"
+            field = (own or is_state(node.value)) and node.attr in WRITERS
+            reset = own and WRITERS.get(node.attr) is Writer.HOOKS
+            if field and not reset:
+                found[node.attr].add(side)
+        for child in ast.iter_child_nodes(node):
+            look(child, side)
+
+    for source in SOURCES:
+        if source.name not in OTHERS:
+            look(ast.parse(source.read_text("utf-8")), Writer.PYTHON)
+    return found
+
+
+def test_each_field_is_one_of_one_part_and_says_what_it_means():
+    names = [field.name for part in PARTS for field in part.FIELDS]
+    assert len(names) == len(set(names))
+    assert all(len(field.meaning) > 4 for part in PARTS for field in part.FIELDS)
+    assert all(field.writer is Writer.ONCE for field in Wiring.FIELDS)
+
+
+def test_compiled_code_sees_the_fields_where_python_has_them():
+    assert LAYOUT.itemsize == ctypes.sizeof(State)
+    for name in WRITERS:
+        assert LAYOUT.fields is not None
+        assert LAYOUT.fields[name][1] == getattr(State, name).offset
+
+
+def test_a_field_is_written_by_the_side_that_it_names_and_no_other():
+    found = stores()
+    assert len(found) > 60  # the names of the state are still those above
+    for name, sides in found.items():
+        writer = WRITERS[name]
+        if writer is Writer.HOOKS:
+            assert sides == {Writer.HOOKS}, name
+        elif writer is Writer.TURNS:
+            assert sides == {Writer.HOOKS, Writer.PYTHON}, name
+        else:
+            assert sides == {Writer.PYTHON}, name
+
+
+def test_a_grant_leaves_what_has_been_executed():
+    state = State(granted=1000, budget=40)
+    grant(state, 7)
+    assert (state.budget, state.granted - state.budget) == (7, 960)
+
+
+def test_a_run_ends_after_the_block_when_nothing_is_left():
+    state = State(granted=1000, budget=40)
+    end_after_block(state)
+    assert (state.notice, state.budget, state.granted) == (1, 0, 960)
+
+
+def test_a_run_begins_with_nothing_left_of_the_one_before():
+    every = dict.fromkeys(WRITERS, 77)
+    state = State(**every)
+    state.granted, state.budget = 1000, 40
+    state.begin(UNBOUNDED)
+    assert state.granted - state.budget == 960
+    assert state.budget == UNBOUNDED
+    emptied = ("watch", "entries", "weigh", "speculates", "checking", "stop", "probe", "special")
+    assert [getattr(state, name) for name in (*emptied, "gap_floor", "room")] == [0] * 10
+    kept = {name for name in WRITERS if getattr(state, name) == 77}
+    assert {field.name for field in Clock.FIELDS} - kept == {"budget", "granted"}
+    assert {field.name for field in Wiring.FIELDS} <= kept
+    assert {field.name for field in Transit.FIELDS} - kept == {
+        *("watch", "stop", "probe", "special", "gap_floor"),
+    }
+
+
+def test_samples_may_be_taken_in_a_run_that_knows_the_least_gap():
+    state = State(room=5, epoch=9, gap_epoch=1)
+    state.begin(100, gap_floor=3)
+    state.ready()
+    assert (state.room, state.gap_floor, state.gap_epoch, state.special) == (5, 3, 9, 1)
