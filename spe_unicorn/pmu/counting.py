@@ -1,0 +1,124 @@
+"""What a counter counts: the rules of CountPMUEvents(), one function each (Arm ARM D13.5).
+
+Counters are numbered as their bits stand in the maps: event counters from 0, the cycle counter 31,
+the instruction counter 32.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
+from spe_unicorn.arch.registers.pmu import (
+    CYCLE_COUNTER,
+    INSTRUCTION_COUNTER,
+    PMCR_EL0,
+    PMEVTYPER,
+)
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
+from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3
+from spe_unicorn.arch.rules.effective import security_state_at
+
+ALL_EVENT_COUNTERS: Final = (1 << CYCLE_COUNTER) - 1
+
+
+def counters_below_el2(pe: PE, implemented: int) -> int:
+    """How many event counters are EL1's: MDCR_EL2.HPMN, those from there on are EL2's.
+
+    More than there are means all, one of the architecture's choices.
+    """
+    if Feature.FEAT_EL2 not in pe.features:
+        return implemented
+    return min(pe.registers.read(MDCR_EL2).HPMN, implemented)
+
+
+def of_el2(pe: PE, counter: int, implemented: int) -> bool:
+    """Whether a counter is one of EL2's; the cycle and instruction counters never are."""
+    return counter < CYCLE_COUNTER and counter >= counters_below_el2(pe, implemented)
+
+
+def prohibited(pe: PE, el: int, *, el2s: bool) -> bool:
+    """Whether MDCR_EL3 or MDCR_EL2 prohibits event counting at ``el``; ``el2s`` as :func:`of_el2`.
+
+    CountPMUEvents() asks this of event counters, of the instruction counter, and with PMCR_EL0.DP
+    of the cycle counter.
+    """
+    features = pe.features
+    if Feature.FEAT_EL3 in features:
+        mdcr = pe.registers.read(MDCR_EL3)
+        mpmx = Feature.FEAT_PMUv3p7 in features and mdcr.MPMX
+        secure = el == EL3 or security_state_at(pe, el) is SecurityState.SECURE
+        if secure and not mdcr.SPME and not mpmx:
+            return True
+        if el == EL3 and mpmx and (not mdcr.SPME or not el2s):
+            return True
+    if el != EL2 or el2s or Feature.FEAT_PMUv3p1 not in features:
+        return False
+    return bool(pe.registers.read(MDCR_EL2).HPMD)
+
+
+def cycles_disabled(pe: PE, el: int) -> bool:
+    """Whether SCCD, MCCD or HCCD stops the cycle counter at ``el``."""
+    features = pe.features
+    if Feature.FEAT_EL3 in features:
+        mdcr = pe.registers.read(MDCR_EL3)
+        secure = el == EL3 or security_state_at(pe, el) is SecurityState.SECURE
+        if Feature.FEAT_PMUv3p5 in features and secure and mdcr.SCCD:
+            return True
+        if Feature.FEAT_PMUv3p7 in features and el == EL3 and mdcr.MCCD:
+            return True
+    if el != EL2 or Feature.FEAT_PMUv3p5 not in features:
+        return False
+    return bool(pe.registers.read(MDCR_EL2).HCCD)
+
+
+def filtered(pe: PE, el: int, filter_: int) -> bool:
+    """Whether the filter bits of PMEVTYPER<n>_EL0, or of its like, leave ``el`` out.
+
+    Streaming SVE mode is not looked at: no PE here has it.
+    """
+    bits = PMEVTYPER(filter_)
+    state = security_state_at(pe, el)
+    if el == EL3:
+        return bits.M != bits.P
+    if el == EL2:
+        counted = bits.NSH
+        if state is SecurityState.SECURE:
+            counted = bits.NSH != bits.SH
+        elif state is SecurityState.REALM:
+            counted = bits.NSH != bits.RLH
+        return not counted
+    plain, non_secure, realm = (
+        (bits.P, bits.NSK, bits.RLK) if el == EL1 else (bits.U, bits.NSU, bits.RLU)
+    )
+    assert el in (EL0, EL1)
+    if Feature.FEAT_EL3 not in pe.features or state is SecurityState.SECURE:
+        return bool(plain)
+    return bool(plain != (realm if state is SecurityState.REALM else non_secure))
+
+
+def frozen_by_spe(pe: PE, control: PMCR_EL0, *, el2s: bool, stopped: bool) -> bool:
+    """SPEFreezeOnEvent(): PMBLIMITR_EL1.PMFZ freezes counters while profiling is ``stopped``."""
+    if not {Feature.FEAT_SPEv1p2, Feature.FEAT_PMUv3p7} <= pe.features or not stopped:
+        return False
+    limit = pe.registers.read(PMBLIMITR_EL1)
+    if not limit.E or not limit.PMFZ:
+        return False
+    return bool(pe.registers.read(MDCR_EL2).HPMFZS if el2s else control.FZS)
+
+
+def frozen_by_overflow(
+    pe: PE, control: PMCR_EL0, overflows: int, implemented: int, *, el2s: bool
+) -> bool:
+    """Whether a counter of the same range has overflowed, and that freezes the others.
+
+    ``overflows`` are PMOVSSET_EL0's bits of counters that are not in synchronous mode.
+    """
+    if Feature.FEAT_PMUv3p7 not in pe.features:
+        return False
+    mine = (1 << counters_below_el2(pe, implemented)) - 1
+    if el2s:
+        freezes = pe.registers.read(MDCR_EL2).HPMFZO
+        return bool(freezes and overflows & ALL_EVENT_COUNTERS & ~mine)
+    return bool(control.FZO and overflows & (mine | 1 << INSTRUCTION_COUNTER))

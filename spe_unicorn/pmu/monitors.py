@@ -1,0 +1,253 @@
+"""The Performance Monitors of one PE: counters that count events as the registers say.
+
+Pure: whoever executes operations reports what they did, in the order in which it happened: the
+events of an operation by :meth:`PerformanceMonitors.event` and its kin, then its end by
+:meth:`PerformanceMonitors.completed`. Only there do counters move, so that all events of an
+operation find the overflows and freezes of the operations before it, and its own land on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.registers.pmu import (
+    CYCLE_COUNTER,
+    INSTRUCTION_COUNTER,
+    MOST_COUNTERS,
+    PMCR_EL0,
+    PMEVTYPER,
+    PMICFILTR_EL0,
+)
+from spe_unicorn.arch.registers.system import MDCR_EL2
+from spe_unicorn.pmu.counting import (
+    cycles_disabled,
+    filtered,
+    frozen_by_overflow,
+    frozen_by_spe,
+    of_el2,
+    prohibited,
+)
+from spe_unicorn.pmu.events import SYNCHRONOUS, PMUEvent
+from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_route
+
+_COUNTERS: Final = MOST_COUNTERS + 2
+_WIDE: Final = 64
+_NARROW: Final = 32
+_MASK: Final = (1 << _WIDE) - 1
+
+
+@dataclass
+class MonitorState:
+    """All that the Performance Monitors remember. Lists and maps go by the counters' numbers.
+
+    ``types`` are the values of PMEVTYPER<n>_EL0, PMCCFILTR_EL0 and PMICFILTR_EL0. ``control`` is
+    PMCR_EL0 without what it reads as, ``address`` PMIAR_EL1, ``pending`` PSTATE.PPEND.
+    """
+
+    values: list[int] = field(default_factory=lambda: [0] * _COUNTERS)
+    types: list[int] = field(default_factory=lambda: [0] * _COUNTERS)
+    control: int = 0
+    enabled: int = 0
+    overflowed: int = 0
+    noticed: int = 0
+    """PMINTENSET_EL1."""
+    address: int = 0
+    pending: bool = False
+
+
+class PerformanceMonitors:
+    """Counts for ``pe``, whose registers hold the controls of EL2 and EL3.
+
+    ``implemented`` is the number of event counters. ``spe_stopped`` says whether profiling by SPE
+    has stopped, for the freeze by it. Raises ValueError for more event counters than there are
+    registers for.
+    """
+
+    def __init__(
+        self, pe: PE, implemented: int, spe_stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        if not 0 <= implemented <= MOST_COUNTERS:
+            raise ValueError(f"a PE has at most {MOST_COUNTERS} event counters, got {implemented}")
+        self.state = MonitorState()
+        self.implemented = implemented
+        self._pe = pe
+        self._spe_stopped = spe_stopped
+        self._increments: dict[int, int] = {}
+        """What counters have counted of the operation that is under way."""
+
+    # What was executed
+
+    def event(self, number: int, count: int = 1) -> None:
+        """Event ``number`` happened ``count`` times at the current Exception level."""
+        for counter in range(self.implemented):
+            if PMEVTYPER(self.state.types[counter]).evtCount == number:
+                self._count(counter, count)
+
+    def cycles(self, count: int) -> None:
+        """So many cycles went by."""
+        self._count(CYCLE_COUNTER, count)
+        self.event(PMUEvent.CPU_CYCLES, count)
+
+    def retired(self, count: int = 1) -> None:
+        """So many instructions have retired."""
+        if self._has(INSTRUCTION_COUNTER):
+            self._count(INSTRUCTION_COUNTER, count)
+        self.event(PMUEvent.INST_RETIRED, count)
+
+    def software_increment(self, counters: int) -> None:
+        """A write to PMSWINC_EL0: SW_INCR, for those counters of ``counters`` that count it."""
+        for counter in range(self.implemented):
+            counts_it = PMEVTYPER(self.state.types[counter]).evtCount == PMUEvent.SW_INCR
+            if counters >> counter & 1 and counts_it:
+                self._count(counter, 1)
+
+    def completed(self, address: int, *, raised: bool = False, restored: bool = False) -> None:
+        """The operation at ``address`` is over, and all that it did has been reported.
+
+        ``raised``: it ended in an exception, so it makes nothing pending. ``restored``: it was an
+        exception return that has brought PSTATE.PPEND back.
+        """
+        state = self.state
+        increments, self._increments = self._increments, {}
+        counted = self._synchronous() & sum(1 << counter for counter in increments)
+        chains = {n for n in range(1, self.implemented, 2) if self._chains(n) and self.counts(n)}
+        for counter in sorted(increments):
+            self._add(counter, increments[counter], chains)
+        if raised:
+            return
+        if counted & state.noticed & state.overflowed and exception_unmasked(self._pe):
+            state.pending = True
+            state.address = address & ~3
+        elif not restored:
+            state.pending = False
+
+    def entered(self) -> bool:
+        """An exception is entered: PSTATE.PPEND for SPSR_ELx, and 0 from now on."""
+        saved, self.state.pending = self.state.pending, False
+        return saved
+
+    # What that comes to
+
+    @property
+    def interrupt(self) -> bool:
+        """The level of PMUIRQ."""
+        return overflow_route(self._pe).interrupt and bool(self._noticed_overflows())
+
+    @property
+    def exception(self) -> int | None:
+        """Where a PMU Profiling exception goes that is to be taken now; None for none.
+
+        Whether it is synchronous is :attr:`MonitorState.pending`.
+        """
+        asynchronous = self._noticed_overflows() & ~self._marked_synchronous()
+        if not self.state.pending and not asynchronous:
+            return None
+        return overflow_route(self._pe).target if exception_unmasked(self._pe) else None
+
+    # What counts
+
+    def counts(self, counter: int) -> bool:
+        """CountPMUEvents(): whether a counter counts its events at the current Exception level."""
+        pe, state = self._pe, self.state
+        if pe.halted or not self._enabled(counter):
+            return False
+        el = pe.el
+        if filtered(pe, el, state.types[counter]):
+            return False
+        control = PMCR_EL0(state.control)
+        el2s = of_el2(pe, counter, self.implemented)
+        cycles = counter == CYCLE_COUNTER
+        if cycles and cycles_disabled(pe, el):
+            return False
+        if cycles and not control.DP:
+            return True
+        if prohibited(pe, el, el2s=el2s):
+            return False
+        overflows = state.overflowed & ~self._synchronous()
+        if frozen_by_overflow(pe, control, overflows, self.implemented, el2s=el2s):
+            return False
+        if cycles and Feature.FEAT_SPE_DPFZS not in pe.features:
+            return True
+        return not frozen_by_spe(pe, control, el2s=el2s, stopped=self._spe_stopped())
+
+    def _has(self, counter: int) -> bool:
+        if counter == INSTRUCTION_COUNTER:
+            return Feature.FEAT_PMUv3_ICNTR in self._pe.features
+        return counter < self.implemented or counter == CYCLE_COUNTER
+
+    def _enabled(self, counter: int) -> bool:
+        if not self.state.enabled >> counter & 1 or not self._globally_enabled(counter):
+            return False
+        marked, synchronous = self._marked_synchronous(), self._synchronous()
+        return not (marked & ~synchronous) >> counter & 1
+
+    def _globally_enabled(self, counter: int) -> bool:
+        if of_el2(self._pe, counter, self.implemented):
+            return bool(self._pe.registers.read(MDCR_EL2).HPME)
+        return bool(PMCR_EL0(self.state.control).E)
+
+    def _marked_synchronous(self) -> int:
+        """The counters whose SYNC is 1."""
+        if Feature.FEAT_SEBEP not in self._pe.features:
+            return 0
+        types = self.state.types
+        marked = sum(1 << n for n in range(self.implemented) if PMEVTYPER(types[n]).SYNC)
+        if PMICFILTR_EL0(types[INSTRUCTION_COUNTER]).SYNC and self._has(INSTRUCTION_COUNTER):
+            marked |= 1 << INSTRUCTION_COUNTER
+        return marked
+
+    def _synchronous(self) -> int:
+        """Those of them that are in synchronous mode: their event is a synchronous one."""
+        marked = self._marked_synchronous()
+        for n in range(self.implemented):
+            if PMEVTYPER(self.state.types[n]).evtCount not in SYNCHRONOUS:
+                marked &= ~(1 << n)
+        return marked
+
+    def _noticed_overflows(self) -> int:
+        """Counters that have overflowed, and whose overflow is to be noticed."""
+        found = self.state.overflowed & self.state.noticed
+        return sum(1 << n for n in range(_COUNTERS) if found >> n & 1 and self._globally_enabled(n))
+
+    # Counting
+
+    def _count(self, counter: int, count: int) -> None:
+        if self.counts(counter):
+            self._increments[counter] = self._increments.get(counter, 0) + count
+
+    def _add(self, counter: int, count: int, chains: set[int]) -> None:
+        """Move a counter; one of ``chains`` counts the overflows of the counter below it."""
+        state = self.state
+        width = self._overflow_width(counter)
+        old = state.values[counter]
+        carries = (old & (1 << width) - 1) + count >> width
+        has_p5 = Feature.FEAT_PMUv3p5 in self._pe.features or counter >= CYCLE_COUNTER
+        state.values[counter] = old + count & (_MASK if has_p5 else (1 << _NARROW) - 1)
+        if not carries:
+            return
+        state.overflowed |= 1 << counter
+        if width == _NARROW and not counter & 1 and counter + 1 in chains:
+            self._add(counter + 1, carries, chains)
+
+    def _chains(self, counter: int) -> bool:
+        """Whether an odd counter counts overflows of the one below it, which is of its range."""
+        pe, implemented = self._pe, self.implemented
+        if of_el2(pe, counter, implemented) != of_el2(pe, counter - 1, implemented):
+            return False
+        return PMEVTYPER(self.state.types[counter]).evtCount == PMUEvent.CHAIN
+
+    def _overflow_width(self, counter: int) -> int:
+        pe = self._pe
+        if counter >= CYCLE_COUNTER or overflow_route(pe).target is not None:
+            return _WIDE
+        if Feature.FEAT_PMUv3p5 not in pe.features:
+            return _NARROW
+        if of_el2(pe, counter, self.implemented):
+            long = pe.registers.read(MDCR_EL2).HLP
+        else:
+            long = PMCR_EL0(self.state.control).LP
+        return _WIDE if long else _NARROW
