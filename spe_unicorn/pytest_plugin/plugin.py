@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +68,24 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         named = list(elves)
     config.args += [str(path) for path in named]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Look into folders that pytest passes over, such as ``build``, for the ELF files alone."""
+    elves = config.stash[_ELVES]
+    if not elves or str(collection_path) in config.args or collection_path in elves:
+        return None
+    passed_over = config.getini("norecursedirs")
+
+    def is_passed_over(folder: Path) -> bool:
+        return any(fnmatch(folder.name, pattern) for pattern in passed_over)
+
+    leads_to_one = any(collection_path in path.parents for path in elves)
+    if leads_to_one:
+        return False if is_passed_over(collection_path) else None
+    opened = {folder for path in elves for folder in path.parents if is_passed_over(folder)}
+    return True if opened.intersection(collection_path.parents) else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -165,6 +165,19 @@ def test_an_elf_without_tap_is_one_test_by_its_status(folder: pytest.Pytester) -
     result.stdout.fnmatch_lines(["*hello.elf::exit status PASSED*"])
 
 
+@pytest.mark.parametrize("arguments", [(), ("test_other.py",)], ids=["alone", "beside"])
+def test_files_in_a_build_folder_are_found_and_nothing_else_there(
+    folder: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    (folder.path / "build" / "deep").mkdir(parents=True)
+    (folder.path / "hello.elf").rename(folder.path / "build" / "deep" / "hello.elf")
+    (folder.path / "build" / "test_copy_of_mine.py").write_text("def test_it(): assert False")
+    folder.makepyfile(test_other="def test_it(): pass")
+    result = run(folder, *arguments, "--spe-elf", "build/**/*.elf", "-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*hello.elf::exit status PASSED*"])
+
+
 def test_a_file_that_is_no_elf_fails_with_the_reason(folder: pytest.Pytester) -> None:
     (folder.path / "broken.elf").write_text("no ELF at all")
     result = run(folder, "--spe-elf", "broken.elf")
