@@ -149,6 +149,13 @@ def _trapped(crash: Crash) -> Iterator[str]:
         yield hint
 
 
+_ANY_CALL: Final = 0xFFE0_001F
+_SMC: Final = 0xD400_0003
+_OTHER_CONDUIT: Final = (
+    "a start at EL{} calls PSCI by {}, as its device tree says: start with `el` {} for {}"
+)
+
+
 def _call(crash: Crash) -> str:
     """HVC or SMC that no firmware answered."""
     called_by = "HVC" if crash.syndrome.ec == EC.HypervisorCall else "SMC"
@@ -157,19 +164,16 @@ def _call(crash: Crash) -> str:
             f"this start begins at EL3, so whatever answers {called_by} is the guest's own: nobody"
             " provides PSCI. Start with `el` 1 or 2 for that"
         )
-    start = EL1 if crash.conduit == "hvc" else EL2
-    conduit = crash.conduit.upper()
-    psci = crash.x is None or is_psci(crash.x[0])
-    if called_by != conduit and psci:
-        other = f"start with `el` {EL2 if start == EL1 else EL1} for {called_by}"
-        return f"a start at EL{start} calls PSCI by {conduit}, as its device tree says: {other}"
-    function = "" if crash.x is None else f", and X0 is {crash.x[0]:#x}"
-    return f"the firmware of this machine answers PSCI by {conduit} and nothing else{function}"
+    if crash.x is not None and not is_psci(crash.x[0]):
+        return f"{called_by} is the guest's own at this start; firmware answers SMC"
+    return _OTHER_CONDUIT.format(EL2, "SMC", EL1, "HVC")
 
 
 def _undefined(crash: Crash) -> Iterator[str]:
     """An instruction that does not exist here."""
     word = crash.word
+    if word is not None and word & _ANY_CALL == _SMC and crash.conduit == "hvc":
+        yield _OTHER_CONDUIT.format(EL1, "HVC", EL2, "SMC")
     if word is None or word & _ANY_MRS_MSR != _MRS_OR_MSR:
         return
     owner = {4: EL2, 5: EL2, 6: EL3, 7: EL3}.get(word >> 16 & 7, 0)

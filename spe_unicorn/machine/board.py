@@ -39,15 +39,15 @@ from spe_unicorn.machine.pe import MakeSampler, ProcessingElement, cycles_of
 from spe_unicorn.machine.psci import (
     CPUOff,
     CPUOn,
+    CPUSuspend,
     PowerState,
     Status,
     SystemAction,
-    is_psci,
-    psci_call,
 )
 from spe_unicorn.machine.schedule import Schedule
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.machine.smccc import Registers, firmware_call
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
@@ -95,6 +95,7 @@ class Board:
         self.models: list[CoreModel] = []
         """The core model of each PE."""
         self._make_model = core_models(self.core, options.model)
+        self._entropy = RandomSource(options.seed).stream("TRNG")
         sources = [RandomSource(options.seed, number) for number in range(options.smp)]
         cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
         interrupts = [Interrupts(cpu, by_state=options.secure) for cpu in cpus]
@@ -332,16 +333,29 @@ class Board:
         return True
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
-        """PSCI, by the one instruction that leads to us: higher levels may be the guest's."""
+        """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.
+
+        An SMC where HVC is that instruction is UNDEFINED, as on a machine without EL3.
+        """
         engine = pe.cpu.engine
-        function = engine.x(0)
         called_by = "hvc" if exception.number == HVC else "smc"
-        if called_by != self.conduit or not is_psci(function):
-            return False
+        if called_by != self.conduit:
+            if self.conduit != "hvc":
+                return False
+            pe.cpu.pc = pe.cpu.pc - 4
+            pe.handler.exceptions.undefined()
+            return True
         states = {p.number: PowerState.ON if p.on else PowerState.OFF for p in self.pes}
-        answer = psci_call(function, [engine.x(n) for n in (1, 2, 3)], states)
+        arguments = [engine.x(n) for n in (1, 2, 3)]
+        answer = firmware_call(engine.x(0), arguments, states, self._entropy.bits64)
         if isinstance(answer, int):
             engine.set_x(0, answer)
+        elif isinstance(answer, Registers):
+            for number, value in enumerate(answer.x):
+                engine.set_x(number, value)
+        elif isinstance(answer, CPUSuspend):
+            engine.set_x(0, Status.SUCCESS)
+            pe.handler.sleep()
         elif isinstance(answer, CPUOff):
             pe.on = False
             pe.handler.ending = Ending.ASLEEP

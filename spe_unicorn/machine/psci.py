@@ -14,6 +14,10 @@ AFFINITY_MASK = 0xFF_00FF_FFFF
 """The bits of MPIDR_EL1 that name a PE: Aff3 in 39:32, Aff2 to Aff0 in 23:0."""
 
 _VERSION_1_1 = 1 << 16 | 1
+_SMCCC_VERSION = 0x8000_0000
+_NO_TRUSTED_OS = 2
+_NOT_A_POWER_STATE = 0xFFFE_0000
+"""Bits of CPU_SUSPEND's power state that no state of a single PE has."""
 _SMC64 = 1 << 30
 
 
@@ -58,7 +62,12 @@ class CPUOff:
     """The calling PE goes off; the call does not return."""
 
 
-Answer = int | SystemAction | CPUOn | CPUOff
+@dataclass(frozen=True, slots=True)
+class CPUSuspend:
+    """The calling PE waits as in a WFI, then goes on behind the call; X0 is SUCCESS."""
+
+
+Answer = int | SystemAction | CPUOn | CPUOff | CPUSuspend
 PEs = Mapping[int, PowerState]
 """Each PE of the machine by its affinity (:data:`AFFINITY_MASK` of its MPIDR_EL1)."""
 
@@ -92,7 +101,21 @@ def _version(_: Sequence[int], __: PEs) -> Answer:
 
 
 def _features(arguments: Sequence[int], _: PEs) -> Answer:
-    return Status.SUCCESS if arguments[0] in _FUNCTIONS else Status.NOT_SUPPORTED
+    asked = arguments[0]
+    # That of SMCCC_VERSION says that there is SMCCC 1.1 or later.
+    there = asked in _FUNCTIONS or asked == _SMCCC_VERSION
+    return Status.SUCCESS if there else Status.NOT_SUPPORTED
+
+
+def _cpu_suspend(arguments: Sequence[int], _: PEs) -> Answer:
+    """CPU_SUSPEND. A power down is made a standby, which the caller has to allow for (5.4.2)."""
+    if arguments[0] & _NOT_A_POWER_STATE:
+        return Status.INVALID_PARAMETERS
+    return CPUSuspend()
+
+
+def _migrate_info_type(_: Sequence[int], __: PEs) -> Answer:
+    return _NO_TRUSTED_OS
 
 
 def _cpu_on(arguments: Sequence[int], pes: PEs) -> Answer:
@@ -132,11 +155,14 @@ def _system_reset(_: Sequence[int], __: PEs) -> Answer:
 
 _FUNCTIONS: dict[int, Callable[[Sequence[int], PEs], Answer]] = {
     0x8400_0000: _version,
+    0x8400_0001: _cpu_suspend,
+    0xC400_0001: _cpu_suspend,
     0x8400_0002: _cpu_off,
     0x8400_0003: _cpu_on,
     0xC400_0003: _cpu_on,
     0x8400_0004: _affinity_info,
     0xC400_0004: _affinity_info,
+    0x8400_0006: _migrate_info_type,
     0x8400_0008: _system_off,
     0x8400_0009: _system_reset,
     0x8400_000A: _features,

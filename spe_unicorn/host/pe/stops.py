@@ -186,11 +186,14 @@ class StopHandler:
             self.exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
         cpu.pc = cpu.pc + 4 & _MASK
-        self._sleep()
+        self.sleep()
         return False
 
-    def _sleep(self) -> None:
-        """WFI: time goes on to the next thing that happens, until an interrupt is pending."""
+    def sleep(self) -> None:
+        """WFI, or a call to firmware that waits as it does.
+
+        Time goes on to the next thing that happens, until an interrupt is pending.
+        """
         while not self.interrupts.pending:
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED
