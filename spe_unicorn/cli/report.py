@@ -105,11 +105,17 @@ def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
     help="One table by these: " + ", ".join(_KEYS) + ". perf's sym, srcline, tid, mem and"
     " symbol_daddr are known too.",
 )
+@click.option(
+    "--html",
+    metavar="OUT.html",
+    help="Write a page for a browser instead, with everything in it.",
+)
 @_view_options
 @symbols_option
 @_chains_option
 def report(
     file: str,
+    html: str | None,
     keys: tuple[str, ...] | None,
     by: str,
     limit: float,
@@ -127,6 +133,10 @@ def report(
     from spe_unicorn.report.overview import View, grouped, overview
 
     samples = _samples(file, symbols)
+    if html is not None:
+        _write_page(samples, html)
+        _leave(samples)
+        return
     view = View(by, limit, rows)
     _say_what_it_is(samples)
     print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
@@ -223,6 +233,22 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
             f"{file}: holds no SPE records" + (f": {bad[0][1].reason}" if bad else "")
         )
     return Samples(recording)
+
+
+def _write_page(samples: Samples, path: str) -> None:
+    from spe_unicorn.host.engine.disassembly import disassemble
+    from spe_unicorn.report.arrow import MissingLibraryError
+    from spe_unicorn.report.export import whole_or_none
+    from spe_unicorn.report.page import html_page
+
+    try:
+        text = html_page(samples, disassemble)
+        with whole_or_none([Path(path)]) as temporary:
+            temporary[Path(path)].write_text(text, encoding="utf-8")
+    except MissingLibraryError as error:
+        raise UsageProblem(str(error)) from None
+    except OSError as error:
+        raise UsageProblem(f"{path}: {error.strerror or error}") from None
 
 
 def _say_what_it_is(samples: Samples) -> None:

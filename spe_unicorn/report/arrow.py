@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class MissingLibraryError(ImportError):
-    """A library of the extra ``parquet`` that is not installed; the message says what to do."""
+    """A library of an extra that is not installed; the message says what to do."""
 
 
-def library(name: str) -> Any:
+def library(name: str, extra: str = "parquet") -> Any:
     """A module of an optional library. Raises MissingLibraryError where it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
         raise MissingLibraryError(
-            f"{package} is not installed; pip install 'spe-unicorn[parquet]' brings it"
+            f"{package} is not installed; pip install 'spe-unicorn[{extra}]' brings it"
         ) from error
 
 

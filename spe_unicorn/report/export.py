@@ -27,15 +27,15 @@ def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Pa
     """
     write: Callable[[Path, Table], None] = WRITERS[suffix]
     files = {prefix.with_name(f"{prefix.name}-{name}{suffix}"): name for name in tables}
-    with _all_or_none(list(files)) as temporary:
+    with whole_or_none(list(files)) as temporary:
         for file, name in files.items():
             write(temporary[file], tables[name])
     return {file: len(tables[name]["cpu"]) for file, name in files.items()}
 
 
 @contextmanager
-def _all_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
-    """Names to write to, which take the names of ``files`` at the end."""
+def whole_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
+    """Names to write to, which take the names of ``files`` at the end: all of them, or none."""
     temporary = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
     try:
         yield temporary

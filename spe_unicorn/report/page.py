@@ -1,0 +1,213 @@
+"""A report as one HTML page that needs nothing else: no network, no files beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spe_unicorn.output.arrays import Array, Has, canonical
+from spe_unicorn.output.names import event_names, printable
+from spe_unicorn.report.annotation import Disassemble, annotate
+from spe_unicorn.report.arrow import library
+from spe_unicorn.report.overview import kinds
+from spe_unicorn.report.samples import UNKNOWN, Labels, Samples
+
+MOST_SAMPLES = 200_000
+"""Samples that a page holds; of more, one of every so many is taken and stands for the others."""
+ANNOTATED = 40
+"""Functions whose instructions are on the page, the hottest."""
+_ROWS = 64
+"""Rows of the heat map, at most."""
+_NONE = 0xFFFF_FFFF
+"""The index of what a sample does not have."""
+_NO_LATENCY = 0x1_0000
+
+
+def html_page(samples: Samples, disassemble: Disassemble) -> str:
+    """The page. Needs plotly (extra ``html``); raises MissingLibraryError without it.
+
+    Names are data: they are in the page as JSON, and become text of elements.
+    """
+    plotly: str = library("plotly.offline", "html").get_plotlyjs()
+    template = (files("spe_unicorn.report") / "page.html").read_text(encoding="utf-8")
+    title = f"SPE report of {printable(samples.recording.file.path)}"
+    # No text can end the element that it is in.
+    data = json.dumps(page_data(samples, disassemble)).replace("<", "\\u003c")
+    parts = {"@TITLE@": html.escape(title), "@DATA@": data, "@PLOTLY@": plotly}
+    for name in ("@TITLE@", "@DATA@", "@PLOTLY@"):
+        # what is put in is not looked at again
+        before, *after = template.split(name)
+        template = before + "".join(parts[name] + rest for rest in after)
+    return template
+
+
+def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
+    """What the page shows, as JSON has it: texts once, and columns of indexes into them."""
+    arrays = samples.arrays
+    taken = np.arange(0, len(samples), max(1, -(-len(samples) // MOST_SAMPLES)))
+    kind = np.full(len(arrays), 255, np.uint8)
+    names = []
+    for number, (name, among) in enumerate(kinds(samples)):
+        kind[among] = number
+        names.append(name)
+    timed = arrays.where(Has.TIMESTAMP)
+    time = np.where(timed, arrays.timestamp.astype(np.float64), np.nan)
+    unit = "time in ticks of the system counter"
+    if not timed.any():
+        time, unit = np.arange(len(arrays), dtype=np.float64), "number of the sample"
+    symbols, symbol = _indexed(samples.labels("symbol"))
+    places, place = _indexed(samples.labels("address"))
+    targets, target = _indexed(samples.labels("target"))
+    sources, source = _indexed(samples.labels("source"))
+    cpus, cpu = _indexed(samples.labels("cpu"))
+    latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), _NO_LATENCY)
+    rows: dict[str, list[str]] = {}
+    row_of: dict[str, Array] = {}
+    rows["va"], row_of["va"] = _address_rows(canonical(arrays.va), arrays.where(Has.VA))
+    physical = arrays.pa & np.uint64((1 << 56) - 1)
+    rows["pa"], row_of["pa"] = _address_rows(physical, arrays.where(Has.PA))
+    rows["data"], row_of["data"] = _data_rows(samples.labels("data"))
+    events = int(np.bitwise_or.reduce(arrays.events)) if len(arrays) else 0
+    columns = {
+        "time": time.astype("<f8"),
+        "kind": kind,
+        "symbol": symbol,
+        "place": place,
+        "target": target,
+        "source": source,
+        "cpu": cpu,
+        "latency": latency.astype("<u4"),
+        "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
+        **row_of,
+    }
+    indexes = ("symbol", "place", "target", "source", "cpu", *row_of)
+    columns |= {name: _narrow(columns[name]) for name in indexes}
+    known = time[~np.isnan(time)]
+    return {
+        "what": _what(samples, len(taken)),
+        "origin": _origin(samples),
+        "count": len(taken),
+        "weight": len(samples) / len(taken) if len(taken) else 1,
+        "time": [float(known.min()), float(known.max())] if len(known) else [0, 1],
+        "time_unit": unit,
+        "kinds": names,
+        "symbols": symbols,
+        "places": places,
+        "targets": targets,
+        "sources": sources,
+        "cpus": cpus,
+        "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
+        "rows": rows,
+        "code": _code(samples, symbols, places, disassemble),
+        "indexes": indexes,
+        "columns": {
+            name: [column.dtype.str[1:], base64.b64encode(column[taken].tobytes()).decode()]
+            for name, column in columns.items()
+        },
+    }
+
+
+def _indexed(labels: Labels) -> tuple[list[str], npt.NDArray[np.uint32]]:
+    """The labels that there are, and the place of each sample's among them."""
+    texts, where = np.unique(labels.astype(str), return_inverse=True)
+    indexes = where.astype("<u4")
+    indexes[labels == UNKNOWN] = _NONE
+    return [printable(text) for text in texts.tolist()], indexes
+
+
+def _narrow(indexes: Array) -> Array:
+    """Indexes in as few bytes as they need; the largest number stays that of what is not there."""
+    there = indexes[indexes != _NONE]
+    most = int(there.max()) if len(there) else 0
+    kind = next(kind for kind in ("<u1", "<u2", "<u4") if most < np.iinfo(kind).max)
+    return np.where(indexes == _NONE, np.iinfo(kind).max, indexes).astype(kind)
+
+
+def _address_rows(addresses: Array, there: Array) -> tuple[list[str], npt.NDArray[np.uint32]]:
+    """Ranges of pages that samples have, and the range of each sample: as many pages in each."""
+    result = np.full(len(addresses), _NONE, "<u4")
+    pages, where = np.unique(addresses[there] >> np.uint64(12), return_inverse=True)
+    if not len(pages):
+        return [], result
+    each = -(-len(pages) // _ROWS)
+    result[there] = where // each
+    parts = [pages[start : start + each] for start in range(0, len(pages), each)]
+    return [f"{int(p[0]) << 12:#x}-{(int(p[-1]) + 1 << 12) - 1:#x}" for p in parts], result
+
+
+def _data_rows(labels: Labels) -> tuple[list[str], npt.NDArray[np.uint32]]:
+    """The objects with the most samples; the others share the last row."""
+    texts, indexes = _indexed(labels)
+    counts = np.bincount(indexes[indexes != _NONE], minlength=len(texts))
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] > 0]
+    kept = order[: _ROWS - 1]
+    row = np.full(len(texts) + 1, len(kept), np.uint32)
+    row[kept] = np.arange(len(kept))
+    result = np.full(len(labels), _NONE, "<u4")
+    there = indexes != _NONE
+    result[there] = row[indexes[there]]
+    names = [texts[place] for place in kept]
+    return names + ["other data"] * (len(order) > len(kept)), result
+
+
+def _code(
+    samples: Samples, symbols: list[str], places: list[str], disassemble: Disassemble
+) -> dict[int, list[list[Any]]]:
+    """Instructions of the hottest functions: place, address, assembly and source line of each."""
+    place_of = {name: number for number, name in enumerate(places)}
+    result: dict[int, list[list[Any]]] = {}
+    groups = samples.groups(("symbol",), np.ones(len(samples)))[:ANNOTATED]
+    for group in groups:
+        name = group.labels[0]
+        if name == UNKNOWN:
+            continue
+        try:
+            table = annotate(samples, name, disassemble)
+        except (LookupError, OSError):
+            continue
+        lines = []
+        for row in table.rows:
+            address, text, source = row[-3:]
+            pc = int(str(address), 16)
+            label = printable(samples.places.symbolize(pc) or hex(pc))
+            lines.append([place_of.get(label, -1), address, text, printable(str(source or ""))])
+        result[symbols.index(printable(name))] = lines
+    return result
+
+
+def _what(samples: Samples, taken: int) -> str:
+    programs = ", ".join(printable(str(file.path)) for file in samples.places.files)
+    text = f"{len(samples):,} samples" + (f" of {programs}" if programs else "")
+    if taken < len(samples):
+        text += f"; {taken:,} of them are on this page, and counts are scaled"
+    return text
+
+
+def _origin(samples: Samples) -> list[str]:
+    """Files with their digests, and what was wrong with them."""
+    recording = samples.recording
+    lines = [_digest(recording.file.path)]
+    lines += [_digest(str(file.path)) for file in samples.places.files]
+    if recording.bad_packets:
+        lines.append(f"{len(recording.bad_packets)} bad packets were left out.")
+    if recording.damage is not None:
+        lines.append(f"The file is damaged: {recording.damage}.")
+    lines.append("SPE samples one operation at a time; the records hold no call chains.")
+    return lines
+
+
+def _digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return printable(path)
+    return f"{printable(path)}: SHA-256 {digest}"

@@ -1,0 +1,160 @@
+"""The HTML page, in a browser: it shows the numbers of the records and asks nobody for anything."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+import spe_unicorn
+from spe_unicorn.host.engine.disassembly import disassemble
+from spe_unicorn.output.arrays import Has
+from spe_unicorn.report import page
+from spe_unicorn.report.overview import View, grouped
+from spe_unicorn.report.page import html_page, page_data
+from spe_unicorn.report.samples import Samples
+from spe_unicorn.spe.packets import OperationClass
+from spe_unicorn.symbols.elf import ElfFile, Piece
+from spe_unicorn.symbols.table import Symbol, SymbolTable
+from tests.report.recordings import samples
+from tests.support.browser import browse
+from tests.support.samples import branch, load, of_every_sort, other, store
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    from click.testing import CliRunner
+
+    from spe_unicorn.cli import main
+    from spe_unicorn.machine.shipped import shipped_firmware
+
+    file = tmp_path_factory.mktemp("page") / "a.data"
+    options = ["-c", "100", "--model", "cache", "--max-insns", "1200000", "-o", str(file)]
+    firmware = str(shipped_firmware("bench_hash"))
+    for arguments in (
+        ["record", "-q", *options, firmware],
+        ["report", str(file), "--html", str(file.with_suffix(".html"))],
+    ):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code in (0, 124), result.stderr
+    return Samples(spe_unicorn.read(file))
+
+
+@pytest.fixture(scope="module")
+def made(recording):
+    from pathlib import Path
+
+    return Path(recording.recording.file.path).with_suffix(".html")
+
+
+def opened(tmp_path, found, fragment=""):
+    path = tmp_path / "page.html"
+    path.write_text(html_page(found, disassemble), encoding="utf-8")
+    return browse(path, fragment)
+
+
+def count(text):
+    return int(text.replace(",", ""))
+
+
+def test_the_page_shows_what_the_report_shows(recording, made):
+    shown = browse(made)
+    assert shown.console == []
+    assert shown.text("shown") == f"{len(recording):,} of {len(recording):,} samples"
+    ours = {row[-1]: row[1] for row in grouped(recording, View(rows=10**6), ("symbol",)).rows}
+    assert {row[2]: count(row[1]) for row in shown.rows("functions")} == ours
+    there = recording.arrays.where(Has.DATA_SOURCE)
+    sources = recording.groups(("source",), recording.weights("samples"), there)
+    assert {row[2]: count(row[1]) for row in shown.rows("sources")} == {
+        group.labels[0]: len(group.rows) for group in sources
+    }
+    retired = int((recording.arrays.events >> 1 & 1).sum())
+    assert count({row[2]: row[1] for row in shown.rows("events")}["retired"]) == retired
+
+
+def test_what_is_picked_is_picked_in_every_view(recording, made):
+    arrays = recording.arrays
+    loads = arrays.where(Has.OPERATION) & (arrays.op_class == OperationClass.LOAD_STORE)
+    loads &= arrays.op_payload & 1 == 0
+    inside = recording.labels("symbol") == "bench_work"
+    low, high = 20000, 40000
+    timed = (arrays.timestamp >= low) & (arrays.timestamp <= high)
+    shown = browse(made, f"#symbol=bench_work&kind=load&time={low}-{high}")
+    picked = int((loads & inside & timed).sum())
+    assert picked
+    assert shown.text("shown") == f"{picked:,} of {len(recording):,} samples"
+    assert sum(count(row[1]) for row in shown.rows("sources")) == int(
+        (loads & inside & timed & arrays.where(Has.DATA_SOURCE)).sum()
+    )
+    assert sum(count(row[1]) for row in shown.rows("code") if row[1]) == picked
+    functions = {row[2]: count(row[1]) for row in shown.rows("functions")}
+    assert functions["bench_work"] == picked
+    # its own view shows what else could be picked
+    assert sum(functions.values()) == int((loads & timed).sum())
+    assert shown.rows("branches") == []
+
+
+def test_a_row_of_addresses_can_be_picked(recording, made):
+    data = recording.labels("data")
+    shown = browse(made, "#axis=data&data=slots")
+    assert shown.text("shown").startswith(f"{int((data == 'slots').sum()):,} of ")
+
+
+def test_the_page_asks_nobody_for_anything(made):
+    text = made.read_text()
+    script = text.index("<script>", text.index('id="data"'))
+    ours = text[:script] + text[text.rindex("<script>") :]
+    assert "default-src 'none'" in ours
+    assert not re.search(r"""(src|href|action|srcset)\s*=|@import|url\(|fetch\(|XMLHttp""", ours)
+
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\x1b[2J<b>"
+
+
+def test_names_are_data(tmp_path):
+    program = ElfFile(
+        files("tests") / HOSTILE.replace("/", "_"),
+        (Piece(0x40000000, 0x40000000, 0, 0, 0x10000),),
+        SymbolTable([Symbol(0x40000100, HOSTILE, 0x40, True), Symbol(0x40008008, HOSTILE, 8)]),
+        False,
+        1,
+    )
+    shown = opened(tmp_path, samples(load(), branch(), other(), program=program), "#axis=data")
+    assert shown.console == []
+    assert "<title>SPE report of a.spe</title>" in shown.dom
+    assert "<img" not in shown.dom
+    name = HOSTILE.replace("\x1b", "\\x1b")
+    assert [row[2] for row in shown.rows("functions")] == [name]
+    assert shown.rows("branches")[0][3] == name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("records", [(), (other(timestamp=None),), tuple(of_every_sort())])
+def test_records_of_every_sort_and_none_make_a_page(tmp_path, records):
+    shown = opened(tmp_path, samples(*records, program=None))
+    assert shown.console == []
+    assert shown.text("shown") == f"{len(records)} of {len(records)} samples"
+
+
+@pytest.mark.slow
+def test_of_very_many_samples_a_part_stands_for_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "MOST_SAMPLES", 10)
+    found = samples(*[load(0x40000100), store(0x40000144)] * 20)
+    data = page_data(found, disassemble)
+    assert (data["count"], data["weight"]) == (10, 4.0)
+    shown = opened(tmp_path, found)
+    assert shown.text("shown") == "40 of 40 samples"
+    assert "10 of them are on this page, and counts are scaled" in shown.text("what")
+
+
+def test_a_checker_of_accessibility_finds_nothing_serious(made, tmp_path):
+    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    check = f"""<script>{axe}</script><script>
+    axe.run().then(found => {{
+      const bad = found.violations.filter(v => ["serious", "critical"].includes(v.impact));
+      document.documentElement.dataset.violations =
+        bad.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")).join("; ") || "none";
+    }});
+    </script>"""
+    path = tmp_path / "checked.html"
+    path.write_text(made.read_text().replace("</body>", f"{check}</body>"), encoding="utf-8")
+    assert re.search(r'data-violations="([^"]*)"', browse(path).dom)[1] == "none"

@@ -1,0 +1,57 @@
+"""Pages in a headless browser: what they come to once their script has run."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0"),
+    "--virtual-time-budget=20000",
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page as the browser shows it, and what its console said."""
+
+    dom: str
+    console: list[str]
+
+    def rows(self, table: str) -> list[list[str]]:
+        """The texts of the body of the table with an id."""
+        start = self.dom.index(f'<table id="{table}"')
+        body = self.dom[start : self.dom.index("</table>", start)].partition("<tbody>")[2]
+        return [
+            [_text(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.S)]
+            for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)
+        ]
+
+    def text(self, identifier: str) -> str:
+        """The text of the element with an id."""
+        return _text(re.search(rf'id="{identifier}"[^>]*>(.*?)</', self.dom, re.S)[1])
+
+
+def browse(page: Path, fragment: str = "") -> Shown:
+    """Open a page, wait until it is ready, and look at it. Skips where there is no chromium."""
+    if shutil.which("chromium") is None:
+        pytest.skip("there is no chromium")
+    done = subprocess.run(
+        ["chromium", *_OPTIONS, "--dump-dom", f"{page.as_uri()}{fragment}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "data-ready=" in done.stdout, done.stderr
+    return Shown(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])
+
+
+def _text(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", markup)).strip()
