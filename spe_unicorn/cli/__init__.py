@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli.completing import PROGRAM, completion
 from spe_unicorn.cli.cores import cores
 from spe_unicorn.cli.decode import decode
 from spe_unicorn.cli.demo import demo
@@ -109,7 +110,7 @@ def main(debug: bool) -> None:
     del debug  # looked at where a command fails
 
 
-for command in (run, record, decode, report, annotate, diff, export, regs, cores, demo):
+for command in (run, record, decode, report, annotate, diff, export, regs, cores, demo, completion):
     main.add_command(command)
 
 
@@ -120,7 +121,7 @@ def program() -> None:
     """
     status: Any = 0
     try:
-        main(prog_name="spe-unicorn")
+        main(prog_name=PROGRAM)
     except SystemExit as ending:
         status = ending.code
     with suppress(OSError):

@@ -10,12 +10,15 @@ import click
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.rules.identification import pmsidr_el1
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.regs import RegsError, table
 from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
 
 
 @click.command()
-@click.argument("name", metavar="[NAME|FILE.toml]", default="")
+@click.argument(
+    "name", metavar="[NAME|FILE.toml]", default="", shell_complete=completing.core_profiles
+)
 def cores(name: str) -> None:
     """List the core profiles, or show one: a name, or a TOML file of your own."""
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.symbols import places_for, symbols_option
 from spe_unicorn.output.jsonl import record_json
 from spe_unicorn.output.reader import BadFileError, RecordFile, Stream, read_file
@@ -30,7 +31,7 @@ class _BadFile(click.ClickException):
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", shell_complete=completing.files)
 @click.option(
     "--format",
     "form",

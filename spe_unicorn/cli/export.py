@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.symbols import places_for, symbols_option
@@ -17,7 +18,7 @@ _SUFFIXES = (".parquet", ".csv")
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", shell_complete=completing.files)
 @click.option(
     "-o",
     "--output",

@@ -14,7 +14,7 @@ from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, access
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.rules.start_state import firmware_state
-from spe_unicorn.cli import register_text
+from spe_unicorn.cli import completing, register_text
 from spe_unicorn.cores.profile import Core, CoreError, load_core
 
 _LEVELS: Final = ("EL0", "EL1", "EL2", "EL3")
@@ -28,8 +28,14 @@ class RegsError(click.ClickException):
 
 
 @click.command()
-@click.argument("name", metavar="[NAME[=VALUE]]", default="")
-@click.option("--core", "core_name", default="generic", help="Core profile: a name or a TOML file.")
+@click.argument("name", metavar="[NAME[=VALUE]]", default="", shell_complete=completing.registers)
+@click.option(
+    "--core",
+    "core_name",
+    default="generic",
+    help="Core profile: a name or a TOML file.",
+    shell_complete=completing.core_profiles,
+)
 @click.option("--at", "level", metavar="EL", help="Explain an access from EL0, EL1, EL2 or EL3.")
 @click.option(
     "--with",
@@ -79,6 +85,11 @@ def find(name: str) -> Accessor:
     near = get_close_matches(name.upper(), [a.name for a in _TABLE], 3)
     hint = f"; near are {', '.join(near)}" if near else "; 'regs' without a name lists them"
     raise RegsError(f"no register {name!r}{hint}")
+
+
+def register_names() -> list[str]:
+    """All names that can be asked for."""
+    return sorted(accessor.name for accessor in _TABLE)
 
 
 def listing() -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
@@ -96,7 +97,7 @@ def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", shell_complete=completing.files)
 @click.option(
     "--sort",
     "keys",
@@ -144,7 +145,7 @@ def report(
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", shell_complete=completing.files)
 @click.argument("symbol")
 @click.option(
     "--source",
@@ -180,8 +181,8 @@ def annotate(
 
 
 @click.command()
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", shell_complete=completing.files)
+@click.argument("after", shell_complete=completing.files)
 @click.option(
     "--sort",
     "keys",

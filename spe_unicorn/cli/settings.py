@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import click
 
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.parameters import TraceChoice, Whole, console, number, seconds, size, trace
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
@@ -53,12 +54,13 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
     They are named as in Settings and MachineOptions.
     """
     decorators = [
-        click.argument("firmware", required=False),
+        click.argument("firmware", required=False, shell_complete=completing.files),
         click.argument("arguments", nargs=-1),
         click.option(
             "--core",
             default=MachineOptions.core,
             metavar="NAME|FILE.toml",
+            shell_complete=completing.core_profiles,
             show_default=True,
             help='Core profile; "spe-unicorn cores" lists them.',
         ),
@@ -81,20 +83,33 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         click.option(
             "--kernel",
             metavar="FILE",
+            shell_complete=completing.files,
             help="Start this instead of FIRMWARE: an arm64 Image (also packed by gzip), a flat"
             " image or an ELF file, with the address of the device tree in X0.",
         ),
         click.option("--append", metavar="TEXT", help="Command line for the kernel."),
-        click.option("--initrd", metavar="FILE", help="Initial RAM disk for the kernel."),
         click.option(
-            "--dtb", metavar="FILE", help="Device tree to use instead of the machine's own."
+            "--initrd",
+            metavar="FILE",
+            shell_complete=completing.files,
+            help="Initial RAM disk for the kernel.",
         ),
         click.option(
-            "--dump-dtb", metavar="FILE", help="Write the device tree there, and run nothing."
+            "--dtb",
+            metavar="FILE",
+            shell_complete=completing.files,
+            help="Device tree to use instead of the machine's own.",
+        ),
+        click.option(
+            "--dump-dtb",
+            metavar="FILE",
+            shell_complete=completing.files,
+            help="Write the device tree there, and run nothing.",
         ),
         click.option(
             "--bios",
             metavar="FILE",
+            shell_complete=completing.files,
             help="Plain bytes for the flash at 0x0, where the PEs then start.",
         ),
         click.option(
@@ -172,6 +187,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "-o",
             "--output",
             metavar="FILE",
+            shell_complete=completing.files,
             required=output_required,
             help='Write the records: FILE.spe, FILE.data, FILE.jsonl, or "-" with --format.',
         ),
@@ -180,7 +196,12 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             type=click.Choice(FORMATS),
             help="Format of -o, where its suffix does not say.",
         ),
-        click.option("--json", metavar="FILE", help="Write what the run came to as JSON."),
+        click.option(
+            "--json",
+            metavar="FILE",
+            shell_complete=completing.files,
+            help="Write what the run came to as JSON.",
+        ),
         click.option(
             "--semihosting-dir",
             metavar="DIR",

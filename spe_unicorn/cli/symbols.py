@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.report.places import SymbolChoice, places_of, symbol_choice
@@ -23,6 +24,7 @@ def symbols_option(function: Callable[..., Any]) -> Callable[..., Any]:
         type=_choice,
         multiple=True,
         metavar="FILE[@ADDRESS]",
+        shell_complete=completing.files,
         help="Name addresses by the symbols of this ELF file, its lowest byte at ADDRESS (where it"
         " is linked, if left out). May be given more than once. A perf.data file of ours knows its"
         " ELF files.",

@@ -1,0 +1,80 @@
+"""What a shell is told, and that bash makes the right of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).parent / "spe-unicorn"
+
+
+def offered(*words: str) -> list[str]:
+    """What the command offers a bash behind these words, the last of which is not done yet."""
+    result = subprocess.run(
+        [COMMAND],
+        env={
+            **os.environ,
+            "_SPE_UNICORN_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("spe-unicorn", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.stderr == ""
+    return result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("reco",), ["plain,record"]),
+        (("record", "--no-j"), ["plain,--no-jitter"]),
+        (("regs", "pmbs"), [f"plain,PMBSR_EL{n}" for n in ("1", "12", "2", "3")]),
+        (("regs", "PMSNEV"), ["plain,PMSNEVFR_EL1"]),
+        (("regs", "--core", "mini"), ["file,mini", "plain,minimal"]),
+        (("cores", "gen"), ["file,gen", "plain,generic"]),
+        (
+            ("run", "--core", "neoverse-v"),
+            [
+                *("file,neoverse-v", "plain,neoverse-v1", "plain,neoverse-v2"),
+            ],
+        ),
+        (("run", "--model", "c"), ["plain,cache"]),
+        (("run", "--kernel", "vml"), ["file,vml"]),
+        (("run", "-o", "rec"), ["file,rec"]),
+        (("run", "firm"), ["file,firm"]),
+        (("decode", "copy"), ["file,copy"]),
+        (("run", "--semihosting-dir", "sha"), ["dir,sha"]),
+        (("completion", "z"), ["plain,zsh"]),
+    ],
+)
+def test_what_is_begun_is_completed(words: tuple[str, ...], expected: list[str]) -> None:
+    assert offered(*words) == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(command, shell):
+    assert "_SPE_UNICORN_COMPLETE" in command("completion", shell).stdout
+
+
+def test_another_shell_is_answered_with_those_that_there_are(command):
+    assert "'bash', 'zsh', 'fish'" in command("completion", "tcsh", status=2).stderr
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes_the_name_of_a_register(command, tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(command("completion", "bash").stdout)
+    ask = (
+        f"source {script}; COMP_WORDS=({COMMAND} regs pmsn); COMP_CWORD=2;"
+        f" _spe_unicorn_completion {COMMAND} pmsn regs; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["PMSNEVFR_EL1"]
