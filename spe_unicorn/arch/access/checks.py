@@ -55,7 +55,7 @@ def nspb_trap(pe: PE) -> bool:
     return Feature.FEAT_RME in pe.features and mdcr.NSPBE != scr.NSE
 
 
-def _el3_bit(register: type[SysReg], name: str, value: int) -> Test:
+def el3_bit(register: type[SysReg], name: str, value: int) -> Test:
     """HaveEL(EL3) and a field of a register of EL3 has ``value``."""
     bits = register.field(name)
     expected = value << bits.lsb
@@ -68,7 +68,7 @@ def _el3_bit(register: type[SysReg], name: str, value: int) -> Test:
     return test
 
 
-def _el2_bit(register: type[SysReg], name: str) -> Test:
+def el2_bit(register: type[SysReg], name: str) -> Test:
     """EL2Enabled() and the lowest bit of a field of a register of EL2 traps."""
     mask = 1 << register.field(name).lsb
 
@@ -115,11 +115,11 @@ class Check(NamedTuple):
 
 
 NSPB = Check("NSPB", "MDCR_EL3.{NSPBE,NSPB} keeps SPE from this Security state", nspb_trap)
-ENPMSN = Check("EnPMSN", "MDCR_EL3.EnPMSN is 0", _el3_bit(MDCR_EL3, "EnPMSN", 0))
-ENPMS3 = Check("EnPMS3", "MDCR_EL3.EnPMS3 is 0", _el3_bit(MDCR_EL3, "EnPMS3", 0))
-ENPMS4 = Check("EnPMS4", "MDCR_EL3.EnPMS4 is 0", _el3_bit(MDCR_EL3, "EnPMS4", 0))
-PMSEE = Check("PMSEE", "MDCR_EL3.PMSEE is 0b00", _el3_bit(MDCR_EL3, "PMSEE", 0))
-TPMS = Check("TPMS", "MDCR_EL2.TPMS is 1", _el2_bit(MDCR_EL2, "TPMS"))
+ENPMSN = Check("EnPMSN", "MDCR_EL3.EnPMSN is 0", el3_bit(MDCR_EL3, "EnPMSN", 0))
+ENPMS3 = Check("EnPMS3", "MDCR_EL3.EnPMS3 is 0", el3_bit(MDCR_EL3, "EnPMS3", 0))
+ENPMS4 = Check("EnPMS4", "MDCR_EL3.EnPMS4 is 0", el3_bit(MDCR_EL3, "EnPMS4", 0))
+PMSEE = Check("PMSEE", "MDCR_EL3.PMSEE is 0b00", el3_bit(MDCR_EL3, "PMSEE", 0))
+TPMS = Check("TPMS", "MDCR_EL2.TPMS is 1", el2_bit(MDCR_EL2, "TPMS"))
 
 
 def _e2pb_trap(pe: PE) -> bool:
@@ -127,12 +127,12 @@ def _e2pb_trap(pe: PE) -> bool:
 
 
 E2PB = Check("E2PB", "MDCR_EL2.E2PB is 0bx0", _e2pb_trap)
-TID3 = Check("TID3", "HCR_EL2.TID3 is 1", _el2_bit(HCR_EL2, "TID3"))
+TID3 = Check("TID3", "HCR_EL2.TID3 is 1", el2_bit(HCR_EL2, "TID3"))
 NESTED = Check("NV", "HCR_EL2.NV is 1: it is a nested hypervisor's", nvx("xx1"))
-TDA = Check("TDA", "MDCR_EL3.TDA is 1", _el3_bit(MDCR_EL3, "TDA", 1))
-FGTEN = Check("FGTEn", "SCR_EL3.FGTEn is 0", _el3_bit(SCR_EL3, "FGTEn", 0))
-FGTEN2 = Check("FGTEn2", "SCR_EL3.FGTEn2 is 0", _el3_bit(SCR_EL3, "FGTEn2", 0))
-ECVEN = Check("ECVEn", "SCR_EL3.ECVEn is 0", _el3_bit(SCR_EL3, "ECVEn", 0))
+TDA = Check("TDA", "MDCR_EL3.TDA is 1", el3_bit(MDCR_EL3, "TDA", 1))
+FGTEN = Check("FGTEn", "SCR_EL3.FGTEn is 0", el3_bit(SCR_EL3, "FGTEn", 0))
+FGTEN2 = Check("FGTEn2", "SCR_EL3.FGTEn2 is 0", el3_bit(SCR_EL3, "FGTEn2", 0))
+ECVEN = Check("ECVEn", "SCR_EL3.ECVEn is 0", el3_bit(SCR_EL3, "ECVEn", 0))
 
 Directed: TypeAlias = Callable[[bool], Check]
 """A check that differs between reads (True) and writes."""

@@ -62,7 +62,7 @@ def _both(first: Test, second: Test) -> Test:
     return lambda pe: first(pe) and second(pe)
 
 
-def _sdd_first(el: int, checks: Iterable[Check]) -> Steps:
+def sdd_first(el: int, checks: Iterable[Check]) -> Steps:
     """In Debug state on cores with that priority, what would trap to EL3 is UNDEFINED at once."""
     return tuple(
         undefined(
@@ -74,7 +74,7 @@ def _sdd_first(el: int, checks: Iterable[Check]) -> Steps:
     )
 
 
-def _to_el3(el: int, checks: Iterable[Check]) -> Steps:
+def to_el3(el: int, checks: Iterable[Check]) -> Steps:
     """Traps to EL3, which EDSCR.SDD makes UNDEFINED in Debug state."""
     steps: list[Step] = []
     for check in checks:
@@ -138,15 +138,15 @@ def control(
         return by_level(
             needs_features(needs),
             el1=(
-                *_sdd_first(EL1, el3),
+                *sdd_first(EL1, el3),
                 *(trap(EL1, EL2, check) for check in checks),
-                *_to_el3(EL1, el3),
+                *to_el3(EL1, el3),
                 *(() if nvmem is None else (nvmem,)),
                 plain(EL1, register),
             ),
             el2=(
-                *_sdd_first(EL2, from_el2),
-                *_to_el3(EL2, from_el2),
+                *sdd_first(EL2, from_el2),
+                *to_el3(EL2, from_el2),
                 *at_el2,
                 plain(EL2, register),
             ),
@@ -199,7 +199,7 @@ def hypervisor_register(
             trap(EL1, EL2, NESTED),
             undefined("EL1", "it is a register of EL2"),
         ),
-        el2=(*_sdd_first(EL2, el3), *_to_el3(EL2, el3), plain(EL2, register)),
+        el2=(*sdd_first(EL2, el3), *to_el3(EL2, el3), plain(EL2, register)),
         el3=(plain(EL3, register),),
     )
     return accessor_of(register, lambda read: levels)
@@ -218,8 +218,8 @@ def host_alias(
         ),
         el2=(
             undefined("EL2/E2H", "HCR_EL2.E2H is 0", not_host_at_el2),
-            *_sdd_first(EL2, (NSPB,)),
-            *_to_el3(EL2, (NSPB,)),
+            *sdd_first(EL2, (NSPB,)),
+            *to_el3(EL2, (NSPB,)),
             plain(EL2, register),
         ),
         el3=(
