@@ -39,7 +39,7 @@ class Stateful(Generic[S]):
         """A copy of the state."""
         return deepcopy(self.s)
 
-    def load(self, state: S) -> None:
+    def restore(self, state: S) -> None:
         """Take a state that :meth:`save` returned; it stays the caller's."""
         self.s = deepcopy(state)
         self._derive()

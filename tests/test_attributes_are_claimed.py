@@ -9,7 +9,9 @@ from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.stateful import Stateful
 from tests.support.claims import attributes, changed, held, is_plain, objects, unclaimed
 
-ROOMS = ("spe_unicorn.devices",)
+ROOMS = tuple(
+    f"spe_unicorn.{room}" for room in ("arch", "cores", "devices", "machine", "pmu", "spe")
+)
 """Rooms whose attributes are claimed."""
 MACHINES = {
     "driver with interrupts": ("spe_irq_el1", {}),
@@ -56,7 +58,7 @@ def test_states_are_plain_data(name):
     assert [name for name, state in states.items() if not is_plain(state)] == []
 
 
-def test_a_state_that_is_loaded_is_what_was_saved():
+def test_a_state_that_is_restored_is_what_was_saved():
     machine = Machine(shipped_firmware("spe_irq_el1"))
     machine.run(operations=100_000)
     parts = [thing for _, thing in all_objects(machine) if isinstance(thing, Stateful)]
@@ -64,7 +66,7 @@ def test_a_state_that_is_loaded_is_what_was_saved():
     machine.run(operations=100_000)
     assert [part.s for part in parts] != saved
     for part, state in zip(parts, saved, strict=True):
-        part.load(state)
+        part.restore(state)
     assert [part.s for part in parts] == saved
 
 

@@ -20,7 +20,6 @@ from lean import Lean, without_spe
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.plan import boot_plan
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
 
@@ -79,7 +78,7 @@ def _main(machine: str, kernel: str, initrd: str) -> None:
     append = f"console=ttyAMA0 {SETTINGS}"
     options = MachineOptions(ram=RAM, kernel=kernel, initrd=initrd, append=append)
     board = Board(options, ConsoleEnds(write=write))
-    start(board, boot_plan(options))
+    board.start(boot_plan(options))
     began = time.process_time()
     if machine == "lean":
         without_spe(board)

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
-class EventRegister:
+from spe_unicorn.stateful import Stateful
+
+
+@dataclass(slots=True)
+class EventState:
+    """What is saved of an Event Register."""
+
+    event: bool = True
+    """There was one, and no WFE since."""
+    level: int = 0
+    """The Exception level of the last WFE."""
+
+
+class EventRegister(Stateful[EventState]):
     """Whether the next WFE of a PE completes at once.
 
     An exception return sets it. The engine executes those without a word, but each of them leads
@@ -11,16 +25,15 @@ class EventRegister:
     """
 
     def __init__(self) -> None:
-        self._set = True
-        self._level = 0
+        self.s = EventState()
 
     def set(self) -> None:
         """An event: SEV of any PE, SEVL of this one, or an exception return."""
-        self._set = True
+        self.s.event = True
 
     def take(self, el: int) -> bool:
         """A WFE at an Exception level: whether there was an event, of which nothing is left."""
-        happened = self._set or el < self._level
-        self._set = False
-        self._level = el
+        happened = self.s.event or el < self.s.level
+        self.s.event = False
+        self.s.level = el
         return happened

@@ -18,6 +18,7 @@ class RandomStream:
     ``state`` is all there is to save and restore.
     """
 
+    STATE = ("state",)
     __slots__ = ("state",)
 
     def __init__(self, state: int) -> None:

@@ -70,6 +70,8 @@ def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
 class SharedCache:
     """The last-level cache, shared by those PEs that are given it."""
 
+    STATE = ("words",)
+
     def __init__(self, level: Level) -> None:
         self.words = _array(3, (_LLC, level))
 
@@ -79,6 +81,9 @@ class DataSide:
 
     Raises ValueError for sizes that are no powers of two.
     """
+
+    STATE = ("words",)
+    DERIVED = ("_notes",)
 
     def __init__(
         self,

@@ -79,6 +79,8 @@ _UNBOUNDED: Final = 1 << 40
 class Predictor:
     """One PE's branch predictor."""
 
+    STATE = ("words",)
+
     def __init__(self, sizes: PredictorSizes) -> None:
         buffer = _COUNTERS + sizes.counters
         stack = buffer + 2 * sizes.targets

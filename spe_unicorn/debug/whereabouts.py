@@ -104,11 +104,11 @@ def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
 
 
 def _state(pe: ProcessingElement) -> str:
-    if not pe.on:
+    if not pe.s.on:
         return "off"
-    if pe.dozing:
+    if pe.s.dozing:
         return "wfe"
-    asleep = pe.asleep or pe.handler.ending is Ending.ASLEEP
+    asleep = pe.s.asleep or pe.handler.ending is Ending.ASLEEP
     return "wfi" if asleep else "running"
 
 

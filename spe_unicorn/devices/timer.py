@@ -48,7 +48,7 @@ class ComparatorState:
 class Comparator(Stateful[ComparatorState]):
     """One timer: its enable, its mask, its compare value and its level-sensitive output.
 
-    What the output is depends on the time as well: a state that is loaded needs :meth:`update`.
+    What the output is depends on the time as well: a state that is restored needs :meth:`update`.
     """
 
     def __init__(self, line: IRQLine, offset: Offset = _none) -> None:

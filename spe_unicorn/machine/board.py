@@ -6,7 +6,7 @@ places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from spe_unicorn.arch.features import Feature, Features
@@ -30,7 +30,8 @@ from spe_unicorn.host.ports import Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.boot.image import Image, LoadError
+from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
@@ -53,6 +54,7 @@ from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.stateful import Stateful
 
 
 class _GuestMemory:
@@ -71,12 +73,22 @@ class _GuestMemory:
         return self._board.running.cpu.virtual.write(address, data)
 
 
-class Board:
+@dataclass(slots=True)
+class BoardState:
+    """What is saved of a board, beside its parts."""
+
+    exit_status: int | None = None
+    """What the guest ended with, 0 to 255; None while it has not."""
+
+
+class Board(Stateful[BoardState]):
     """One virt machine. Load an image, then run it.
 
     ``cpu``, ``unit``, ``pmbirq``, ``handler`` and ``runner`` are those of the first PE. Raises
     MemoryError when the host has not enough memory for ``ram``, and ``cores.profile.CoreError``.
     """
+
+    WIRING = ("begins", "conduit")
 
     def __init__(
         self,
@@ -154,13 +166,11 @@ class Board:
             heap=HeapInfo(),
             folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
-        self.image: Image | None = None
         self.conduit: str | None = "hvc"
         """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
-        self.restart: Callable[[], None] | None = None
-        """Brings the machine back to its first moment."""
-        self.exit_status: int | None = None
-        """What the guest ended with, 0 to 255; None while it has not."""
+        self.begins: BootPlan | Image | None = None
+        """What the machine starts from, again after a reset by the guest."""
+        self.s = BoardState()
         self.slice_ended: Signal[[]] = Signal()
         """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
@@ -219,6 +229,16 @@ class Board:
         return sampler
 
     @property
+    def image(self) -> Image | None:
+        """What the first PE starts in, with its symbols; None while nothing is loaded."""
+        return self.begins.image if isinstance(self.begins, BootPlan) else self.begins
+
+    @property
+    def exit_status(self) -> int | None:
+        """What the guest ended with, 0 to 255; None while it has not."""
+        return self.s.exit_status
+
+    @property
     def handler(self) -> StopHandler:
         """What carries out the stops of the first PE."""
         return self.pes[0].handler
@@ -258,10 +278,33 @@ class Board:
         """Copy an image into RAM and have the first PE start at its entry, at EL1."""
         for segment in image.segments:
             self.memory.fill(segment.address, segment.data)
-        self.image = image
-        self.restart = lambda: self.load(image)
+        self.begins = image
         self.reset(nonsecure=True)
         self.pes[0].start(EL1, image.entry)
+
+    def start(self, plan: BootPlan) -> None:
+        """Fill memory and set the PEs up, so that :meth:`run` begins as the plan says.
+
+        A reset by the guest begins there again: what was loaded is loaded anew, other memory keeps
+        what it holds. Raises LoadError for a piece where the board has no memory.
+        """
+        for piece in plan.pieces:
+            filled = self.memory.fill(piece.address, piece.data)
+            rest = piece.size - len(piece.data)
+            if not filled or not self.memory.clear(piece.address + len(piece.data), rest):
+                raise LoadError(f"{piece.name}: the board has no memory at {piece.address:#x}")
+        self.begins = plan
+        self.conduit = plan.conduit
+        self.reset(nonsecure=not plan.secure)
+        for pe in self.pes if plan.all_start else self.pes[:1]:
+            pe.start(plan.el, plan.entry, plan.x)
+
+    def _begin_again(self) -> None:
+        """The guest has reset the machine."""
+        if isinstance(self.begins, BootPlan):
+            self.start(self.begins)
+        elif self.begins is not None:
+            self.load(self.begins)
 
     def reset(self, nonsecure: bool) -> None:
         """Reset all devices, and turn all PEs off. Time and memory stay as they are.
@@ -273,7 +316,7 @@ class Board:
             uart.reset()
         self.rtc.reset()
         for pe in self.pes:
-            pe.on = pe.asleep = pe.dozing = False
+            pe.s.on = pe.s.asleep = pe.s.dozing = False
         if self._schedule is not None:
             self._schedule.restarted()
 
@@ -292,8 +335,8 @@ class Board:
                 ending = self.pes[0].run(left, until)
             else:
                 ending = self._schedule.run(left, until)
-            if ending is Ending.RESET and self.restart is not None:
-                self.restart()
+            if ending is Ending.RESET and self.begins is not None:
+                self._begin_again()
                 self._each_slice()  # a guest that resets at once comes to the end of no slice
             elif ending is not Ending.LIMIT or goal == self.executed:
                 return ending
@@ -345,7 +388,7 @@ class Board:
             pe.cpu.pc = pe.cpu.pc - 4
             pe.handler.exceptions.undefined()
             return True
-        states = {p.number: PowerState.ON if p.on else PowerState.OFF for p in self.pes}
+        states = {p.number: PowerState.ON if p.s.on else PowerState.OFF for p in self.pes}
         arguments = [engine.x(n) for n in (1, 2, 3)]
         answer = firmware_call(engine.x(0), arguments, states, self._entropy.bits64)
         if isinstance(answer, int):
@@ -357,7 +400,7 @@ class Board:
             engine.set_x(0, Status.SUCCESS)
             pe.handler.sleep()
         elif isinstance(answer, CPUOff):
-            pe.on = False
+            pe.s.on = False
             pe.handler.ending = Ending.ASLEEP
         elif isinstance(answer, CPUOn):
             engine.set_x(0, Status.SUCCESS)
@@ -371,9 +414,9 @@ class Board:
     def send_event(self) -> None:
         """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""
         for pe in self.pes:
-            if not pe.dozing:
+            if not pe.s.dozing:
                 pe.cpu.events.set()
-            pe.dozing = False
+            pe.s.dozing = False
 
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""
@@ -394,7 +437,7 @@ class Board:
         return True
 
     def _end(self, pe: ProcessingElement, status: int) -> None:
-        self.exit_status = status
+        self.s.exit_status = status
         pe.handler.ending = Ending.EXIT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
@@ -32,6 +33,7 @@ from spe_unicorn.machine.memory_map import RTC
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.stateful import Stateful
 
 _BUSY: Final = 1 << 8
 """Operations since its last WFE from which on a PE has not just been polling."""
@@ -53,6 +55,8 @@ def cycles_of(count: int | None) -> int | None:
 
 class PMBIRQ:
     """The interrupt line of the Profiling Buffer, on its way to the GIC, for others to watch."""
+
+    DERIVED = ("level",)
 
     def __init__(self, line: IRQLine) -> None:
         self.level = False
@@ -91,11 +95,35 @@ class Surroundings(Protocol):
         ...
 
 
-class ProcessingElement:
+@dataclass(slots=True)
+class PEState:
+    """What is saved of a PE as the machine runs it; what it computes with is its engine's."""
+
+    on: bool = False
+    """Whether it executes, or waits for an interrupt, at all (PSCI)."""
+    asleep: bool = False
+    """Whether it is in a WFI that its run did not end by itself."""
+    dozing: bool = False
+    """Whether it is in a WFE, which ends by itself if nothing else ends it."""
+    patience: int = 0
+    """For how many turns of others it still waits there."""
+    naps: int = 0
+    """How many WFEs have followed one another with little in between."""
+    dozed: int = 0
+    """After how many operations the last WFE was."""
+    innocent: set[int] = field(default_factory=set)
+    """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
+
+
+class ProcessingElement(Stateful[PEState]):
     """A PE on its engine; implements ``host.pe.stops.Platform`` for itself.
 
     ``sampler`` makes the sampling unit.
     """
+
+    DERIVED = ("deadline",)
+    TRANSIT = ("leaves",)
+    WIRING = ("alone",)
 
     def __init__(
         self,
@@ -126,19 +154,7 @@ class ProcessingElement:
         self.unit = sampler(self)
         self.started: Signal[[]] = Signal()
         """Told when it was reset and is about to begin."""
-        self.on = False
-        """Whether it executes, or waits for an interrupt, at all (PSCI)."""
-        self.asleep = False
-        """Whether it is in a WFI that its run did not end by itself."""
-        self.dozing = False
-        """Whether it is in a WFE, which ends by itself if nothing else ends it."""
-        self.patience = 0
-        """For how many turns of others it still waits there."""
-        self._naps = 0
-        """How many WFEs have followed one another with little in between."""
-        self._dozed = 0
-        self._innocent: set[int] = set()
-        """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
+        self.s = PEState()
         self.alone = True
         """Whether there is no other PE, so that time may pass while this one waits."""
         self.leaves = False
@@ -165,10 +181,14 @@ class ProcessingElement:
         self.unit.reset()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
-        self._innocent.clear()
-        self.on = True
-        self.asleep = self.dozing = False
+        self.s.innocent.clear()
+        self.s.on = True
+        self.s.asleep = self.s.dozing = False
         self.started()
+
+    def _derive(self) -> None:
+        self.resync()
+        self._set_deadline()
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""
@@ -194,12 +214,12 @@ class ProcessingElement:
     @property
     def runnable(self) -> bool:
         """Whether it has something to execute."""
-        return self.on and not (self.asleep and not self.interrupts.pending)
+        return self.s.on and not (self.s.asleep and not self.interrupts.pending)
 
     @property
     def waits(self) -> bool:
         """Whether it is in a WFI or WFE that no interrupt ends."""
-        return self.on and (self.asleep or self.dozing) and not self.interrupts.pending
+        return self.s.on and (self.s.asleep or self.s.dozing) and not self.interrupts.pending
 
     def turn_over(self) -> None:
         """A whole turn has gone by: is this a loop around a WFE? Then the next one ends there."""
@@ -207,8 +227,8 @@ class ProcessingElement:
         place = self.cpu.pc // _NEAR
         if controls.waits_for_events:
             controls.waits_for_events = False
-            self._innocent.add(place)
-        elif place not in self._innocent:
+            self.s.innocent.add(place)
+        elif place not in self.s.innocent:
             lines = (
                 self.cpu.virtual.code((place + n) * _NEAR % _ADDRESSES, _WORDS) for n in (-1, 0, 1)
             )
@@ -268,11 +288,11 @@ class ProcessingElement:
         if not self.alone:
             return False
         if self.deadline == NEVER_HAPPENS:
-            self.asleep = True  # for who looks while we wait for input
+            self.s.asleep = True  # for who looks while we wait for input
             try:
                 return self._board.wait()
             finally:
-                self.asleep = False
+                self.s.asleep = False
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
         self.happen()
         return True
@@ -281,11 +301,11 @@ class ProcessingElement:
         """A WFE ends the turn. From one that follows another it comes back later each time."""
         if self.alone:
             return
-        busy = self.cpu.executed - self._dozed > _BUSY
-        self._dozed = self.cpu.executed
-        self._naps = 0 if busy else min(self._naps + 1, _MOST_NAPS)
-        self.patience = 1 << self._naps
-        self.dozing = True
+        busy = self.cpu.executed - self.s.dozed > _BUSY
+        self.s.dozed = self.cpu.executed
+        self.s.naps = 0 if busy else min(self.s.naps + 1, _MOST_NAPS)
+        self.s.patience = 1 << self.s.naps
+        self.s.dozing = True
         self.handler.ending = Ending.TURN
 
     def send_event(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.host.engine.engine import NEVER
@@ -20,6 +21,7 @@ from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.signals import Signal
+from spe_unicorn.stateful import Stateful
 
 TURN: Final = 1 << 14
 """Operations of a turn while another PE has something to do."""
@@ -29,12 +31,32 @@ _SLICE_SECONDS: Final = 0.03
 """Seconds of the host between two looks at the user and the clock."""
 
 
-class Schedule:
+@dataclass(slots=True)
+class ScheduleState:
+    """What is saved of the turns."""
+
+    running: int = 0
+    """The number of the PE whose turn it is, or was last."""
+    time: int = 0
+    """Where the last turn ended, in cycles."""
+    last: int = -1
+    """The number of the PE that had the last turn, -1 for none."""
+    left: int = 0
+    """Operations of the turn that are left."""
+    length: int = TURN
+    """Operations of the turn as it began."""
+    alone: bool = False
+    """Whether no other PE had anything to do when the turn began."""
+
+
+class Schedule(Stateful[ScheduleState]):
     """Runs the PEs of one machine.
 
     ``rtc_due`` is when its clock drives a line, None for never. ``wait`` waits for what comes from
     outside, where nothing else can wake a PE; False if nothing will.
     """
+
+    TRANSIT = ("_stopping", "_looked")
 
     def __init__(
         self,
@@ -43,23 +65,21 @@ class Schedule:
         wait: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pes = tuple(pes)
-        self.running = self.pes[0]
-        """The PE whose turn it is, or was last."""
+        self.s = ScheduleState()
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
         self._rtc_due = rtc_due
         self._wait = wait
-        self._time = 0
-        self._last = -1
-        self._left = 0
-        self._length = TURN
-        self._alone = False
-        """Whether no other PE had anything to do when the turn began."""
         self._stopping = False
         self._looked = 0.0
         for pe in self.pes:
             pe.alone = False
             pe.interrupts.became_pending.connect(self.changed)
+
+    @property
+    def running(self) -> ProcessingElement:
+        """The PE whose turn it is, or was last."""
+        return self.pes[self.s.running]
 
     def stop(self) -> None:
         """End the run soon; from anywhere, at any time."""
@@ -68,15 +88,15 @@ class Schedule:
 
     def restarted(self) -> None:
         """The machine was reset: it begins with the first PE's turn."""
-        self.running = self.pes[0]
-        self._last = -1
-        self._left = 0
+        self.s.running = 0
+        self.s.last = -1
+        self.s.left = 0
 
     def changed(self) -> None:
         """Another PE than the running one may have something to do now."""
         running = self.running
         others = (pe for pe in self.pes if pe is not running)
-        if self._alone and running.handler.ending is None and any(pe.runnable for pe in others):
+        if self.s.alone and running.handler.ending is None and any(pe.runnable for pe in others):
             running.handler.ending = Ending.TURN
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
@@ -115,48 +135,47 @@ class Schedule:
 
     def _choose(self) -> bool:
         """Go on with the turn, or begin that of the next PE; False if there is none."""
-        if self._left and self.running.runnable and not self.running.waits:
+        if self.s.left and self.running.runnable and not self.running.waits:
             return True
         count = len(self.pes)
-        first = self._last + 1
+        first = self.s.last + 1
         able = [pe for n in range(count) if (pe := self.pes[(first + n) % count]).runnable]
         awake = [pe for pe in able if not pe.waits]
         if not awake:
             return False
-        again = awake[0] is self.running and self._alone
-        self._alone = len(able) == 1
-        self._length = min(2 * self._length, _LONG_TURN) if self._alone and again else TURN
-        self._left = self._length
-        self.running = awake[0]
-        self._last = self.running.number
-        self.running.asleep = self.running.dozing = False
+        again = awake[0] is self.running and self.s.alone
+        self.s.alone = len(able) == 1
+        self.s.length = min(2 * self.s.length, _LONG_TURN) if self.s.alone and again else TURN
+        self.s.left = self.s.length
+        self.s.running = self.s.last = awake[0].number
+        self.running.s.asleep = self.running.s.dozing = False
         for pe in able:
-            if pe.dozing:
-                pe.patience -= 1
-                pe.dozing = pe.patience > 0
-        self.running.move_to(self._time)
+            if pe.s.dozing:
+                pe.s.patience -= 1
+                pe.s.dozing = pe.s.patience > 0
+        self.running.move_to(self.s.time)
         return True
 
     def _run(self, left: int | None, until: int) -> tuple[int, Ending]:
         """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
         pe = self.running
         cpu = pe.cpu
-        bounds = [self._left]
+        bounds = [self.s.left]
         if left is not None:
             bounds.append(left)
         due = self._next_sleeper()
         if due is not None:
-            bounds.append(due - self._time)
+            bounds.append(due - self.s.time)
         before = cpu.executed
         ending = pe.run(min(bounds), until)
         done = cpu.executed - before
-        self._time = cpu.cycles
-        self._left -= done
+        self.s.time = cpu.cycles
+        self.s.left -= done
         if ending is Ending.ASLEEP:
-            pe.asleep = pe.on
+            pe.s.asleep = pe.s.on
         if ending in (Ending.ASLEEP, Ending.TURN):
-            self._left = 0
-        elif not self._left:
+            self.s.left = 0
+        elif not self.s.left:
             pe.turn_over()
         self._spread_maintenance(pe)
         return done, ending
@@ -183,26 +202,26 @@ class Schedule:
         """Let timers go off whose time has come while another PE ran."""
         for pe in self._sleepers():
             due = pe.due
-            if due is not None and due <= self._time:
-                pe.move_to(self._time)
-                if pe.runnable and self._alone:
-                    self._left = 0
+            if due is not None and due <= self.s.time:
+                pe.move_to(self.s.time)
+                if pe.runnable and self.s.alone:
+                    self.s.left = 0
 
     def _skip(self) -> bool:
         """All wait: let time pass to the next thing that happens; False if nothing ever will.
 
         A WFE that nothing ends is over after the time of a turn.
         """
-        dozing = [pe for pe in self.pes if pe.on and pe.dozing]
-        events = {pe: pe.event_due or self._time + TURN for pe in dozing}
+        dozing = [pe for pe in self.pes if pe.s.on and pe.s.dozing]
+        events = {pe: pe.event_due or self.s.time + TURN for pe in dozing}
         times = [self._next_sleeper(), self._rtc_due(), *events.values()]
         due = min((at for at in times if at is not None), default=None)
         if due is None:
             return self._wait()
-        self._time = max(self._time, due)
+        self.s.time = max(self.s.time, due)
         for pe in self.pes:
-            pe.move_to(self._time)
+            pe.move_to(self.s.time)
         for pe, event in events.items():
-            if event <= self._time:
-                pe.dozing = False
+            if event <= self.s.time:
+                pe.s.dozing = False
         return True

@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
 from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.stateful import Stateful
 
 HLT_IMMEDIATE = 0xF000
 """The immediate of HLT that means semihosting in A64."""
@@ -101,11 +102,32 @@ class _File(Protocol):
     def read(self, size: int) -> bytes: ...
     def write(self, data: bytes) -> None: ...
     def seek(self, position: int) -> None: ...
+    def position(self) -> int: ...
     def length(self) -> int: ...
     def close(self) -> None: ...
 
 
-class Semihosting:
+@dataclass(slots=True)
+class OpenFile:
+    """A file that the guest has open; ``mode`` is SYS_OPEN's, ``position`` in bytes."""
+
+    name: bytes
+    mode: int
+    position: int = 0
+    """As it was when the state was saved."""
+
+
+@dataclass(slots=True)
+class SemihostingState:
+    """What is saved of semihosting."""
+
+    errno: int = 0
+    """What SYS_ERRNO gives."""
+    files: dict[int, OpenFile] = field(default_factory=dict)
+    """By handle."""
+
+
+class Semihosting(Stateful[SemihostingState]):
     """Answers semihosting calls; knows guest memory, a console, guest time and maybe a folder.
 
     ``write`` takes console output. ``read`` waits for console input and returns 1 to ``size``
@@ -113,6 +135,8 @@ class Semihosting:
     then ends early if the run is to end. ``nanoseconds`` is guest time since the start.
     ``command_line`` is what SYS_GET_CMDLINE hands out. Host files exist only inside ``folder``.
     """
+
+    DERIVED = ("_files",)
 
     def __init__(
         self,
@@ -135,7 +159,8 @@ class Semihosting:
         self._heap = heap
         self._folder = folder
         self._files: dict[int, _File] = {}
-        self._errno = 0
+        """What the handles stand for on the host."""
+        self.s = SemihostingState()
 
     def call(self, operation: int, parameter: int) -> int | Exit:
         """Do the operation numbered ``operation`` (W0) with ``parameter`` (X1).
@@ -149,7 +174,7 @@ class Semihosting:
                 raise _error(errno.ENOSYS)
             result = handler(self, parameter)
         except OSError as error:
-            self._errno = error.errno or errno.EIO
+            self.s.errno = error.errno or errno.EIO
             return _ERROR
         return result if isinstance(result, Exit) else result & _MASK
 
@@ -158,6 +183,23 @@ class Semihosting:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self.s.files.clear()
+
+    def save(self) -> SemihostingState:
+        """A copy of the state, with the positions of the files as they are now."""
+        for handle, file in self._files.items():
+            self.s.files[handle].position = file.position()
+        return super().save()
+
+    def _derive(self) -> None:
+        """Open the files anew, as they were. Raises OSError for one that is no longer there."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        for handle, opened in self.s.files.items():
+            self._files[handle] = file = self._opened(opened.name, opened.mode, again=True)
+            if not file.is_terminal:
+                file.seek(opened.position)
 
     # Guest memory. A failure is EFAULT, as a system call would have it.
 
@@ -224,16 +266,17 @@ class Semihosting:
             raise _error(errno.EMFILE)
         handle = next(n for n in range(1, _MOST_FILES + 1) if n not in self._files)
         self._files[handle] = self._opened(name, mode)
+        self.s.files[handle] = OpenFile(name, mode)
         return handle
 
-    def _opened(self, name: bytes, mode: int) -> _File:
+    def _opened(self, name: bytes, mode: int, again: bool = False) -> _File:
         if name == b":tt":
             return _Console(read=self._read) if mode < 4 else _Console(write=self._write)
         if name == b":semihosting-features":
             if mode > 1:
                 raise _error(errno.EACCES)
             return _Constant(_FEATURES)
-        return self._shared().open(name, mode // 2)
+        return self._shared().open(name, mode // 2, again)
 
     def _shared(self) -> SharedFolder:
         if self._folder is None:
@@ -243,7 +286,7 @@ class Semihosting:
     def _close(self, block: int) -> int:
         (handle,) = self._fields(block, 1)
         self._file(handle).close()
-        del self._files[handle]
+        del self._files[handle], self.s.files[handle]
         return 0
 
     def _write_file(self, block: int) -> int:
@@ -262,7 +305,7 @@ class Semihosting:
                 if self._stopping():
                     break
         except OSError as error:
-            self._errno = error.errno or errno.EIO
+            self.s.errno = error.errno or errno.EIO
         return left
 
     def _read_file(self, block: int) -> int:
@@ -280,7 +323,7 @@ class Semihosting:
                 if file.is_terminal or self._stopping():
                     break  # a line that was typed is an answer; do not wait for more
         except OSError as error:
-            self._errno = error.errno or errno.EIO
+            self.s.errno = error.errno or errno.EIO
         return left
 
     def _is_error(self, block: int) -> int:
@@ -325,7 +368,7 @@ class Semihosting:
         return _NANOSECONDS
 
     def _last_error(self, _: int) -> int:
-        return self._errno
+        return self.s.errno
 
     def _get_command_line(self, block: int) -> int:
         address, size = self._fields(block, 2)
@@ -399,6 +442,9 @@ class _Console:
     def seek(self, position: int) -> None:
         raise _error(errno.ESPIPE)
 
+    def position(self) -> int:
+        return 0
+
     def length(self) -> int:
         return 0  # an interactive device has none; the specification lets it be 0
 
@@ -408,6 +454,8 @@ class _Console:
 
 class _Constant:
     """A read-only file whose contents are known beforehand."""
+
+    DERIVED = ("_position",)
 
     is_terminal = False
 
@@ -425,6 +473,9 @@ class _Constant:
 
     def seek(self, position: int) -> None:
         self._position = position
+
+    def position(self) -> int:
+        return self._position
 
     def length(self) -> int:
         return len(self._contents)

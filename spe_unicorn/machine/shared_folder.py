@@ -43,6 +43,10 @@ class SharedFile:
         """Go to a byte counted from the start."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
 
+    def position(self) -> int:
+        """Where the next byte is read or written, counted from the start."""
+        return os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
     def length(self) -> int:
         """The size of the file in bytes."""
         return os.fstat(self._descriptor).st_size
@@ -62,11 +66,15 @@ class SharedFolder:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def open(self, name: bytes, mode: int) -> SharedFile:
-        """Open a regular file; ``mode`` counts r, r+, w, w+, a, a+ from 0. Raises OSError."""
+    def open(self, name: bytes, mode: int, again: bool = False) -> SharedFile:
+        """Open a regular file; ``mode`` counts r, r+, w, w+, a, a+ from 0. Raises OSError.
+
+        ``again`` leaves what is in it, and makes no new one.
+        """
         with self._parent(name) as (parent, last):
             # O_NONBLOCK: a FIFO would wait for its other end before we can see what it is.
-            flags = _FLAGS[mode] | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            how = _FLAGS[mode] & ~(os.O_TRUNC | os.O_CREAT) if again else _FLAGS[mode]
+            flags = how | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             descriptor = os.open(last, flags, 0o644, dir_fd=parent)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)

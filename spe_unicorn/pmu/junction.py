@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 
-class EventJunction:
+from spe_unicorn.stateful import Stateful
+
+
+@dataclass(slots=True)
+class JunctionState:
+    """What is saved of a junction: counts."""
+
+    single: dict[int, int] = field(default_factory=dict)
+    """By the number of the event."""
+    together: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Of sets of events that happened together."""
+
+
+class EventJunction(Stateful[JunctionState]):
     """Counts events by their number; an ``arch.ports.EventSink``.
 
     A set of events that happened together is counted as such and taken apart when somebody asks,
@@ -11,22 +25,23 @@ class EventJunction:
     """
 
     def __init__(self) -> None:
-        self._single: dict[int, int] = {}
-        self._together: dict[tuple[int, ...], int] = {}
+        self.s = JunctionState()
 
     def event(self, number: int, count: int = 1) -> None:
         """PMU event ``number`` happened ``count`` times."""
-        self._single[number] = self._single.get(number, 0) + count
+        single = self.s.single
+        single[number] = single.get(number, 0) + count
 
     def events(self, numbers: tuple[int, ...], count: int = 1) -> None:
         """Each of ``numbers`` happened ``count`` times."""
-        self._together[numbers] = self._together.get(numbers, 0) + count
+        together = self.s.together
+        together[numbers] = together.get(numbers, 0) + count
 
     @property
     def counts(self) -> dict[int, int]:
         """How often each event has happened, by its number, in ascending order."""
-        counts = self._single.copy()
-        for numbers, count in self._together.items():
+        counts = self.s.single.copy()
+        for numbers, count in self.s.together.items():
             for number in numbers:
                 counts[number] = counts.get(number, 0) + count
         return dict(sorted(counts.items()))

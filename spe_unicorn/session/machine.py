@@ -32,7 +32,6 @@ from spe_unicorn.host.pe.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import boot_plan
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
@@ -118,7 +117,7 @@ class Machine:
         self._misuses: Misuses | None = None
         if misuse:
             self.watch_misuse()
-        start(self.board, self.plan)
+        self.board.start(self.plan)
         self.pes = tuple(PE(self.board, pe) for pe in self.board.pes)
         """The PEs by number."""
         self.memory = PhysicalMemory(self.board)

@@ -164,7 +164,7 @@ class PE:
     @property
     def on(self) -> bool:
         """Whether it executes, or waits for an interrupt, at all (PSCI)."""
-        return self._pe.on
+        return self._pe.s.on
 
     @property
     def operations(self) -> int:

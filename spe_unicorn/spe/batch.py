@@ -192,6 +192,12 @@ class Batch:
     :meth:`forget` them. ``largest`` is the greatest value of a Counter packet.
     """
 
+    DERIVED = (
+        *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
+        *("_recorders", "_values", "_out"),
+    )
+    """What is known of instructions and recorders, and room to work in."""
+
     def __init__(self, judge: Callable[[Instruction, int], Outcome], largest: int) -> None:
         self._judge = judge
         self._largest = largest

@@ -49,6 +49,9 @@ class ProfilingBuffer:
     hardware may: records can then be made many at a time across the end of a page.
     """
 
+    DERIVED = ("_limit", "_last", "_page", "_frame", "_space", "_following", "_answers")
+    """The limit is that of PMBLIMITR_EL1; the page at hand is as an entry of a TLB."""
+
     def __init__(
         self,
         memory: PhysicalMemory,

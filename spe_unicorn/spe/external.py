@@ -45,6 +45,8 @@ class ExternalSampler(Sampler):
     the distances between samples vary by, None for none (:class:`PeriodicInterval`).
     """
 
+    DERIVED = ("_el",)
+
     def __init__(
         self,
         pe: PE,
@@ -67,8 +69,6 @@ class ExternalSampler(Sampler):
         self.period = period
         self._filter = filter_ or Filter()
         self._el = -1
-        self._unwritten: dict[type[SysReg], int] = {}
-        """What the context registers held at reset that still hold it."""
         self.enabled = True
         self.enabled_at = (True,) * 4
         pe.registers.written.connect(self._on_write)
@@ -77,7 +77,7 @@ class ExternalSampler(Sampler):
     def reset(self) -> None:
         """The PE was reset: contexts are not collected before software has written them."""
         registers = self._pe.registers
-        self._unwritten = {r: registers.raw(r) for r in _CONTEXTS if r in registers}
+        self.s.unwritten = {r.__name__: registers.raw(r) for r in _CONTEXTS if r in registers}
         self.reload()
 
     def reload(self) -> None:
@@ -107,7 +107,7 @@ class ExternalSampler(Sampler):
         return _PLENTY
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
-        self._unwritten.pop(register, None)
+        self.s.unwritten.pop(register.__name__, None)
         if register in CONTROLS:
             self.reload()
 
@@ -124,10 +124,11 @@ class ExternalSampler(Sampler):
     def _written_context(self, register: type[SysReg]) -> int | None:
         """The lower half of a context register, None while nobody has written it."""
         value = self._pe.registers.raw(register)
-        if register in self._unwritten:
-            if value == self._unwritten[register]:
+        unwritten = self.s.unwritten
+        if register.__name__ in unwritten:
+            if value == unwritten[register.__name__]:
                 return None
-            del self._unwritten[register]
+            del unwritten[register.__name__]
         return value & _PROCID
 
     def _collides(self) -> bool:

@@ -69,6 +69,8 @@ class Feed:
     the sample.
     """
 
+    DERIVED = ("_sets", "_filter", "_keys")
+
     def __init__(self, features: Features) -> None:
         self._pairs = [p for f, group in _BY_FLAG.items() if f in features for p in group]
         self._tests = Feature.FEAT_SPEv1p2 in features

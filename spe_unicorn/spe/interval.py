@@ -9,10 +9,12 @@ to k selects the k-th member, and switching profiling off and on loses no member
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
 from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.stateful import Stateful
 
 _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
@@ -57,7 +59,18 @@ class _View:
         self.set = set_
 
 
-class IntervalCounters:
+@dataclass(slots=True)
+class IntervalState:
+    """What is saved of the interval counters, beside their random numbers."""
+
+    COUNT: int = 0
+    ECOUNT: int = 0
+    skip: bool = False
+    """COUNT was just reloaded: the next member does not decrement it. Not a register bit."""
+    pmsirr: int = 0
+
+
+class IntervalCounters(Stateful[IntervalState]):
     """PMSICR_EL1 counting down, reloaded from PMSIRR_EL1.
 
     :attr:`PMSICR` and :attr:`PMSIRR` are register cells: put them into the register file, and
@@ -67,41 +80,38 @@ class IntervalCounters:
     PMSIRR_EL1.INTERVAL == 0 makes the interval UNKNOWN; it acts as 1 here.
     """
 
+    DERIVED = ("_reload", "_rnd")
+
     def __init__(self, random: RandomStream, *, ernd: bool) -> None:
         self._random = random
         self._ernd = ernd
-        self.COUNT = 0
-        self.ECOUNT = 0
-        self.skip = False
-        """COUNT was just reloaded: the next member does not decrement it. Not a register bit."""
-        self._pmsirr = 0
-        self._reload = 0x100
-        self._rnd = False
+        self.s = IntervalState()
+        self._derive()
         self.PMSICR = _View(self._get_pmsicr, self._set_pmsicr)
         self.PMSIRR = _View(self._get_pmsirr, self._set_pmsirr)
 
     def enable(self) -> None:
         """Profiling goes from disabled to enabled: counters that are all zero are loaded."""
-        if not self.COUNT and not self.ECOUNT:
+        if not self.s.COUNT and not self.s.ECOUNT:
             self._load()
 
     def count_one(self) -> bool:
         """One member of the population goes by. True if it is selected."""
         hit = False
-        if self.ECOUNT:
-            self.ECOUNT -= 1
-            hit = not self.ECOUNT
-        if not self.COUNT:  # software wrote 0: beside an ECOUNT, or while profiling was enabled
+        if self.s.ECOUNT:
+            self.s.ECOUNT -= 1
+            hit = not self.s.ECOUNT
+        if not self.s.COUNT:  # software wrote 0: beside an ECOUNT, or while profiling was enabled
             self._load()
-        elif self.skip:
-            self.skip = False
+        elif self.s.skip:
+            self.s.skip = False
         else:
-            self.COUNT -= 1
-            if not self.COUNT:
+            self.s.COUNT -= 1
+            if not self.s.COUNT:
                 self._load()
                 if self._rnd and self._ernd:
-                    self.ECOUNT = self._random.byte()
-                    return hit or not self.ECOUNT
+                    self.s.ECOUNT = self._random.byte()
+                    return hit or not self.s.ECOUNT
                 return True
         return hit
 
@@ -111,8 +121,8 @@ class IntervalCounters:
         Looks at the random numbers to come without taking them.
         """
         primary = self._until_reload()
-        if 0 < self.ECOUNT <= primary:
-            return self.ECOUNT
+        if 0 < self.s.ECOUNT <= primary:
+            return self.s.ECOUNT
         if self._rnd and self._ernd:
             return primary + self._random.peek_byte()
         return primary
@@ -128,10 +138,10 @@ class IntervalCounters:
                 raise ValueError(f"a member is selected {members} before the last")
             quiet = self._quiet(members)
             if quiet:
-                self.COUNT -= quiet - self.skip
-                self.skip = False
-                if self.ECOUNT:
-                    self.ECOUNT -= quiet
+                self.s.COUNT -= quiet - self.s.skip
+                self.s.skip = False
+                if self.s.ECOUNT:
+                    self.s.ECOUNT -= quiet
                 members -= quiet
             if members:
                 hit = self.count_one()
@@ -141,7 +151,7 @@ class IntervalCounters:
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
         times = self._hits(hits)
-        draws = hits - bool(self.ECOUNT) if self._rnd else 0
+        draws = hits - bool(self.s.ECOUNT) if self._rnd else 0
         if times is None or (self._rnd and not draws):
             members = 0
             for _ in range(hits):
@@ -152,12 +162,12 @@ class IntervalCounters:
         byte = 0
         for _ in range(draws):
             byte = self._random.byte()
-        self.COUNT, self.ECOUNT, self.skip = self._reload, 0, True
+        self.s.COUNT, self.s.ECOUNT, self.s.skip = self._reload, 0, True
         if self._ernd and byte:  # the last one was selected so long after the reload
-            self.COUNT -= byte - 1
-            self.skip = False
+            self.s.COUNT -= byte - 1
+            self.s.skip = False
         elif not self._ernd:
-            self.COUNT |= byte
+            self.s.COUNT |= byte
         return times[-1]
 
     def _hits(self, count: int) -> list[int] | None:
@@ -166,17 +176,17 @@ class IntervalCounters:
         None where that takes going through them, as after software has written odd values. No
         random number is taken.
         """
-        if not self.COUNT or (self.ECOUNT and not self._rnd):
+        if not self.s.COUNT or (self.s.ECOUNT and not self._rnd):
             return None
-        reload_at = self.COUNT + self.skip
+        reload_at = self.s.COUNT + self.s.skip
         between = self._reload + 1
         if not self._rnd:
             return [reload_at + n * between for n in range(count)]
         ahead = RandomStream(self._random.state)
         if self._ernd:
-            if reload_at <= self.ECOUNT:
+            if reload_at <= self.s.ECOUNT:
                 return None
-            hits = [self.ECOUNT] if self.ECOUNT else []
+            hits = [self.s.ECOUNT] if self.s.ECOUNT else []
             while len(hits) < count:
                 hits.append(reload_at + ahead.byte())
                 reload_at += between
@@ -188,8 +198,8 @@ class IntervalCounters:
 
     def _until_reload(self) -> int:
         """How many members go by up to and including the one that brings COUNT to zero."""
-        if self.COUNT:
-            return self.COUNT + self.skip
+        if self.s.COUNT:
+            return self.s.COUNT + self.s.skip
         # A member that loads, one that is skipped, then the count.
         extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
         return self._reload + extra + 2
@@ -203,8 +213,8 @@ class IntervalCounters:
         if hits is not None:
             return [later - earlier for earlier, later in pairwise(hits)]
         ahead = IntervalCounters(RandomStream(self._random.state), ernd=self._ernd)
-        ahead.PMSIRR.set(self._pmsirr)
-        ahead.COUNT, ahead.ECOUNT, ahead.skip = self.COUNT, self.ECOUNT, self.skip
+        ahead.PMSIRR.set(self.s.pmsirr)
+        ahead.s.COUNT, ahead.s.ECOUNT, ahead.s.skip = self.s.COUNT, self.s.ECOUNT, self.s.skip
         ahead.advance(ahead.until_hit())
         distances = []
         for _ in range(min(count, _LOOK_AHEAD)):
@@ -214,43 +224,54 @@ class IntervalCounters:
 
     def _quiet(self, members: int) -> int:
         """How many of the next ``members`` do no more than decrement."""
-        quiet = self.COUNT + self.skip - 1
+        quiet = self.s.COUNT + self.s.skip - 1
         if quiet <= 0:
             return 0
         if members < quiet:
             quiet = members
-        if 0 < self.ECOUNT <= quiet:
-            quiet = self.ECOUNT - 1
+        if 0 < self.s.ECOUNT <= quiet:
+            quiet = self.s.ECOUNT - 1
         return quiet
 
     def _load(self) -> None:
-        self.COUNT = self._reload
+        self.s.COUNT = self._reload
         if self._rnd and not self._ernd:
-            self.COUNT |= self._random.byte()
-        self.skip = True
+            self.s.COUNT |= self._random.byte()
+        self.s.skip = True
 
     def _get_pmsicr(self) -> int:
-        return self.ECOUNT << 56 | self.COUNT
+        return self.s.ECOUNT << 56 | self.s.COUNT
 
     def _set_pmsicr(self, value: int) -> None:
-        self.COUNT = value & _COUNT
-        self.ECOUNT = value >> 56 if self._ernd else 0
-        self.skip = False
+        self.s.COUNT = value & _COUNT
+        self.s.ECOUNT = value >> 56 if self._ernd else 0
+        self.s.skip = False
 
     def _get_pmsirr(self) -> int:
-        return self._pmsirr
+        return self.s.pmsirr
 
     def _set_pmsirr(self, value: int) -> None:
-        self._pmsirr = value
-        self._reload = value & _INTERVAL or 0x100
-        self._rnd = bool(value & 1)
+        self.s.pmsirr = value
+        self._derive()
+
+    def _derive(self) -> None:
+        self._reload = self.s.pmsirr & _INTERVAL or 0x100
+        self._rnd = bool(self.s.pmsirr & 1)
 
 
 _JITTER = 8
 """The part of a period, one over this, within which its distances vary to either side."""
 
 
-class PeriodicInterval:
+@dataclass(slots=True)
+class PeriodicState:
+    """What is saved of an interval, beside its random numbers."""
+
+    left: int
+    """Members up to and including the next one selected."""
+
+
+class PeriodicInterval(Stateful[PeriodicState]):
     """Every ``period``-th member on average, for sampling from outside: no register.
 
     With ``random`` each distance is drawn from it, uniformly from ``period`` less an eighth to
@@ -265,29 +286,29 @@ class PeriodicInterval:
         around = 0 if random is None else period // _JITTER
         self._least = period - around
         self._choices = 2 * around + 1
-        self._left = self._take()
+        self.s = PeriodicState(self._take())
 
     def enable(self) -> None:
         """Nothing to load: the count simply goes on."""
 
     def until_hit(self) -> int:
         """How many members go by up to and including the next one selected, at least 1."""
-        return self._left
+        return self.s.left
 
     def advance(self, members: int) -> bool:
         """Let ``members`` go by. True if the last is selected; ValueError if one before it is."""
-        if members > self._left:
-            raise ValueError(f"a member is selected {members - self._left} before the last")
-        self._left -= members
-        if self._left:
+        if members > self.s.left:
+            raise ValueError(f"a member is selected {members - self.s.left} before the last")
+        self.s.left -= members
+        if self.s.left:
             return False
-        self._left = self._take()
+        self.s.left = self._take()
         return True
 
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
-        members = self._left + sum(self._take() for _ in range(hits - 1))
-        self._left = self._take()
+        members = self.s.left + sum(self._take() for _ in range(hits - 1))
+        self.s.left = self._take()
         return members
 
     def following(self, count: int) -> list[int]:

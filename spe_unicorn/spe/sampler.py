@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from spe_unicorn.spe.sample import (
     implemented_events,
 )
 from spe_unicorn.spe.tally import Tally
+from spe_unicorn.stateful import Stateful
 
 NOWHERE = (False,) * 4
 """Profiling is disabled at every Exception level."""
@@ -75,7 +76,18 @@ class Statistics:
         return result
 
 
-class Sampler(ABC):
+@dataclass
+class SamplerState:
+    """What is saved of a sampler, beside its interval."""
+
+    statistics: Statistics = field(default_factory=Statistics)
+    busy: list[int] = field(default_factory=list)
+    """Cycles at which the sampled operations in flight complete."""
+    unwritten: dict[str, int] = field(default_factory=dict)
+    """What registers held at reset that nobody has written since, where that matters."""
+
+
+class Sampler(Stateful[SamplerState], ABC):
     """Samples one PE.
 
     A host drives it, operation by operation or in leaps::
@@ -94,6 +106,11 @@ class Sampler(ABC):
     ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the
     records, the PE's own unless given.
     """
+
+    DERIVED: ClassVar[tuple[str, ...]] = (
+        *("enabled", "enabled_at", "armed", "_filter", "_batch_filter", "_recorders", "_types"),
+    )
+    TRANSIT: ClassVar[tuple[str, ...]] = ("_sampling",)
 
     enabled: bool
     """Whether operations at the current Exception level belong to the population."""
@@ -116,7 +133,7 @@ class Sampler(ABC):
         self.enabled = False
         self.enabled_at = NOWHERE
         self.armed = False
-        self.statistics = Statistics()
+        self.s = SamplerState()
         self.tally = Tally()
         """Which operations were sampled."""
         self.recorded: Signal[[bytes, Operation]] = Signal()
@@ -146,6 +163,11 @@ class Sampler(ABC):
         """What the registers said when each of the samples was taken that are not yet complete."""
 
     @property
+    def statistics(self) -> Statistics:
+        """What sampling came to so far."""
+        return self.s.statistics
+
+    @property
     def counts_tests(self) -> bool:
         """Whether there are PMU events for the tests of the filters."""
         return Feature.FEAT_SPEv1p2 in self._features
@@ -162,6 +184,9 @@ class Sampler(ABC):
     @abstractmethod
     def reload(self) -> None:
         """Registers changed behind the register file's back, as by a reset: look at them anew."""
+
+    def _derive(self) -> None:
+        self.reload()
 
     def reset(self) -> None:
         """The PE was reset: as :meth:`reload`, where no register holds what software wrote."""

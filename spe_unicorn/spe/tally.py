@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
+
+from spe_unicorn.stateful import Stateful
 
 _ALL: Final = 1024
 """So many samples are counted at first; then those of one window in eight."""
@@ -13,7 +16,16 @@ _MOST: Final = 1 << 16
 """Places that are told apart."""
 
 
-class Tally:
+@dataclass(slots=True)
+class TallyState:
+    """What is saved of a tally."""
+
+    samples: int = 0
+    counts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By address and instruction word."""
+
+
+class Tally(Stateful[TallyState]):
     """Samples by place, before any filter: of a part of them, in runs of 64, so that it is cheap.
 
     :attr:`counts` are by address and instruction word. That neighbours in a loop are counted alike
@@ -21,31 +33,40 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.samples = 0
-        self.counts: dict[tuple[int, int], int] = {}
+        self.s = TallyState()
+
+    @property
+    def samples(self) -> int:
+        """How many there were."""
+        return self.s.samples
+
+    @property
+    def counts(self) -> dict[tuple[int, int], int]:
+        """Those of them that were counted, by address and instruction word."""
+        return self.s.counts
 
     @property
     def counting(self) -> bool:
         """Whether the next sample is counted."""
-        return self.samples < _ALL or not self.samples >> _WINDOW & 7
+        return self.s.samples < _ALL or not self.s.samples >> _WINDOW & 7
 
     def one(self, pc: int, word: int) -> None:
         """An operation was sampled."""
         if self.counting:
             self._count(pc, word)
-        self.samples += 1
+        self.s.samples += 1
 
     def several(self, number: int, places: Iterable[tuple[int, int]]) -> None:
         """So many operations were sampled, at most 64; ``places`` is not looked at needlessly."""
-        after = self.samples + number
-        if self.samples >= _ALL and self.samples >> _WINDOW & 7 and after - 1 >> _WINDOW & 7:
-            self.samples = after
+        after = self.s.samples + number
+        if self.s.samples >= _ALL and self.s.samples >> _WINDOW & 7 and after - 1 >> _WINDOW & 7:
+            self.s.samples = after
             return
         for pc, word in places:
             self.one(pc, word)
 
     def _count(self, pc: int, word: int) -> None:
-        counts = self.counts
+        counts = self.s.counts
         key = pc, word
         if key in counts:
             counts[key] += 1

@@ -113,6 +113,9 @@ class StatisticalProfilingUnit(Sampler):
     possible are in flight collides.
     """
 
+    DERIVED = (*("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context"),)
+    TRANSIT = ("_selected_at",)
+
     def __init__(
         self,
         pe: PE,
@@ -144,8 +147,6 @@ class StatisticalProfilingUnit(Sampler):
         self._cycles = cycles
         self._capacity = pe.impdef.max_sampled_operations
         self._selected_at = 0
-        self._busy: list[int] = []
-        """Cycles at which the sampled operations in flight complete."""
         self._memory = memory
         self._pmbirq = pmbirq
         self._exception = exception if Feature.FEAT_SPE_EXC in pe.features else None
@@ -171,6 +172,14 @@ class StatisticalProfilingUnit(Sampler):
         """Registers changed behind the register file's back, as by a reset: look at them anew."""
         self.forget_translations()
         self._changed()
+        self.refresh()
+
+    def _derive(self) -> None:
+        self.forget_translations()
+        self._changed()
+        self._read_controls()
+        # as it was: no counter is loaded
+        self.enabled = self.enabled_at[self._pe.el]
         self.refresh()
 
     def recollect(self) -> None:
@@ -300,10 +309,10 @@ class StatisticalProfilingUnit(Sampler):
 
     def _collides(self) -> bool:
         now = self._selected_at = self._cycles()
-        if not self._busy and not self._sampling:
+        if not self.s.busy and not self._sampling:
             return False
-        self._busy = [end for end in self._busy if end > now]
-        if len(self._busy) + len(self._sampling) < self._capacity:
+        self.s.busy = [end for end in self.s.busy if end > now]
+        if len(self.s.busy) + len(self._sampling) < self._capacity:
             return False
         register = PMBSR_BY_EL[reporting_el(self._pe, None)]
         registers = self._pe.registers
@@ -312,12 +321,14 @@ class StatisticalProfilingUnit(Sampler):
         return True
 
     def _occupy(self, cycles: int) -> None:
-        self._busy.append(self._selected_at + cycles)
+        self.s.busy.append(self._selected_at + cycles)
 
     def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
         if not self._current or self._pe.el != self._el or not self._buffer_enabled:
             return None
-        if any(end > samples[0, SELECTED_AT] for end in self._busy) or self._batch.overlap(samples):
+        if any(end > samples[0, SELECTED_AT] for end in self.s.busy) or self._batch.overlap(
+            samples
+        ):
             return None  # one may collide with another
         recorders = self._recorders_of(samples)
         if any(recorder.looks_further for recorder in recorders.values()):
@@ -328,7 +339,7 @@ class StatisticalProfilingUnit(Sampler):
 
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
         self._selected_at = int(samples[-1, SELECTED_AT])
-        self._busy = [self._batch.ends(samples[-1])]  # the others have ended
+        self.s.busy = [self._batch.ends(samples[-1])]  # the others have ended
         if self._discards:
             self.statistics.discarded += records
         elif records:

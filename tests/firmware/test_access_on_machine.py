@@ -8,7 +8,6 @@ import pytest
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.plan import boot_plan
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -31,7 +30,7 @@ def run_at_el3(core_name: str) -> tuple[int | None, str]:
     console = bytearray()
     options = MachineOptions(shipped_firmware(PROGRAM), core=core_name, el=3)
     board = Board(options, ConsoleEnds(write=console.extend))
-    start(board, boot_plan(options))
+    board.start(boot_plan(options))
     board.run()
     return board.exit_status, console.decode()
 

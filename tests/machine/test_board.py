@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.machine.board import Board
 from tests.support import a64
 from tests.support.small_boards import (
     RAM,
     SYSTEM_OFF,
     SYSTEM_RESET,
     board_at,
+    plan_at,
     psci,
 )
 
@@ -40,11 +38,6 @@ def test_system_off_ends_with_status_zero() -> None:
     assert (board.run(), board.exit_status) == (Ending.EXIT, 0)
 
 
-def begin_again(board: Board) -> None:
-    board.reset(nonsecure=True)
-    board.pes[0].start(EL1, RAM)
-
-
 RESETS = [
     *a64.mov64(5, RAM + 0x1000),
     a64.ldr(6, 5),  # how often we have been here; memory keeps it
@@ -59,7 +52,7 @@ RESETS = [
 @pytest.mark.parametrize("pes", [1, 2])
 def test_system_reset_starts_anew(pes: int) -> None:
     board = board_at(RESETS, pes, el=EL1)
-    board.restart = partial(begin_again, board)
+    board.begins = plan_at(RAM)
     assert (board.run(), board.exit_status) == (Ending.EXIT, 0)
     assert board.memory.read(RAM + 0x1000, 1) == b"\3"
     reset, off = psci(SYSTEM_RESET), psci(SYSTEM_OFF)
@@ -69,7 +62,7 @@ def test_system_reset_starts_anew(pes: int) -> None:
 
 def test_limit_counts_operations_before_and_after_a_reset() -> None:
     board = board_at(RESETS, el=EL1)
-    board.restart = partial(begin_again, board)
+    board.begins = plan_at(RAM)
     assert board.run(20) is Ending.LIMIT
     assert board.executed == 20
 

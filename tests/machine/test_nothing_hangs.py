@@ -15,11 +15,10 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, Segment
 from spe_unicorn.machine.boot.plan import boot_plan
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.symbols.table import SymbolTable
 from tests.support import a64 as a
-from tests.support.small_boards import CORE, MIB, RAM, SYSTEM_RESET, board_at, psci
+from tests.support.small_boards import CORE, MIB, RAM, SYSTEM_RESET, board_at, plan_at, psci
 
 CNTV_CTL, CNTV_CVAL, CNTVCT = (3, 3, 14, 3, 1), (3, 3, 14, 3, 2), (3, 3, 14, 0, 2)
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -70,7 +69,7 @@ def test_a_pe_that_waits_ends_its_wait_when_the_run_is_to_end() -> None:
 
 def test_a_guest_that_resets_at_once_for_ever_is_interrupted() -> None:
     subject = board_at(psci(SYSTEM_RESET), el=EL1)
-    subject.restart = lambda: subject.pes[0].start(EL1, RAM)
+    subject.begins = plan_at(RAM)
     looks = count(1)
     subject.slice_ended.connect(lambda: subject.stop() if next(looks) == 20 else None)
     assert subject.run() is Ending.INTERRUPTED
@@ -83,7 +82,7 @@ def test_zeros_of_an_image_take_no_memory_of_the_host() -> None:
     image = Image(Path("zeros"), segment.address, (segment,), SymbolTable())
     board = Board(MachineOptions(core=CORE, ram=1024 * MIB, firmware=image))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start(board, boot_plan(board.options))
+    board.start(boot_plan(board.options))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
 
 
@@ -92,8 +91,8 @@ def test_zeros_of_an_image_are_there_again_behind_a_reset() -> None:
     image = Image(Path("zeros"), segment.address, (segment,), SymbolTable())
     board = Board(MachineOptions(core=CORE, ram=4 * MIB, firmware=image))
     plan = boot_plan(board.options)
-    start(board, plan)
+    board.start(plan)
     board.memory.fill(segment.address, bytes([0xFF]) * 0x5004)
-    start(board, plan)
+    board.start(plan)
     held = board.memory.read(segment.address, 0x5004)
     assert held == segment.data + bytes(0x5000 - 4) + bytes([0xFF]) * 4

@@ -437,3 +437,37 @@ def test_a_write_writes_no_more_than_there_is_memory(endless):
     assert endless.call(WRITE, handle, BASE, 1 << 60) == (1 << 60) - SIZE
     assert endless.errno() == errno.EFAULT
     assert len(endless.output) == SIZE
+
+
+# Saved and restored
+
+
+def test_files_that_were_open_go_on_where_they_were(tmp_path):
+    (tmp_path / "in").write_bytes(b"0123456789")
+    guest = Guest(SharedFolder(tmp_path))
+    source, target = guest.open(b"in", 0), guest.open(b"out", 4)
+    console, features = guest.open(b":tt", 4), guest.open(b":semihosting-features", 0)
+    guest.read(source, 4)
+    guest.write(target, b"ab")
+    guest.read(features, 2)
+    saved = guest.semihosting.save()
+    guest.read(source, 3)
+    guest.write(target, b"XY")
+    other = Guest(SharedFolder(tmp_path))
+    other.semihosting.restore(saved)
+    assert other.read(source, 2) == (0, b"45")
+    other.write(target, b"c")
+    other.write(console, b"said")
+    assert other.read(features, 1) == (0, b"F")
+    other.semihosting.close()
+    assert ((tmp_path / "out").read_bytes(), bytes(other.output)) == (b"abcY", b"said")
+
+
+def test_a_file_that_is_gone_cannot_be_open_again(tmp_path):
+    guest = Guest(SharedFolder(tmp_path))
+    guest.open(b"out", 4)
+    saved = guest.semihosting.save()
+    (tmp_path / "out").unlink()
+    other = Guest(SharedFolder(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        other.semihosting.restore(saved)

@@ -258,7 +258,7 @@ def test_looking_ahead_selects_what_the_reference_selects(
                 assert fast.until_hit() == following[0]
                 assert fast.following(2) == following[1:]
         assert fast.PMSICR.get() == slow.PMSICR.get()
-        assert fast.skip == slow.skip
+        assert fast.s == slow.s
         assert fast._random.state == slow_random.state
 
 
@@ -288,8 +288,7 @@ def test_passing_many_selections_is_passing_them_one_by_one(
             assert stepping.advance(members[-1])
         assert distances[: count - 1] == members[1:][: len(distances)]
         assert leaping.pass_hits(count) == sum(members)
-        for name in ("COUNT", "ECOUNT", "skip"):
-            assert getattr(leaping, name) == getattr(stepping, name), name
+        assert leaping.s == stepping.s
         assert leaping.until_hit() == stepping.until_hit()
 
 

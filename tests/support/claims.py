@@ -58,7 +58,12 @@ def objects(root: object, exempt: Callable[[type], bool]) -> Iterator[tuple[str,
         elif type(thing).__module__.startswith("spe_unicorn.") and not exempt(type(thing)):
             if not isinstance(thing, Signal):
                 yield path, thing
-            todo.extend((f"{path}.{name}", value) for name, value in attributes(thing).items())
+            state = state_of(type(thing))
+            todo.extend(
+                (f"{path}.{name}", value)
+                for name, value in attributes(thing).items()
+                if name not in state
+            )
 
 
 def attributes(thing: object) -> dict[str, Any]:
@@ -73,11 +78,17 @@ def attributes(thing: object) -> dict[str, Any]:
     return found
 
 
+def state_of(cls: type) -> frozenset[str]:
+    """The attributes that hold state."""
+    names = {name for base in cls.__mro__ for name in base.__dict__.get("STATE", ())}
+    return frozenset({"s", *names} if hasattr(cls, "DERIVED") else names)
+
+
 def claimed(cls: type) -> frozenset[str]:
     """The attributes that a class and its bases claim by name."""
-    names = {"s"} if hasattr(cls, "DERIVED") else set()
+    names = set(state_of(cls))
     for base in cls.__mro__:
-        for kind in ("STATE", "DERIVED", "TRANSIT", "WIRING"):
+        for kind in ("DERIVED", "TRANSIT", "WIRING"):
             names.update(base.__dict__.get(kind, ()))
     return frozenset(names)
 
@@ -147,8 +158,6 @@ def unclaimed(things: list[tuple[str, object]]) -> dict[str, str]:
     """Attributes that nobody claims and that methods assign, each with a way to it."""
     found = {}
     for path, thing in things:
-        if dataclasses.is_dataclass(thing) and type(thing).__name__.endswith("State"):
-            continue
         names = reassigned(type(thing)) & attributes(thing).keys() - claimed(type(thing))
         found.update({f"{type(thing).__qualname__}.{name}": path for name in names})
     return found
@@ -159,7 +168,6 @@ def held(things: list[tuple[str, object]]) -> dict[tuple[int, str], tuple[str, o
     return {
         (id(thing), name): (f"{type(thing).__qualname__}.{name}", fingerprint(value))
         for _, thing in things
-        if not (dataclasses.is_dataclass(thing) and type(thing).__name__.endswith("State"))
         for name, value in attributes(thing).items()
         if name not in claimed(type(thing))
     }

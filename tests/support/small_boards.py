@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.symbols.table import SymbolTable
 from tests.support import a64
 
 RAM = 0x4000_0000
@@ -37,6 +41,12 @@ def board_at(
     for pe in board.pes if el == EL3 else board.pes[:1]:
         pe.start(el, RAM)
     return board
+
+
+def plan_at(entry: int) -> BootPlan:
+    """A start at EL1 of what memory holds."""
+    image = Image(Path("test"), entry, (), SymbolTable())
+    return BootPlan(image, (), entry, EL1, (0, 0, 0, 0), b"", None, "hvc")
 
 
 def psci(function: int, *arguments: int) -> list[int]:

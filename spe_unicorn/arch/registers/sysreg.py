@@ -135,6 +135,7 @@ class Cell(Protocol):
 class OwnCell:
     """A register value that we keep."""
 
+    STATE = ("value",)
     __slots__ = ("value",)
 
     def __init__(self, value: int = 0) -> None:

@@ -9,7 +9,6 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import BootPlan, Piece, boot_plan
-from spe_unicorn.machine.boot.start import start
 from spe_unicorn.machine.options import MachineOptions
 from tests.support.boot_files import BRANCH_TO_ITSELF, MIB, arm64_image
 
@@ -31,14 +30,14 @@ def board() -> Board:
 
 
 def test_pe_begins_as_planned(board, plan):
-    start(board, plan)
+    board.start(plan)
     assert (board.cpu.pc, board.cpu.el) == (RAM + 2 * MIB, EL2)
     assert [board.cpu.engine.x(n) for n in range(4)] == [RAM + 66 * MIB, 0, 0, 0]
     assert board.image is plan.image
 
 
 def test_memory_holds_every_piece(board, plan):
-    start(board, plan)
+    board.start(plan)
     assert board.memory.read(RAM + 2 * MIB, 4) == BRANCH_TO_ITSELF
     assert board.memory.read(RAM + 64 * MIB, 8) == b"initrd\0\0"
     assert board.memory.read(RAM + 66 * MIB, len(plan.dtb)) == plan.dtb
@@ -47,4 +46,4 @@ def test_memory_holds_every_piece(board, plan):
 def test_piece_where_there_is_no_memory_is_refused(board, plan):
     nowhere = replace(plan, pieces=(Piece("stray", 0x2000_0000, b"x", 1),))
     with pytest.raises(LoadError, match="stray: the board has no memory at 0x20000000"):
-        start(board, nowhere)
+        board.start(nowhere)
