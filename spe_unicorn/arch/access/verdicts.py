@@ -15,6 +15,7 @@ from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 
 SYSREG_TRAP: Final = 0x18
+SVE_TRAP: Final = 0x19
 """Exception class of a trapped MSR, MRS or system instruction."""
 PSB_CSYNC_TRAP: Final = 0x0A
 """Exception class of a trapped PSB CSYNC."""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import (
     FP_ACCESS_TRAP,
+    PAC_TRAP,
+    SVE_ACCESS_TRAP,
     UNDEFINED,
     Syndrome,
     WFx,
@@ -126,6 +128,45 @@ def fp_access_trap(pe: PE) -> Routed | None:
             return Routed(EL2, FP_ACCESS_TRAP)
     if have_el(pe, EL3) and registers.read(CPTR_EL3).TFP:
         return Routed(EL3, FP_ACCESS_TRAP)
+    return None
+
+
+def sve_access_trap(pe: PE) -> Routed | None:
+    """CheckSVEEnabled(). The trap of an SVE instruction, None where it may run."""
+    registers = pe.registers
+    if pe.el <= EL1 and not el_is_in_host(pe, pe.el):
+        cpacr = registers.read(CPACR_EL1)
+        if _fpen_traps(cpacr.ZEN, unprivileged=pe.el == EL0):
+            return Routed(EL2 if tge(pe) else EL1, SVE_ACCESS_TRAP)
+        if _fpen_traps(cpacr.FPEN, unprivileged=pe.el == EL0):
+            return Routed(EL2, UNDEFINED) if tge(pe) else Routed(EL1, FP_ACCESS_TRAP)
+    if pe.el <= EL2 and el2_enabled(pe):
+        cptr, hcr = registers.read(CPTR_EL2).value, registers.read(HCR_EL2)
+        if hcr.E2H:
+            unprivileged = pe.el == EL0 and bool(hcr.TGE)
+            sve = _fpen_traps(cptr >> 16 & 3, unprivileged=unprivileged)
+            fp = _fpen_traps(cptr >> 20 & 3, unprivileged=unprivileged)
+        else:
+            sve, fp = bool(cptr >> 8 & 1), bool(cptr >> 10 & 1)
+        if sve or fp:
+            return Routed(EL2, SVE_ACCESS_TRAP if sve else FP_ACCESS_TRAP)
+    if have_el(pe, EL3):
+        cptr_el3 = registers.read(CPTR_EL3)
+        if not cptr_el3.EZ:
+            return Routed(EL3, SVE_ACCESS_TRAP)
+        if cptr_el3.TFP:
+            return Routed(EL3, FP_ACCESS_TRAP)
+    return None
+
+
+def pointer_authentication_trap(pe: PE) -> Routed | None:
+    """TrapPACUse(). The trap of a pointer authentication instruction, None where it may run."""
+    if pe.el <= EL1 and el2_enabled(pe):
+        hcr = pe.registers.read(HCR_EL2)
+        if not hcr.API and not (pe.el == EL0 and hcr.TGE and hcr.E2H):
+            return Routed(EL2, PAC_TRAP)
+    if pe.el <= EL2 and have_el(pe, EL3) and not pe.registers.read(SCR_EL3).API:
+        return Routed(EL3, PAC_TRAP)
     return None
 
 

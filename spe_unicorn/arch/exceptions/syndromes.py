@@ -22,6 +22,7 @@ class EC(IntEnum):
     Uncategorized = 0x00
     WFxTrap = 0x01
     AdvSIMDFPAccessTrap = 0x07
+    PACTrap = 0x09
     OtherTrap = 0x0A
     IllegalState = 0x0E
     SupervisorCall = 0x15
@@ -107,6 +108,7 @@ PC_ALIGNMENT = Syndrome(EC.PCAlignment)
 SP_ALIGNMENT = Syndrome(EC.SPAlignment)
 FP_ACCESS_TRAP = Syndrome(EC.AdvSIMDFPAccessTrap, _CONDITION_ALWAYS)
 SVE_ACCESS_TRAP = Syndrome(EC.SVEAccessTrap)
+PAC_TRAP = Syndrome(EC.PACTrap)
 PSB_CSYNC_TRAP = Syndrome(EC.OtherTrap, 0x3)
 """PSB CSYNC trapped by HFGITR_EL2.PSBCSYNC."""
 

@@ -124,7 +124,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     syndrome = np.int64(found[0])
     target = np.int64(found[4])
     pc = s.pc
-    if not _plain(number, syndrome, pc):
+    if not _plain(number, syndrome, pc) or (number == TRAP and s.sve == 0):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     s.scratch = 0

@@ -10,6 +10,7 @@ from spe_unicorn.host.native.state import (
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
+    MARK_SVE,
     MARK_SYNC,
 )
 
@@ -22,8 +23,8 @@ _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 def marks_of(word: int) -> int:
     """The marks of an instruction word. Compiled code calls it, too.
 
-    MARK_FP is for what is subject to the traps of FP and SIMD: CheckFPAdvSIMDEnabled64(). SVE has
-    traps of its own, which the engine knows.
+    MARK_FP is for what is subject to the traps of FP and SIMD, CheckFPAdvSIMDEnabled64(), MARK_SVE
+    for CheckSVEEnabled().
     """
     if word == ERET:
         return MARK_RETURN | MARK_ERET | MARK_ORDER
@@ -36,6 +37,8 @@ def marks_of(word: int) -> int:
     if word & ~_ISB_OPTION == _ISB or word & ~_DSB_DOMAIN in (_DSB, _DSB_NXS):
         return MARK_ORDER
     group = word >> 25 & 15
+    if group == 0b0010:
+        return MARK_SVE
     if group & 0b0111 == 0b0111:
         return MARK_FP  # data processing
     if group & 0b0101 == 0b0100:

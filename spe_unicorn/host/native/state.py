@@ -262,6 +262,7 @@ class Steer(ctypes.Structure):
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
+        Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
         Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
         Field("flow_el", _PYTHON, "The Exception level of this run."),
         Field("unattended", _PYTHON, "Whether somebody else runs the engine: nothing stops it."),
@@ -427,7 +428,11 @@ MARK_TRAP: Final = 32
 """The block has an operation that a fine-grained trap may take to EL2."""
 MARK_EVENT: Final = 64
 """The block has a WFE, SEV or SEVL."""
-MARKS_OF_OURS: Final = MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
+MARK_SVE: Final = 128
+"""The block has SVE operations."""
+MARKS_OF_OURS: Final = (
+    MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
+)
 """What a block has that may not be for the engine."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""

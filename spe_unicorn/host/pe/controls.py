@@ -19,8 +19,15 @@ from spe_unicorn.arch.access.fine_grained_traps import (
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
-from spe_unicorn.arch.exceptions.routing import Routed, default_target, fp_access_trap, wait_trap
-from spe_unicorn.arch.exceptions.syndromes import PSB_CSYNC_TRAP, UNDEFINED, WFx
+from spe_unicorn.arch.exceptions.routing import (
+    Routed,
+    default_target,
+    fp_access_trap,
+    sve_access_trap,
+    wait_trap,
+)
+from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED, WFx
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.fgt import (
@@ -40,6 +47,8 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL2,
     CPTR_EL3,
     HCR_EL2,
+    MDCR_EL2,
+    MDCR_EL3,
     SCR_EL3,
     SCTLR_EL1,
     SPSR_EL1,
@@ -55,6 +64,7 @@ from spe_unicorn.host.native.state import (
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
+    MARK_SVE,
     MARK_SYNC,
     MARK_TRAP,
     READ,
@@ -64,6 +74,7 @@ from spe_unicorn.host.native.state import (
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.alignment import Alignment
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 from spe_unicorn.host.pe.levels import Levels
 
 _COUNTERS: Final = tuple(
@@ -75,9 +86,11 @@ _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_
 
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
     *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
+    *(MDCR_EL2, MDCR_EL3),
     *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
 )
 """The registers that decide a :class:`Meaning`."""
+_TZ_TFP: Final = 1 << 8 | 1 << 10
 _MEANINGS: Final = 256
 """How many of them are remembered: kernels switch between few, and often."""
 
@@ -98,6 +111,10 @@ class Meaning:
     """``State.counters``."""
     engine_identity: int
     """``State.engine_identity``."""
+    sve_traps: tuple[bool, ...]
+    """Whether SVE traps otherwise than the engine has it."""
+    missed: tuple[dict[int, Routed], ...]
+    """What else traps that the engine misses, as ``arch.access.fine_grained_traps`` numbers it."""
     host: bool
     """Whether EL2 is a host's, and so has EL1 names of its own."""
 
@@ -121,6 +138,8 @@ def meaning_of(cpu: UnicornCPU) -> Meaning:
         tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4)),
         counters,
         engines,
+        tuple(cpu.whole and sve_traps(pe) for pe in levels),
+        tuple(missed_traps(pe) if cpu.whole else {} for pe in levels),
         el_is_in_host(levels[EL2], EL2),
     )
 
@@ -134,7 +153,9 @@ class Controls:
         self._meanings: dict[tuple[int, ...], Meaning] = {}
         self._fp_traps: tuple[bool, ...] = (False,) * 4
         self._psb_traps: tuple[bool, ...] = (False,) * 4
+        self._sve_traps: tuple[bool, ...] = (False,) * 4
         self._trapped: tuple[frozenset[int], ...] = (frozenset(),) * 4
+        self._missed: tuple[dict[int, Routed], ...] = ({},) * 4
         self._traps_any = False
         self.calls_trapped: tuple[bool, ...] = (False,) * 4
         """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
@@ -147,6 +168,7 @@ class Controls:
         self._waits = False
         self._events = False
         self.alignment = Alignment(cpu)
+        cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
         self.levels = Levels(cpu, self.marks_at, self.alignment.at)
         self.changed()
 
@@ -171,6 +193,10 @@ class Controls:
         """Look anew: a register that any of this depends on may have been written."""
         cpu = self._cpu
         file = cpu.registers
+        if cpu.whole and Feature.FEAT_SVE not in cpu.features:
+            _keep_sve_from(cpu)
+        if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
+            _keep_reserved_bits_from(cpu)
         key = tuple(file.raw(register) if register in file else 0 for register in _DECIDING)
         meaning = self._meanings.get(key)
         if meaning is None:
@@ -179,11 +205,14 @@ class Controls:
             meaning = self._meanings[key] = meaning_of(cpu)
         self._fp_traps, self._psb_traps = meaning.fp_traps, meaning.psb_traps
         self._trapped, self.calls_trapped = meaning.trapped, meaning.calls_trapped
-        trapped = frozenset().union(*meaning.trapped)
+        self._sve_traps, self._missed = meaning.sve_traps, meaning.missed
+        trapped = frozenset().union(*meaning.trapped, *meaning.missed)
         self._traps_any = bool(trapped)
         if trapped:
             cpu.hooks.mark_traps(trapped)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
+        if True in self._sve_traps:
+            relevant |= MARK_SVE
         if self.watches_order:
             relevant |= MARK_ORDER
         if trapped:
@@ -243,19 +272,31 @@ class Controls:
         cpu = self._cpu
         if translation_fails(instruction.word):
             return Routed(default_target(cpu), UNDEFINED)
-        if self._traps_any and trap_id(instruction.word) in self._trapped[cpu.el]:
-            return Routed(EL2, syndrome_of(instruction.word))
+        if self._traps_any:
+            number = trap_id(instruction.word)
+            if number in self._trapped[cpu.el]:
+                return Routed(EL2, syndrome_of(instruction.word))
+            missed = self._missed[cpu.el].get(number)
+            if missed is not None:
+                return _with_rt(missed, instruction.word & 31)
         if instruction.mark is Mark.PSB_CSYNC:
             verdict = psb_csync(cpu)
             return None if verdict is None else Routed(verdict.target_el, PSB_CSYNC_TRAP)
-        return fp_access_trap(cpu) if marks_of(instruction.word) & MARK_FP else None
+        marks = marks_of(instruction.word)
+        if marks & MARK_SVE and self._sve_traps[cpu.el]:
+            if Feature.FEAT_SVE not in cpu.features:
+                return Routed(default_target(cpu), UNDEFINED)
+            return sve_access_trap(cpu)
+        return fp_access_trap(cpu) if marks & MARK_FP else None
 
     def marks_at(self, el: int) -> int:
         """The marks of blocks that are not for the engine alone at an Exception level."""
         marks = MARK_FP if self._fp_traps[el] else 0
         if self._psb_traps[el]:
             marks |= MARK_SYNC
-        if self._trapped[el]:
+        if self._sve_traps[el]:
+            marks |= MARK_SVE
+        if self._trapped[el] or self._missed[el]:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 
@@ -276,6 +317,31 @@ class Controls:
                 plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
                 redirected = Action.ALIAS if plain else Action.ASK
                 hooks.actions[kind, encoding.key] = redirected if host else normal
+
+
+def _keep_reserved_bits_from(cpu: UnicornCPU) -> None:
+    """With HCR_EL2.E2H, CPTR_EL2 has no TZ and TFP, but to the engine it has."""
+    cptr = cpu.registers.raw(CPTR_EL2)
+    if cptr & _TZ_TFP:
+        cpu.registers.set_raw(CPTR_EL2, cptr & ~_TZ_TFP)
+
+
+def _keep_sve_from(cpu: UnicornCPU) -> None:
+    """Have the engine, which has SVE, trap all of it: the core has none, nor CPTR_EL3.EZ."""
+    cptr = cpu.engine.system(CPTR_EL3.encoding)
+    if cptr & CPTR_EL3.EZ.mask:
+        if CPTR_EL3 in cpu.registers:
+            cpu.registers.set_raw(CPTR_EL3, cptr & ~CPTR_EL3.EZ.mask)
+        else:
+            cpu.engine.set_system(CPTR_EL3.encoding, cptr & ~CPTR_EL3.EZ.mask)
+
+
+def _with_rt(routed: Routed, rt: int) -> Routed:
+    """A trapped access with the register that it reads or writes."""
+    syndrome = routed.syndrome
+    if syndrome.ec != EC.SystemRegisterTrap:
+        return routed
+    return Routed(routed.target_el, syndrome._replace(iss=syndrome.iss | rt << 5))
 
 
 def _same_place(crn: int, crm: int, op2: int) -> tuple[Encoding, Encoding]:

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
+from spe_unicorn.arch.exceptions.routing import (
+    Routed,
+    default_target,
+    pointer_authentication_trap,
+)
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
@@ -14,6 +20,7 @@ from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.decode import decode
+from spe_unicorn.decode.words import authenticates
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import EngineException
 
@@ -36,6 +43,14 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
         return exception
     if syndrome == UNDEFINED:
         syndrome = _masks_at_el0(cpu) or syndrome
+        routed = _pointer_authentication(cpu)
+        if routed is not None:
+            record = replace(exception.record, syndrome=routed.syndrome)
+            return replace(exception, record=record, target_el=routed.target_el)
+    elif syndrome.ec == EC.SVEAccessTrap and Feature.FEAT_SVE not in cpu.features and cpu.whole:
+        # the engine has SVE, and CPTR_EL3.EZ keeps it from this core
+        record = replace(exception.record, syndrome=UNDEFINED)
+        return replace(exception, record=record, target_el=default_target(cpu))
     elif syndrome.ec in _DATA_ABORTS:
         if syndrome.iss & _TRANSFER and (not _has_stage2(cpu) or _writes_back(cpu)):
             syndrome = syndrome._replace(iss=syndrome.iss & ~_TRANSFER)
@@ -43,6 +58,14 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
     elif syndrome.ec in _INSTRUCTION_ABORTS:
         syndrome = _fault_of_walk(cpu, syndrome, exception.record)
     return replace(exception, record=replace(exception.record, syndrome=syndrome))
+
+
+def _pointer_authentication(cpu: UnicornCPU) -> Routed | None:
+    """The trap of a pointer authentication instruction: to the engine it is UNDEFINED."""
+    words = cpu.virtual.code(cpu.pc, 1)
+    if not words or not authenticates(words[0]):
+        return None
+    return pointer_authentication_trap(cpu)
 
 
 def _masks_at_el0(cpu: UnicornCPU) -> Syndrome | None:

@@ -17,6 +17,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL
 from spe_unicorn.host.engine.surviving import ABORTED
@@ -228,6 +229,12 @@ class StopHandler:
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute()
+            if words and exception.target_el == EL2 and not el2_enabled(cpu):
+                self.fail(
+                    "pointer authentication in Secure state, which this machine cannot execute",
+                    "build Secure software without it (-mbranch-protection=none)",
+                )
+                return True
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK
@@ -235,9 +242,9 @@ class StopHandler:
             return True
         if syndrome and syndrome.ec == EC.WFxTrap:
             return self._wait()  # the engine knows neither what is pending nor EL2's EL0
-        if syndrome and syndrome.ec == EC.SystemRegisterTrap and self.system.is_undefined():
-            # the engine traps EL1 where registers of the Secure timer do not exist
-            self.exceptions.undefined()
-            return True
+        if syndrome and syndrome.ec == EC.SystemRegisterTrap:
+            raised = self.system.rerouted()
+            if raised is not None:
+                return raised
         self.exceptions.take(exception.record, exception.target_el)
         return True

@@ -45,6 +45,11 @@ from spe_unicorn.host.pe.address_translation import translate_address
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import NestedAccess
+from spe_unicorn.host.pe.engine_traps import (
+    ENGINE_REGISTERS,
+    UNTRAPPED_IN_SECURE_STATE,
+    trap_of,
+)
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
 from spe_unicorn.host.ports import DeviceRegister
@@ -233,6 +238,12 @@ class SystemAccesses:
         if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
             self._exceptions.undefined()
             return True
+        owned = ENGINE_REGISTERS.get(encoding.key)
+        verdict = None if owned is None else access(cpu, owned, read)
+        if owned is not None and isinstance(verdict, SystemAccessTrap):
+            routed = trap_of(owned, verdict, rt, read)
+            self._exceptions.synchronous(routed.syndrome, routed.target_el)
+            return True
         self._el2_register(EL12_NAMES[encoding], rt, read)
         cpu.pc = cpu.pc + 4 & _MASK
         self._steered()
@@ -268,13 +279,38 @@ class SystemAccesses:
             self._engine.set_x(rt, loaded)
         return False
 
-    def is_undefined(self) -> bool:
-        """Whether our rules call the MRS or MSR at the PC UNDEFINED."""
-        words = self._cpu.virtual.code(self._cpu.pc, 1)
-        accessor = self._table.get(words[0] >> 5 & 0xFFFF) if words else None
-        if words is None or accessor is None:
-            return False
-        return isinstance(access(self._cpu, accessor, bool(words[0] >> 21 & 1)), Undefined)
+    def rerouted(self) -> bool | None:
+        """The MRS or MSR at the PC, which the engine has trapped, as our rules have it.
+
+        Whether it raised; None where the engine is right.
+        """
+        cpu = self._cpu
+        words = cpu.virtual.code(cpu.pc, 1)
+        if not words or words[0] & _ANY_MRS_MSR != _MRS_OR_MSR:
+            return None
+        key, rt, read = words[0] >> 5 & 0xFFFF, words[0] & 31, bool(words[0] >> 21 & 1)
+        owned = ENGINE_REGISTERS.get(key)
+        accessor = owned or self._table.get(key)
+        verdict = None if accessor is None else access(cpu, accessor, read)
+        if isinstance(verdict, Undefined):
+            # the engine traps EL1 where registers of the Secure timer do not exist
+            self._exceptions.undefined()
+            return True
+        if owned is None or verdict is None:
+            return None
+        if isinstance(verdict, SystemAccessTrap):
+            routed = trap_of(owned, verdict, rt, read)
+            self._exceptions.synchronous(routed.syndrome, routed.target_el)
+            return True
+        if owned.register not in UNTRAPPED_IN_SECURE_STATE:
+            return None
+        # the engine asks EL2, which is not enabled
+        if read:
+            self._engine.set_x(rt, self._engine.system(owned.encoding))
+        else:
+            self._engine.set_system(owned.encoding, self._engine.x(rt))
+        cpu.pc = cpu.pc + 4 & _MASK
+        return False
 
     def is_nested(self, word: int) -> bool:
         """Whether an MRS or MSR is a nested hypervisor's, of which the engine knows nothing.

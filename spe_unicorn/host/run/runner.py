@@ -407,10 +407,8 @@ class Runner:
     def _after_trap(self, stop: Stop, done: int) -> None:
         operations = int(self._state.block_operations)
         if not self._trap(operations):
-            raise RuntimeError(
-                f"the hook stopped for a trap in {operations} operations at"
-                f" {self._state.block & _MASK:#x}, and none of them traps at EL{self.cpu.el}"
-            )
+            # what the block is marked for traps at another Exception level
+            self._run_exactly(operations)
 
     def _after_untranslated(self, stop: Stop, done: int) -> None:
         self._look_for_untranslatable()
