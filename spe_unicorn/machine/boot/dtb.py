@@ -47,8 +47,8 @@ class BoardDescription:
     spe: bool = True
     pmu: bool = False
     virtio: bool = True
-    virtual_interface: bool = False
-    """Whether the GIC has one, and so a maintenance interrupt."""
+    guest_el2: bool = False
+    """Whether EL2 may be the guest's: the GIC has a maintenance interrupt, EL2 a virtual timer."""
     secure: bool = False
 
 
@@ -70,7 +70,7 @@ def board_dtb(description: BoardDescription) -> bytes:
         _memory(ram.base, ram.size),
         _cpus(description),
         *_psci(description),
-        _timer(),
+        _timer(description),
         _clock(),
         _gic(description),
         _uart(board.UART, board.UART_SPI),
@@ -183,16 +183,17 @@ def _psci(description: BoardDescription) -> list[Node]:
     return [Node("psci", properties)]
 
 
-def _timer() -> Node:
-    interrupts = (
+def _timer(description: BoardDescription) -> Node:
+    interrupts = [
         gicv3.SECURE_PHYSICAL_TIMER,
         gicv3.PHYSICAL_TIMER,
         gicv3.VIRTUAL_TIMER,
         gicv3.EL2_PHYSICAL_TIMER,
-        gicv3.EL2_VIRTUAL_TIMER,
-    )
+    ]
+    if description.guest_el2:
+        interrupts.append(gicv3.EL2_VIRTUAL_TIMER)
     properties = {
-        "compatible": strings("arm,armv8-timer"),
+        "compatible": strings("arm,armv8-timer", "arm,armv7-timer"),
         "always-on": b"",
         "interrupts": b"".join(_ppi(intid) for intid in interrupts),
     }
@@ -232,7 +233,7 @@ def _gic(description: BoardDescription) -> Node:
         ),
         "phandle": cells(_GIC_PHANDLE),
     }
-    if description.virtual_interface:
+    if description.guest_el2:
         properties["interrupts"] = _ppi(gicv3.MAINTENANCE)
     return Node(f"intc@{board.GIC_DISTRIBUTOR.base:x}", properties)
 
@@ -304,4 +305,5 @@ def _secure(description: BoardDescription) -> list[Node]:
     for node in nodes:
         node.properties["status"] = strings("disabled")
         node.properties["secure-status"] = strings("okay")
-    return nodes
+    console = {"stdout-path": strings(f"/{nodes[0].name}")}
+    return [*nodes, Node("secure-chosen", console)]

@@ -244,7 +244,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 bootargs=options.append or "",
                 initrd=initrd,
                 spe=Feature.FEAT_SPE in options.profile.features and options.sampling is None,
-                virtual_interface=el >= EL2,
+                guest_el2=el >= EL2,
                 secure=options.secure,
             )
         )

@@ -149,14 +149,15 @@ def test_pmu_is_described_when_there_is_one():
     assert words(node.properties["interrupts"]) == [1, 7, 4]
 
 
-def test_timer_has_secure_physical_virtual_and_hypervisor_interrupts():
-    timer = board().find("/timer")
+@pytest.mark.parametrize("guest_el2", [False, True])
+def test_timer_has_the_virtual_one_of_el2_where_el2_may_be_the_guests(guest_el2):
+    timer = board(guest_el2=guest_el2).find("/timer")
     assert words(timer.properties["interrupts"]) == [
-        *(1, 13, 4),
-        *(1, 14, 4),
-        *(1, 11, 4),
-        *(1, 10, 4),
-        *(1, 12, 4),
+        *(1, 13, 4),  # Secure physical
+        *(1, 14, 4),  # physical
+        *(1, 11, 4),  # virtual
+        *(1, 10, 4),  # of EL2, physical
+        *((1, 12, 4) if guest_el2 else ()),
     ]
 
 
@@ -167,8 +168,8 @@ def test_gic_has_a_redistributor_for_each_pe():
     assert "interrupts" not in gic.properties
 
 
-def test_maintenance_interrupt_belongs_to_a_virtual_interface():
-    gic = board(virtual_interface=True).find("/intc@8000000")
+def test_maintenance_interrupt_belongs_to_a_guest_el2():
+    gic = board(guest_el2=True).find("/intc@8000000")
     assert words(gic.properties["interrupts"]) == [1, 9, 4]
 
 
@@ -293,7 +294,7 @@ def tool(name: str) -> str:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"affinities": (0, 1, 2, 3), "pmu": True, "virtual_interface": True, "secure": True}],
+    [{}, {"affinities": (0, 1, 2, 3), "pmu": True, "guest_el2": True, "secure": True}],
 )
 def test_dtc_reads_the_board_without_a_warning(tmp_path, options):
     path = tmp_path / "board.dtb"
