@@ -55,12 +55,24 @@ def steps(accessor: Accessor, el: int) -> Iterator[str]:
     """The access rules at an Exception level in their order, a line each."""
     read = accessor.read[el] if accessor.read is not None else None
     write = accessor.write[el] if accessor.write is not None else None
-    one = read if read is not None else write
-    if one is None:
+    if read is None or write is None:
+        yield from (_step(step, step) for step in read or write or ())
         return
-    for number, step in enumerate(one):
-        other = write[number] if read is not None and write is not None else step
-        yield _step(step, other)
+    writes = list(write)
+    for step in read:
+        same = next((n for n, other in enumerate(writes) if _kind(other) == _kind(step)), None)
+        if same is None:
+            yield f"for MRS {_step(step, step)}"
+            continue
+        yield from (f"for MSR {_step(other, other)}" for other in writes[:same])
+        yield _step(step, writes[same])
+        del writes[: same + 1]
+    yield from (f"for MSR {_step(other, other)}" for other in writes)
+
+
+def _kind(step: Step) -> tuple[str, str]:
+    """What steps of a read and of a write have in common that are one step to a reader."""
+    return step.verdict.rule.name, outcome(step.verdict)
 
 
 def _step(read: Step, write: Step) -> str:

@@ -9,16 +9,21 @@ from typing import Final
 
 import click
 
+from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.still import StillPE
 from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, access
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.registers.system import MDCR_EL2
 from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cli import completing, register_text
 from spe_unicorn.cores.profile import Core, CoreError, load_core
 
 _LEVELS: Final = ("EL0", "EL1", "EL2", "EL3")
-_TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
+_EVENT_COUNTERS: Final = 6
+_PMU_ACCESSORS: Final = pmu_accessors(_EVENT_COUNTERS)
+_TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *_PMU_ACCESSORS))
+_NUMBERED: Final = re.compile(r"PMEV(CNTR|TYPER)[1-9]\d*_EL0")
 
 
 class RegsError(click.ClickException):
@@ -93,8 +98,13 @@ def register_names() -> list[str]:
 
 
 def listing() -> Iterator[str]:
-    """All names, those of SPE first."""
-    for title, accessors in (("SPE", SPE_ACCESSORS), ("What steers it", STEERING_ACCESSORS)):
+    """All names, those of SPE first; of each event counter's registers the first."""
+    monitors = [a for a in _PMU_ACCESSORS if not _NUMBERED.fullmatch(a.name)]
+    for title, accessors in (
+        ("SPE", SPE_ACCESSORS),
+        ("What steers it", STEERING_ACCESSORS),
+        ("Performance Monitors, as Arm has them; the machine still shows the engine's", monitors),
+    ):
         yield f"{title}:"
         yield from table(
             (
@@ -145,6 +155,7 @@ def explanation(
     if level.upper() not in _LEVELS:
         raise RegsError(f"--at {level}: allowed are {', '.join(_LEVELS)}")
     pe = StillPE(core.features, core.impdef, el=_LEVELS.index(level.upper()))
+    pe.registers.set_raw(MDCR_EL2, MDCR_EL2.of(HPMN=_EVENT_COUNTERS).value)  # as reset leaves it
     firmware_state(pe.registers, pe.el)
     for setting in settings:
         for part in setting.split(","):

@@ -212,3 +212,29 @@ def test_the_register_reference_is_current() -> None:
     assert page.read_text(encoding="utf-8") == register_reference(), (
         "run: python -m spe_unicorn.cli.register_reference docs/reference/registers.md"
     )
+
+
+def test_the_performance_monitors_are_listed_with_the_first_of_each_counter_s_registers() -> None:
+    names = {line.split()[0] for line in said() if line.startswith("  PM")}
+    assert {"PMCR_EL0", "PMEVCNTR0_EL0", "PMEVTYPER0_EL0", "PMICNTR_EL0"} <= names
+    assert "PMEVCNTR1_EL0" not in names
+
+
+def test_registers_of_the_performance_monitors_are_decoded_and_explained() -> None:
+    lines = said("PMEVTYPER3_EL0=0x88000011")
+    assert lines[0] == "PMEVTYPER3_EL0 = 0x0000000088000011 on generic"
+    fields = {line.split()[1]: line.split()[2] for line in lines[1:]}
+    assert (fields["P"], fields["U"], fields["NSH"], fields["evtCount"]) == ("1", "0", "1", "0x11")
+    open_, closed = said("PMCCNTR_EL0", "--at", "EL1"), said("PMCCNTR_EL0", "--at", "EL0")
+    assert "accesses PMCCNTR_EL0" in open_[1]
+    assert "traps to EL1" in closed[1]
+    trapped = said("PMEVCNTR3_EL0", "--at", "EL1", "--with", "MDCR_EL2.HPMN=2")
+    assert "traps to EL2" in trapped[1]
+
+
+def test_a_rule_of_one_direction_alone_says_so() -> None:
+    lines = said("PMCR_EL0")
+    el1 = lines[lines.index("Access at EL1:") : lines.index("Access at EL2:")]
+    assert "  for MSR HDFGWTR_EL2.PMCR_EL0 is 1: traps to EL2 with EC 0x18" in el1
+    assert "  MDCR_EL2.TPM is 1: traps to EL2 with EC 0x18" in el1
+    assert "  MDCR_EL2.TPMCR is 1: traps to EL2 with EC 0x18" in el1

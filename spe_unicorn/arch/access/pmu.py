@@ -140,8 +140,9 @@ def _user_traps(allows: _Allows) -> Steps:
     if allows is _always:
         return ()
     rule = Rule("EL0/PMUSERENR", _WORDS[allows])
+    of_el2 = Rule("EL0/PMUSERENR/TGE", f"HCR_EL2.TGE is 1, and {_WORDS[allows]}")
     return (
-        Step(refused_to_el2, SystemAccessTrap(EL2, SYSREG_TRAP, rule)),
+        Step(refused_to_el2, SystemAccessTrap(EL2, SYSREG_TRAP, of_el2)),
         Step(refused, SystemAccessTrap(EL1, SYSREG_TRAP, rule)),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from spe_unicorn.arch.features import Features, ImpDef
 from spe_unicorn.arch.registers.known import REGISTERS
+from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.sysreg import RegisterFile
 from spe_unicorn.arch.rules.identification import identify
 
@@ -23,6 +24,6 @@ class StillPE:
     registers: RegisterFile = field(init=False)
 
     def __post_init__(self) -> None:
-        self.registers = RegisterFile(self.features, REGISTERS, self.impdef)
+        self.registers = RegisterFile(self.features, (*REGISTERS, *PMU_REGISTERS), self.impdef)
         self.registers.reset(lambda: 0)
         identify(self)

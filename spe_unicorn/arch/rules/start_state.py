@@ -60,10 +60,12 @@ def firmware_state(registers: RegisterFile, el: int) -> None:
     if el == EL3:
         return
     _set(registers, SCR_EL3, NS=1, RW=1, HCE=1, APK=1, API=1, FGTEn=1, FGTEn2=1, ECVEn=1)
-    _set(registers, MDCR_EL3, NSPB=0b11, EnPMSN=1, EnPMS3=1, EnPMS4=1)
+    # SPE and the Performance Monitors, and their exceptions, are left to the lower levels
+    _set(registers, MDCR_EL3, NSPB=0b11, EnPMSN=1, EnPMS3=1, EnPMS4=1, EnPM2=1, PMEE=0b01)
     if MDCR_EL2 in registers:
         counters = registers.read(MDCR_EL2).HPMN  # all of them, since reset
-        _set(registers, MDCR_EL2, E2PB=0b11 if el < EL2 else 0b00, HPMN=counters)
+        below = {"E2PB": 0b11, "PMEE": 0b01} if el < EL2 else {}
+        _set(registers, MDCR_EL2, HPMN=counters, **below)
     _set(registers, HCR_EL2, RW=1, APK=1, API=1)
     if el != EL2:
         # of what is EL2's in SPE, EL1 may record physical addresses and the physical count
