@@ -228,10 +228,13 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
         recording = Recording(read_file(file), symbols)
     except (BadFileError, ElfError) as error:
         raise UsageProblem(str(error)) from None
+    for doubt in recording.doubts:
+        click.echo(f"Warning: {printable(doubt)}", err=True)
     if not len(recording):
         bad = recording.bad_packets
         raise UsageProblem(
-            f"{file}: holds no SPE records" + (f": {bad[0][1].reason}" if bad else "")
+            f"{file}: holds no SPE records"
+            + (f": {bad[0][1].reason}" if bad else ": nothing was sampled")
         )
     return Samples(recording)
 

@@ -9,8 +9,9 @@ import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.output.names import printable
 from spe_unicorn.output.reader import RecordFile
-from spe_unicorn.report.places import SymbolChoice, places_of, symbol_choice
+from spe_unicorn.report.places import SymbolChoice, doubts, places_of, symbol_choice
 from spe_unicorn.symbols.elf import ElfError
 from spe_unicorn.symbols.places import Places
 
@@ -39,8 +40,14 @@ def _choice(text: str) -> SymbolChoice:
 
 
 def places_for(file: RecordFile, choices: tuple[SymbolChoice, ...]) -> Places:
-    """What names the addresses of a file. Raises UsageProblem for a file that cannot be used."""
+    """What names the addresses of a file. Raises UsageProblem for a file that cannot be used.
+
+    Says on standard error if that is not what was recorded.
+    """
     try:
-        return places_of(file, choices)
+        places = places_of(file, choices)
     except ElfError as error:
         raise UsageProblem(str(error)) from None
+    for doubt in doubts(file, places):
+        click.echo(f"Warning: {printable(doubt)}", err=True)
+    return places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,3 +26,20 @@ class ImageInfo:
     path: Path
     comm: str
     segments: tuple[LoadedSegment, ...]
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 of the file in hexadecimal; None if it cannot be read any more."""
+        return file_digest(self.path)
+
+
+def file_digest(path: Path) -> str | None:
+    """SHA-256 of a file in hexadecimal; None for one that cannot be read."""
+    digest = sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()

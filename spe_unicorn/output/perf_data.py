@@ -22,6 +22,7 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE_KIND_ARM_SPE,
     CPUMODE_KERNEL,
     CPUMODE_USER,
+    DIGEST,
     EVENT_DESC,
     HARDWARE_EVENTS,
     HEADER,
@@ -102,6 +103,7 @@ class PerfDataWriter:
         self._data = self._attributes + ATTRIBUTE_ENTRY_SIZE * len(self._events)
         self._data_size = 0
         self._failed = False
+        self._digest = None if image is None else image.digest
         self._multiplier = (10**9 << _TIME_SHIFT) // frequency
         self._write_start()
 
@@ -264,6 +266,9 @@ class PerfDataWriter:
             Feature.ARCH: _string("aarch64"),
             Feature.NRCPUS: NRCPUS.pack(self._cpus, self._cpus),
         }
+        if self._digest is not None and self._image is not None:
+            release = f"{self._image.path.name} {DIGEST}{self._digest}"
+            features[Feature.OSRELEASE] = _string(release)
         if self._midr is not None:
             features[Feature.CPUID] = _string(f"0x{self._midr:016x}")
         features[Feature.EVENT_DESC] = EVENT_DESC.pack(
@@ -274,7 +279,7 @@ class PerfDataWriter:
         )
         entries = b"".join(SECTION.pack(*entry) for entry in self._index)
         features[Feature.AUXTRACE] = len(self._index).to_bytes(8, "little") + entries
-        return features
+        return dict(sorted(features.items()))
 
     def _write_features(self, features: dict[Feature, bytes]) -> None:
         offset = self._file.tell() + SECTION.size * len(features)

@@ -70,11 +70,17 @@ class Feature(IntEnum):
     """Feature bits of the header."""
 
     HOSTNAME = 3
+    OSRELEASE = 4
+    """Here: what ran, its name and ``sha256:`` with the digest of its file."""
     ARCH = 6
     NRCPUS = 7
     CPUID = 9
     EVENT_DESC = 12
     AUXTRACE = 18
+
+
+DIGEST = "sha256:"
+"""Stands in front of the digest of the image, in hexadecimal, in :attr:`Feature.OSRELEASE`."""
 
 
 # What follows the header of each type of record; SAMPLE_ID comes behind where there is one.

@@ -13,12 +13,15 @@ from spe_unicorn.output.perf_format import (
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
+    DIGEST,
     HEADER,
     MAGIC,
     MMAP,
     MMAP2_MORE,
     RECORD_HEADER,
+    SECTION,
     TASK,
+    Feature,
     RecordType,
 )
 from spe_unicorn.spe.packets import canonical_address
@@ -57,7 +60,8 @@ class RecordFile:
 
     ``form`` is ``raw``, ``perf`` or ``jsonl``. ``damage`` says in a sentence what is wrong with a
     file that is shown as far as it goes, None for a whole one. ``mappings`` are those that a
-    perf.data file tells of. The streams of JSON Lines hold the same records, but not the bytes that
+    perf.data file tells of, and ``digest`` is the SHA-256 of the program, if the file knows it. The
+    streams of JSON Lines hold the same records, but not the bytes that
     they were made of.
     """
 
@@ -66,6 +70,7 @@ class RecordFile:
     streams: list[Stream] = field(default_factory=list)
     damage: str | None = None
     mappings: list[Mapping] = field(default_factory=list)
+    digest: str | None = None
 
     @property
     def has_bytes(self) -> bool:
@@ -123,13 +128,27 @@ def _perf_file(path: str, data: memoryview) -> RecordFile:
         if not file.streams:
             raise BadFileError(f"{path}: {sentence}") from None
         return replace(file, damage=sentence)
-    return file
+    return replace(file, digest=_digest(data))
 
 
 def _cut(data: memoryview, end: int) -> _DamageError:
     if len(data) < end:
         return _DamageError(len(data), f"the file is truncated, its data go on to {end:#x},")
     return _DamageError(end, "the data end inside a record")
+
+
+def _digest(data: memoryview) -> str | None:
+    """The digest of the image, as PerfDataWriter writes it; None if it is not there."""
+    *_, position, size, bits = HEADER.unpack_from(data)
+    if not bits >> Feature.OSRELEASE & 1:
+        return None
+    place = position + size + SECTION.size * (bits & (1 << Feature.OSRELEASE) - 1).bit_count()
+    if place + SECTION.size > len(data):
+        return None
+    offset, length = SECTION.unpack_from(data, place)
+    text = bytes(data[offset + 4 : offset + length]).partition(b"\0")[0].decode(errors="replace")
+    _, mark, digest = text.rpartition(f" {DIGEST}")
+    return digest if mark else None
 
 
 def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, canonical
+from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.annotation import Disassemble, annotate
 from spe_unicorn.report.arrow import library
@@ -196,6 +197,7 @@ def _origin(samples: Samples) -> list[str]:
     recording = samples.recording
     lines = [_digest(recording.file.path)]
     lines += [_digest(str(file.path)) for file in samples.places.files]
+    lines += [f"{printable(doubt)}." for doubt in recording.doubts]
     if recording.bad_packets:
         lines.append(f"{len(recording.bad_packets)} bad packets were left out.")
     if recording.damage is not None:
@@ -205,9 +207,5 @@ def _origin(samples: Samples) -> list[str]:
 
 
 def _digest(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
-    except OSError:
-        return printable(path)
-    return f"{printable(path)}: SHA-256 {digest}"
+    digest = file_digest(Path(path))
+    return printable(path) + (f": SHA-256 {digest}" if digest else "")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
 from spe_unicorn.symbols.places import Places
@@ -55,6 +56,19 @@ def places_of(file: RecordFile, choices: Iterable[SymbolChoice]) -> Places:
         if known is not None:
             places.add_mapping(known, mapping.address, mapping.size, mapping.offset)
     return places
+
+
+def doubts(file: RecordFile, places: Places) -> list[str]:
+    """Sentences on files that name addresses and are not what was recorded."""
+    if file.digest is None or not places:
+        return []
+    if file.digest in {file_digest(elf.path) for elf in places.files}:
+        return []
+    names = ", ".join(str(elf.path) for elf in places.files)
+    return [
+        f"{names}: not the file that {file.path} was recorded of, whose SHA-256 is {file.digest};"
+        " names may be wrong"
+    ]
 
 
 def _known(path: str) -> ElfFile | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spe_unicorn.output.jsonl import record_object
 from spe_unicorn.output.reader import RecordFile, Stream, read_file
 from spe_unicorn.output.scan import Scanner, placed_at
-from spe_unicorn.report.places import SymbolChoice, places_of, symbol_choice
+from spe_unicorn.report.places import SymbolChoice, doubts, places_of, symbol_choice
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.symbols.places import Places
 
@@ -62,6 +62,11 @@ class Recording:
     def damage(self) -> str | None:
         """What is wrong with the file as a whole, None for a whole one."""
         return self.file.damage
+
+    @property
+    def doubts(self) -> list[str]:
+        """Sentences on what may be wrong with names: ELF files that are not what was recorded."""
+        return doubts(self.file, self.places)
 
     @property
     def bad_packets(self) -> list[tuple[Stream, BadPacket]]:

@@ -152,6 +152,21 @@ def test_what_cannot_be_reported_gets_one_line(command, tmp_path, arguments, mes
     assert message in result.stderr
 
 
+def test_another_elf_file_than_the_recorded_one_is_told_of(command, recording, firmware, tmp_path):
+    said = f"not the file that {recording} was recorded of, whose SHA-256 is "
+    for arguments in (
+        ("report", str(recording)),
+        ("annotate", str(recording), "main"),
+        ("decode", "--format", "table", str(recording)),
+        ("export", "-q", str(recording), "-o", str(tmp_path / "x.csv")),
+    ):
+        result = command(*arguments, "--symbols", firmware("hello"))
+        assert result.stderr.startswith(f"Warning: {firmware('hello')}: {said}")
+        assert result.stderr.endswith("; names may be wrong\n")
+        if arguments[0] != "annotate":
+            assert command(*arguments, "--symbols", firmware("bench_hash")).stderr == ""
+
+
 def test_a_damaged_file_is_reported_as_far_as_it_goes(command, tmp_path, recording):
     file = tmp_path / "cut.data"
     file.write_bytes(recording.read_bytes()[:-20000])

@@ -1,5 +1,6 @@
 """perf.data files: their structure by hand, and perf itself as a second reader."""
 
+import hashlib
 import io
 import re
 import struct
@@ -68,7 +69,7 @@ def test_header_and_attributes_stand_where_perf_expects_them(tmp_path):
         ids, ids_size = struct.unpack_from("<QQ", data, attrs + n * 144 + 128)
         assert struct.unpack_from(f"<{ids_size // 8}Q", data, ids) == numbers
     bits = struct.unpack_from("<4Q", data, 72)
-    assert bits == (1 << 3 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 18, 0, 0, 0)
+    assert bits == (1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 18, 0, 0, 0)
     assert start + length < len(data)
 
 
@@ -109,7 +110,7 @@ def test_index_leads_to_each_piece_of_trace(tmp_path, monkeypatch):
     monkeypatch.setattr("spe_unicorn.output.perf_data.CHUNK", 64)
     data = written(tmp_path / "a.data", on_cpu_0(*[other()] * 3)).read_bytes()
     start, length = struct.unpack_from("<QQ", data, 40)
-    index_at, index_size = struct.unpack_from("<QQ", data, start + length + 4 * 16)
+    index_at, index_size = struct.unpack_from("<QQ", data, start + length + 5 * 16)
     count, *entries = struct.unpack_from(f"<{index_size // 8}Q", data, index_at)
     traces = [offset for kind, _, offset, _ in records_in(data) if kind == 71]
     assert count == 3
@@ -401,6 +402,21 @@ def test_perf_knows_the_events_by_their_names(tmp_path):
     assert clean(perf("evlist", "-i", path)) == "operations\narm_spe_0//\n"
     header = clean(perf("report", "--header-only", "-i", path))
     assert re.findall("id = (.*?})", header) == ["{ 3, 4 }", "{ 1, 2 }"]
+
+
+def test_perf_shows_what_was_recorded_with_its_digest(tmp_path):
+    digest = hashlib.sha256(HELLO.read_bytes()).hexdigest()
+    path = written(tmp_path / "a.data", on_cpu_0(other()), midr=0x413FD0C1)
+    header = clean(perf("report", "--header-only", "-i", path))
+    assert f"# os release : hello.elf sha256:{digest}\n" in header
+    assert read_file(str(path)).digest == digest
+
+
+def test_an_image_that_is_gone_has_no_digest(tmp_path):
+    gone = ImageInfo(tmp_path / "gone.elf", "gone", ())
+    path = written(tmp_path / "a.data", on_cpu_0(other()), gone)
+    assert read_file(str(path)).digest is None
+    assert read_file(str(written(tmp_path / "b.data", [], None))).digest is None
 
 
 def test_records_without_an_image_are_read_too(tmp_path):
