@@ -20,7 +20,7 @@ from faults import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (Path("spe_unicorn/spe"), Path("spe_unicorn/arch"))
-PURE = ("tests/arch", "tests/spe")
+PURE = ("tests/arch", "tests/spe", "tests/pmu", "tests/devices")
 """Tests that need no engine. A file's own tests go first, since they find most faults."""
 TOO_SLOW = "*test_access_coverage.py"
 LIMIT = 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
 from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.spe.batch import MOST
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
@@ -148,3 +149,8 @@ def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> Non
     subject.complete(alu(0x1000))
     (record,) = decoded(seen)
     assert record.events == 2
+
+
+def test_there_is_always_room_for_a_batch_of_records() -> None:
+    subject, _ = sampler(spe_pe(), 1)
+    assert subject.quiet_records() >= MOST

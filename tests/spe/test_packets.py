@@ -171,3 +171,31 @@ def test_events_have_the_architecture_s_bits():
     assert Event.RETIRED | Event.NOT_TAKEN | Event.MISPREDICTED == 0xC2
     assert Event.SVE_PARTIAL == 0x20000
     assert Event.SMCU == 1 << 25
+
+
+def test_each_event_has_the_bit_that_the_architecture_gives_it() -> None:
+    """Arm ARM D18.2.8, the Events packet."""
+    bits = {
+        "EXCEPTION": 0,
+        "RETIRED": 1,
+        "L1D_ACCESS": 2,
+        "L1D_MISS": 3,
+        "TLB_ACCESS": 4,
+        "TLB_WALK": 5,
+        "NOT_TAKEN": 6,
+        "MISPREDICTED": 7,
+        "LLC_ACCESS": 8,
+        "LLC_MISS": 9,
+        "REMOTE_ACCESS": 10,
+        "MISALIGNED": 11,
+        "SVE_PARTIAL": 17,
+        "SVE_EMPTY": 18,
+        "L2D_ACCESS": 19,
+        "L2D_MISS": 20,
+        "MODIFIED_HIT": 21,
+        "RECENTLY_FETCHED": 22,
+        "SNOOPED": 23,
+        "STREAMING": 24,
+        "SMCU": 25,
+    }
+    assert {event.name: event.value for event in Event} == {n: 1 << b for n, b in bits.items()}

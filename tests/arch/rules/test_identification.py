@@ -184,3 +184,7 @@ def test_parange_follows_the_physical_address_size() -> None:
     for bits, code in ((32, 0), (36, 1), (40, 2), (42, 3), (44, 4)):
         value = id_register(ID_AA64MMFR0_EL1, 0x1124, frozenset(), ImpDef(pa_bits=bits))
         assert value & 15 == code
+
+
+def test_a_core_that_says_nothing_of_external_aborts_ignores_them() -> None:
+    assert ImpDef().external_abort == 1  # PMBIDR_EL1.EA, 2 would be an SError
