@@ -16,15 +16,15 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli.commands.cores import cores
+from spe_unicorn.cli.commands.decode import decode
+from spe_unicorn.cli.commands.demo import demo
+from spe_unicorn.cli.commands.export import export
+from spe_unicorn.cli.commands.record import record
+from spe_unicorn.cli.commands.regs import regs
+from spe_unicorn.cli.commands.report import annotate, diff, report
+from spe_unicorn.cli.commands.run import run
 from spe_unicorn.cli.completing import PROGRAM, completion
-from spe_unicorn.cli.cores import cores
-from spe_unicorn.cli.decode import decode
-from spe_unicorn.cli.demo import demo
-from spe_unicorn.cli.export import export
-from spe_unicorn.cli.record import record
-from spe_unicorn.cli.regs import regs
-from spe_unicorn.cli.report import annotate, diff, report
-from spe_unicorn.cli.run import run
 from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
 
 INTERNAL_ERROR = 70

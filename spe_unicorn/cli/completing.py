@@ -29,7 +29,7 @@ def core_profiles(
 
 def registers(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Names of registers, also of what was begun in small letters."""
-    from spe_unicorn.cli.regs import register_names
+    from spe_unicorn.cli.commands.regs import register_names
 
     return [CompletionItem(name) for name in register_names() if name.startswith(begun.upper())]
 

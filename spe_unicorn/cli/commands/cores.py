@@ -11,7 +11,7 @@ import click
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.regs import RegsError, table
+from spe_unicorn.cli.commands.regs import RegsError, table
 from spe_unicorn.cores.profile import Core, CoreError, core_names, load_core
 
 

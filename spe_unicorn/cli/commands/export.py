@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.decode import BAD_PACKETS
+from spe_unicorn.cli.commands.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.symbols import places_for, symbols_option
 from spe_unicorn.output.reader import BadFileError, read_file

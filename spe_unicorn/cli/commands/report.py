@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.decode import BAD_PACKETS
+from spe_unicorn.cli.commands.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.symbols import symbols_option

@@ -6,12 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS
-from spe_unicorn.cli.cores import cores
+from spe_unicorn.cli.commands.cores import cores
+from spe_unicorn.cli.commands.regs import regs
 from spe_unicorn.cli.register_reference import register_reference
-from spe_unicorn.cli.regs import regs
 from spe_unicorn.cores.profile import core_names
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MAX_AT_EL1 = ("PMSICR_EL1", "--core", "max", "--at", "EL1")
 
 
