@@ -19,7 +19,7 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
-from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL
+from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe import pe_registers
@@ -29,6 +29,7 @@ from spe_unicorn.host.pe.device_access import RefusedAccesses
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
+from spe_unicorn.host.pe.secure_authentication import execute_authentication
 from spe_unicorn.host.pe.system_access import TABLE, SystemAccesses
 from spe_unicorn.host.ports import DeviceRegister, Ending, EngineException, Failure, Platform
 
@@ -60,6 +61,8 @@ class StopHandler:
         self.interrupts = interrupts or Interrupts(cpu)
         self.controls = Controls(cpu)
         self.ending: Ending | None = None
+        self.execute_one: Callable[[], None] = lambda: None
+        """Has the engine execute the operation at the PC, which is not counted."""
         self.asked_to_stop: Callable[[], bool] = lambda: False
         """Whether the run is to end: looked at where the PE waits."""
         self.failure: Failure | None = None
@@ -229,12 +232,9 @@ class StopHandler:
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
                 return self.system.execute()
-            if words and exception.target_el == EL2 and not el2_enabled(cpu):
-                self.fail(
-                    "pointer authentication in Secure state, which this machine cannot execute",
-                    "build Secure software without it (-mbranch-protection=none)",
-                )
-                return True
+            if words and authenticates(words[0]) and not el2_enabled(cpu):
+                taken = execute_authentication(cpu, words[0], self.execute_one)
+                return taken is not None and self._exception(corrected(cpu, taken))
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK

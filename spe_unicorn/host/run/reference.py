@@ -92,6 +92,10 @@ class ReferenceRunner(Runner):
             self.handler.idle()
         self.unit.refresh()
 
+    def _run_alone(self, pc: int) -> None:
+        self._state.begin(_PLENTY)
+        self._engine.step(pc)
+
     def _run_one(self) -> Stop:
         state = self._state
         state.begin(_PLENTY)

@@ -84,6 +84,7 @@ class Runner:
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
         handler.asked_to_stop = lambda: self.stopping
+        handler.execute_one = self._execute_one
         self._runs = EngineRuns(cpu, unit, handler, self._population)
         self._after: Final[dict[Stop, Callable[[Stop, int], None]]] = {
             Stop.NONE: self._after_halt,
@@ -456,6 +457,17 @@ class Runner:
             if words and decode(words[0]).mark is Mark.ERET:
                 self.watcher.executed(Mark.ERET, pc)
         self.unit.refresh()
+
+    def _execute_one(self) -> None:
+        """Have the engine execute the operation at the PC, which has been counted."""
+        executed = self.cpu.executed
+        self._run_alone(self.cpu.pc)
+        self._state.granted = executed + self._state.budget
+
+    def _run_alone(self, pc: int) -> None:
+        self._state.begin(1)
+        self._engine.forget_code(pc, pc + 4)
+        self._engine.run(pc, pc + 4 & _MASK)
 
     def _carry_out(self, stop: Stop) -> None:
         self.handler.handle(stop)

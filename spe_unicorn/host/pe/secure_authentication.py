@@ -1,0 +1,52 @@
+"""Pointer authentication in Secure state, which the engine takes to an EL2 that is not enabled.
+
+To the engine HCR_EL2 has no bit set there, so HCR_EL2.API keeps it from every such operation. It is
+executed in Non-secure state in its place, with an EL2 that traps nothing: what it does is the same,
+since the registers of EL1 and the keys are not banked by Security state, and the engine has one
+physical address space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.exceptions.syndromes import EC
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.decode.words import ERETAA, ERETAB
+from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.ports import EngineException
+
+_MASK: Final = (1 << 64) - 1
+_HCR: Final = HCR_EL2.RW.mask | HCR_EL2.API.mask | HCR_EL2.APK.mask
+_TWI: Final = SCR_EL3.TWI.mask
+
+
+def execute_authentication(
+    cpu: UnicornCPU, word: int, execute_one: Callable[[], None]
+) -> EngineException | None:
+    """Execute the operation at the PC, which is ``word``; the exception that it then takes, if any.
+
+    ``execute_one`` has the engine execute one operation, which is not counted.
+    """
+    engine = cpu.engine
+    scr, hcr = engine.system(SCR_EL3.encoding), engine.system(HCR_EL2.encoding)
+    pc, el = cpu.pc, cpu.el
+    engine.set_system(SCR_EL3.encoding, scr & ~_TWI | SCR_EL3.NS.mask)
+    engine.set_system(HCR_EL2.encoding, _HCR)
+    engine.flush_tlb()
+    execute_one()
+    engine.set_system(HCR_EL2.encoding, hcr)
+    engine.set_system(SCR_EL3.encoding, scr)
+    engine.flush_tlb()
+    cpu.forget_el()
+    if cpu.state.stop == Stop.EXCEPTION:
+        exception = cpu.entries.of_engine()
+        syndrome = exception.record.syndrome
+        if syndrome is None or syndrome.ec != EC.WFxTrap:
+            return exception
+        cpu.pc = pc + 4 & _MASK  # the engine ends a run by a WFI of its own
+    if word in (ERETAA, ERETAB):
+        cpu.returned(el)
+    return None
