@@ -16,7 +16,15 @@ _GROUPS = {
     ),
     "Its consoles": ("--console", "--secure-console"),
     "Sampling": ("--count", "--no-jitter", "--filter", "--min-latency"),
-    "What is written": ("--output", "--format", "--json", "--trace", "--warn", "--quiet"),
+    "What is written": (
+        "--output",
+        "--format",
+        "--json",
+        "--symbols",
+        "--trace",
+        "--warn",
+        "--quiet",
+    ),
     "When it ends": ("--max-insns", "--timeout"),
 }
 """Options by the heading that they stand under; what is not named here stands at the end."""

@@ -27,6 +27,7 @@ from spe_unicorn.cli.stopping import (
     Stopper,
 )
 from spe_unicorn.cli.summary import Report, json_object, summary
+from spe_unicorn.cli.symbols import add_symbols
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.misuse import Misuse
@@ -76,6 +77,7 @@ def _inputs(settings: Settings) -> tuple[str, ...]:
     names = (
         *(options.firmware, options.kernel, options.bios),
         *(options.initrd, options.dtb, options.core),
+        *(choice.path for choice in settings.symbols),
     )
     return tuple(name for name in names if isinstance(name, str) and os.path.isfile(name))
 
@@ -95,6 +97,7 @@ class _Session:
         except (CoreError, LoadError, OptionError) as error:
             raise UsageProblem(spelled(str(error))) from error
         self.board = self.machine.board
+        add_symbols(self.board.names, settings.symbols)
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)

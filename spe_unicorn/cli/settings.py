@@ -13,10 +13,12 @@ import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.parameters import TraceChoice, Whole, console, number, seconds, size, trace
+from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
+from spe_unicorn.symbols.choice import SymbolChoice
 
 _MACHINE = frozenset(field.name for field in fields(MachineOptions))
 
@@ -40,6 +42,7 @@ class Settings:
     json: str | None = None
     quiet: bool = False
     warn: str | None = None
+    symbols: tuple[SymbolChoice, ...] = ()
 
     @classmethod
     def of(cls, *, no_reboot: bool, **options: Any) -> Settings:
@@ -53,7 +56,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
 
     They are named as in Settings and MachineOptions.
     """
-    decorators = [
+    decorators: list[Callable[[Any], Any]] = [
         click.argument("firmware", required=False, shell_complete=completing.files),
         click.argument("arguments", nargs=-1),
         click.option(
@@ -202,6 +205,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             shell_complete=completing.files,
             help="Write what the run came to as JSON.",
         ),
+        symbols_option,
         click.option(
             "--semihosting-dir",
             metavar="DIR",

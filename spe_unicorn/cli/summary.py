@@ -186,6 +186,7 @@ def _misuse(misuse: Misuse) -> dict[str, Any]:
         "rule": misuse.rule.name,
         "pc": hex(misuse.pc),
         "symbol": misuse.symbol,
+        "line": misuse.line,
         "el": misuse.el,
         "operation": misuse.operation,
         "cpu": misuse.cpu or 0,

@@ -1,19 +1,22 @@
-"""``--symbols``: ELF files that name the addresses of records."""
+"""``--symbols``: ELF files that name addresses, those of a machine and those of records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.names import printable
-from spe_unicorn.output.reader import RecordFile
-from spe_unicorn.report.places import SymbolChoice, doubts, places_of, symbol_choice
-from spe_unicorn.symbols.elf import ElfError
-from spe_unicorn.symbols.places import Places
+from spe_unicorn.symbols.choice import SymbolChoice, symbol_choice
+
+if TYPE_CHECKING:  # the help of a command reads no file
+    from spe_unicorn.machine.names import Names
+    from spe_unicorn.output.reader import RecordFile
+    from spe_unicorn.symbols.places import Places
 
 
 def symbols_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,8 +30,8 @@ def symbols_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE[@ADDRESS]",
         shell_complete=completing.files,
         help="Name addresses by the symbols of this ELF file, its lowest byte at ADDRESS (where it"
-        " is linked, if left out). May be given more than once. A perf.data file of ours knows its"
-        " ELF files.",
+        " is linked, if left out). May be given more than once. Known without: the program that"
+        " runs, and the ELF files of a perf.data file of ours.",
     )(function)
 
 
@@ -39,11 +42,27 @@ def _choice(text: str) -> SymbolChoice:
         raise click.BadParameter(str(error)) from None
 
 
+def add_symbols(names: Names, choices: tuple[SymbolChoice, ...]) -> None:
+    """Have a machine's addresses named by these files. Raises UsageProblem for a bad one."""
+    from spe_unicorn.report.places import default_address
+    from spe_unicorn.symbols.elf import ElfError, read_elf
+
+    for choice in choices:
+        try:
+            elf = read_elf(Path(choice.path))
+        except ElfError as error:
+            raise UsageProblem(str(error)) from None
+        names.add(elf, default_address(elf) if choice.address is None else choice.address)
+
+
 def places_for(file: RecordFile, choices: tuple[SymbolChoice, ...]) -> Places:
     """What names the addresses of a file. Raises UsageProblem for a file that cannot be used.
 
     Says on standard error if that is not what was recorded.
     """
+    from spe_unicorn.report.places import doubts, places_of
+    from spe_unicorn.symbols.elf import ElfError
+
     try:
         places = places_of(file, choices)
     except ElfError as error:

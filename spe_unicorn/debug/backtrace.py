@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.machine.boot.image import Image
 
 _FRAMES: Final = 32
 """Frames that a backtrace shows."""
 
 
-def backtrace(cpu: UnicornCPU, image: Image | None) -> list[tuple[int, str]]:
+def backtrace(cpu: UnicornCPU, symbolize: Callable[[int], str | None]) -> list[tuple[int, str]]:
     """Addresses of the calls that led here, innermost first, each with a remark.
 
     Follows the frame records that X29 points to. A function that has made none yet, or needs none,
-    is found by X30. At most 32 addresses, whatever the guest's memory holds.
+    is found by X30, if ``symbolize`` names the functions. At most 32 addresses, whatever the
+    guest's memory holds.
     """
     frame, link = cpu.engine.x(29), cpu.engine.x(30)
     result = [(cpu.pc, "")]
     record = _frame(cpu, frame)
-    if link and (record is None or record[1] != link) and _leaf(image, cpu.pc, link):
+    if link and (record is None or record[1] != link) and _leaf(symbolize, cpu.pc, link):
         result.append((link - 4, " (X30)"))
     while record is not None and len(result) < _FRAMES:
         caller, link = record
@@ -41,14 +42,7 @@ def _frame(cpu: UnicornCPU, address: int) -> tuple[int, int] | None:
     return None if data is None else struct.unpack("<QQ", data)
 
 
-def _leaf(image: Image | None, pc: int, link: int) -> bool:
+def _leaf(symbolize: Callable[[int], str | None], pc: int, link: int) -> bool:
     """Whether X30 may be the return address of the function at ``pc``: it leads out of it."""
-    if image is None:
-        return False
-    here, there = _function(image, pc), _function(image, link - 4)
-    return there is not None and here != there
-
-
-def _function(image: Image, address: int) -> str | None:
-    symbol = image.symbolize(address)
-    return None if symbol is None else symbol.partition("+")[0]
+    here, there = symbolize(pc), symbolize(link - 4)
+    return there is not None and (here or "").partition("+")[0] != there.partition("+")[0]

@@ -94,13 +94,17 @@ class Profiled(Protocol):
 def watch_misuse(
     machine: Board | Profiled,
     on_first: Callable[[Misuse], None] | None = None,
-    symbolize: Callable[[int], str | None] = lambda _: None,
+    symbolize: Callable[[int], str | None] | None = None,
 ) -> Misuses:
     """Watch a board, or what ``attach`` gave, for mistakes in how its guest programs SPE.
 
-    Call it before the machine runs. Nothing is found where SPE is not the guest's to program.
+    Call it before the machine runs. ``symbolize`` names addresses, those of a board by its symbols
+    unless given. Nothing is found where SPE is not the guest's to program.
     """
-    misuses = Misuses(symbolize, on_first)
+    if isinstance(machine, Board):
+        misuses = Misuses(symbolize or machine.names.symbol, on_first, machine.names.line)
+    else:
+        misuses = Misuses(symbolize or (lambda _: None), on_first)
     pes: tuple[Profiled, ...] = machine.pes if isinstance(machine, Board) else (machine,)
     for number, pe in enumerate(pes):
         if isinstance(pe.unit, StatisticalProfilingUnit):

@@ -50,7 +50,7 @@ from spe_unicorn.bits import Res0, Res1
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.spe.enabling import discards
-from spe_unicorn.symbols.table import SymbolTable
+from spe_unicorn.symbols.table import SymbolTable, printable
 
 _LIMIT_CONTROLS: Final = 0xA7
 """Bits of PMBLIMITR_EL1 below LIMIT that are a control on some core: nVM, PMFZ, FM, E."""
@@ -200,7 +200,7 @@ def _over(start: int, limit: int, symbols: SymbolTable, sp: int | None) -> str |
     for symbol in symbols.between(start, limit):
         beyond = mine is not None and mine.size and symbol is not mine and symbol.size
         if symbol.function or beyond:
-            return f"{symbol.name} at {symbol.address:#x}"
+            return f"{printable(symbol.name)} at {symbol.address:#x}"
     return None
 
 

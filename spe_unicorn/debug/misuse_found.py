@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spe_unicorn.debug.misuse_rules import Rule
+from spe_unicorn.debug.places import Place
+from spe_unicorn.symbols.lines import Line
 
 
 @dataclass
@@ -23,12 +25,13 @@ class Misuse:
     cpu: int | None
     what: str
     count: int = 1
+    line: str | None = None
+    """The source line, as ``main.c:42``."""
 
     @property
     def place(self) -> str:
         """Where, for people."""
-        symbol = f" <{self.symbol}>" if self.symbol else ""
-        return f"{self.pc:#x}{symbol} EL{self.el}"
+        return f"{Place(self.pc, self.symbol, line=self.line)} EL{self.el}"
 
     def __str__(self) -> str:
         rule = self.rule
@@ -48,12 +51,14 @@ class Misuses:
         self,
         symbolize: Callable[[int], str | None] = lambda _: None,
         on_first: Callable[[Misuse], None] | None = None,
+        locate: Callable[[int], Line | None] = lambda _: None,
     ) -> None:
         self.found: list[Misuse] = []
         self.on_first = on_first
         self.at_end: list[Callable[[], None]] = []
         """What :meth:`finish` has looked at, once."""
         self._symbolize = symbolize
+        self._locate = locate
         self._places: dict[tuple[Rule, int], Misuse] = {}
 
     def finish(self) -> None:
@@ -69,6 +74,8 @@ class Misuses:
             known.count += 1
             return
         misuse = Misuse(rule, pc, self._symbolize(pc), el, operation, cpu, what)
+        line = self._locate(pc)
+        misuse.line = None if line is None else line.short
         self._places[rule, pc] = misuse
         self.found.append(misuse)
         if self.on_first is not None:

@@ -26,7 +26,7 @@ from spe_unicorn.arch.registers.spe import (
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import lower_security_state, profiling_buffer_owner, tge
-from spe_unicorn.debug.places import Place, place
+from spe_unicorn.debug.places import Place
 from spe_unicorn.decode import decode
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.machine.board import Board
@@ -341,13 +341,9 @@ class SamplingHistory:
 
 def watch_sampling(board: Board) -> tuple[SamplingHistory, ...]:
     """The history of each PE of a board. Call it before the machine runs."""
-
-    def symbolize(pc: int) -> str | None:
-        return place(board, pc).symbol
-
     histories = []
     for pe in board.pes:
-        history = SamplingHistory(pe.cpu, pe.unit, pe.events, symbolize)
+        history = SamplingHistory(pe.cpu, pe.unit, pe.events, board.names.symbol)
         pe.started.connect(history.reset)
         histories.append(history)
     return tuple(histories)

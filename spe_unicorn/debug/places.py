@@ -1,4 +1,4 @@
-"""Places in the guest's code: addresses with their symbols."""
+"""Places in the guest's code: addresses with their symbols and source lines."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from spe_unicorn.machine.board import Board
 
 @dataclass(frozen=True)
 class Place:
-    """A virtual address, with its symbol if it has one."""
+    """A virtual address, with its symbol and its source line (``main.c:42``) if it has them."""
 
     pc: int
     symbol: str | None
     remark: str = ""
+    line: str | None = None
 
     def __str__(self) -> str:
-        symbol = f" <{self.symbol}>" if self.symbol else ""
-        return f"{self.pc:#x}{symbol}{self.remark}"
+        names = [name for name in (self.symbol, self.line and f"({self.line})") if name]
+        named = f" <{' '.join(names)}>" if names else ""
+        return f"{self.pc:#x}{named}{self.remark}"
 
 
 def place(board: Board, pc: int, remark: str = "") -> Place:
     """An address in what the board runs."""
-    return Place(pc, board.image.symbolize(pc) if board.image is not None else None, remark)
+    line = board.names.line(pc)
+    return Place(pc, board.names.symbol(pc), remark, None if line is None else line.short)

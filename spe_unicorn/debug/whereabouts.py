@@ -90,7 +90,7 @@ def whereabouts(board: Board) -> tuple[Whereabouts, ...]:
 def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     cpu = pe.cpu
     state = _state(pe)
-    (pc, _), *callers = backtrace(cpu, board.image)
+    (pc, _), *callers = backtrace(cpu, board.names.symbol)
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
     words = cpu.virtual.code(pc, 1)
@@ -138,7 +138,7 @@ def whereabouts_json(place: Whereabouts) -> dict[str, Any]:
     last = place.last_exception
     return {
         "state": place.state,
-        **({"pc": None, "symbol": None} if off else _place_json(place.place)),
+        **({"pc": None, "symbol": None, "line": None} if off else _place_json(place.place)),
         "el": None if off else place.el,
         "backtrace": [] if off else [_place_json(call) for call in place.backtrace],
         "last_exception": None
@@ -157,4 +157,4 @@ def whereabouts_json(place: Whereabouts) -> dict[str, Any]:
 
 
 def _place_json(place: Place) -> dict[str, Any]:
-    return {"pc": hex(place.pc), "symbol": place.symbol}
+    return {"pc": hex(place.pc), "symbol": place.symbol, "line": place.line}

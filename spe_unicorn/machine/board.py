@@ -35,6 +35,7 @@ from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.memory_map import RAM_BASE, Region
+from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement, cycles_of
 from spe_unicorn.machine.psci import (
@@ -166,6 +167,8 @@ class Board(Stateful[BoardState]):
             heap=HeapInfo(),
             folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
+        self.names = Names(lambda: self.image)
+        """Names and source lines of what runs."""
         self.conduit: str | None = "hvc"
         """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
         self.begins: BootPlan | Image | None = None

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
 from spe_unicorn.symbols.places import Places
-
-
-@dataclass(frozen=True)
-class SymbolChoice:
-    """An ELF file, and the address of its lowest byte in memory: None for where it belongs."""
-
-    path: str
-    address: int | None = None
-
-
-def symbol_choice(text: str) -> SymbolChoice:
-    """``FILE[@ADDRESS]``. Raises ValueError for an address that is none."""
-    path, at, address = text.rpartition("@")
-    if not at or os.path.exists(text):
-        return SymbolChoice(text)
-    try:
-        value = int(address, 0)
-    except ValueError:
-        raise ValueError(f"{text!r}: {address!r} is no address; write 0x80000") from None
-    if not 0 <= value < 1 << 64:
-        raise ValueError(f"{text!r}: an address has 64 bits")
-    return SymbolChoice(path, value)
 
 
 def places_of(file: RecordFile, choices: Iterable[SymbolChoice]) -> Places:
@@ -44,7 +22,7 @@ def places_of(file: RecordFile, choices: Iterable[SymbolChoice]) -> Places:
     places = Places()
     for choice in choices:
         elf = read_elf(Path(choice.path))
-        places.add_file(elf, _address(elf) if choice.address is None else choice.address)
+        places.add_file(elf, default_address(elf) if choice.address is None else choice.address)
     if places:
         return places
     files: dict[str, ElfFile | None] = {}
@@ -78,7 +56,7 @@ def _known(path: str) -> ElfFile | None:
         return None
 
 
-def _address(elf: ElfFile) -> int | None:
+def default_address(elf: ElfFile) -> int | None:
     """Where the machine puts a file by default: None for where it is linked."""
     if not elf.is_pie:
         return None

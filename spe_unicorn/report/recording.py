@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from spe_unicorn.output.jsonl import record_object
 from spe_unicorn.output.reader import RecordFile, Stream, read_file
 from spe_unicorn.output.scan import Scanner, placed_at
-from spe_unicorn.report.places import SymbolChoice, doubts, places_of, symbol_choice
+from spe_unicorn.report.places import doubts, places_of
 from spe_unicorn.spe.packets import BadPacket
+from spe_unicorn.symbols.choice import SymbolChoice, symbol_choice
 from spe_unicorn.symbols.places import Places
 
 if TYPE_CHECKING:

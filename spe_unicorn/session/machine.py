@@ -158,7 +158,7 @@ class Machine:
     def watch_misuse(self) -> None:
         """Find mistakes in how the guest programs SPE, from now on."""
         if self._misuses is None:
-            self._misuses = watch_misuse(self.board, self._misused, self.image.symbolize)
+            self._misuses = watch_misuse(self.board, self._misused)
 
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
@@ -186,7 +186,7 @@ class Machine:
         """An address, or that of a record (``record.pc``), as ``name+0x10``; None for none."""
         if isinstance(address, Register):
             address = canonical_address(address.value)
-        return self.image.symbolize(address)
+        return self.board.names.symbol(address)
 
     # Running
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from spe_unicorn.symbols.errors import ElfError as ElfError
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 DAMAGED = (
@@ -32,10 +33,6 @@ _SYM_SIZE = 24
 _FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 _NAMES_A_PLACE = (0, 1, *_FUNCTIONS)  # STT_NOTYPE, as of a label in assembly, and STT_OBJECT
 _SHN_UNDEF = 0
-
-
-class ElfError(ValueError):
-    """A file that is no good ELF file; the message says what is wrong, after the file's name."""
 
 
 class Piece(NamedTuple):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from elftools.dwarf.compileunit import CompileUnit
+from elftools.dwarf.descriptions import describe_form_class
+from elftools.dwarf.dwarfinfo import DWARFInfo
+from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.symbols.elf import DAMAGED, ElfFile
+from spe_unicorn.symbols.table import printable
 
 
 class Line(NamedTuple):
@@ -18,8 +25,8 @@ class Line(NamedTuple):
 
     @property
     def short(self) -> str:
-        """``main.c:12``."""
-        return f"{self.path.rpartition('/')[2]}:{self.number}"
+        """``main.c:12``, in characters that a terminal can show."""
+        return f"{printable(self.path.rpartition('/')[2])}:{self.number}"
 
 
 class LineTable:
@@ -37,6 +44,86 @@ class LineTable:
         """The line that the instruction at an address was made of, None if nobody knows."""
         index = bisect_right(self._addresses, address) - 1
         return self._lines[index] if index >= 0 else None
+
+
+class SourceLines:
+    """The source lines of an ELF file, of which only what is asked for is read.
+
+    The first question reads which compilation unit is where, and each the line table of its unit.
+    A file without line tables, or with damaged ones, has no lines.
+    """
+
+    def __init__(self, file: ElfFile) -> None:
+        self._file = file
+        self._dwarf: DWARFInfo | None = None
+        self._starts: list[int] | None = None
+        self._units: list[tuple[int, int]] = []
+        """Where each range ends, and its unit's place in .debug_info."""
+        self._tables: dict[int, LineTable] = {}
+
+    def at(self, address: int) -> Line | None:
+        """The line of the instruction at an address, as it was linked; None if nobody knows."""
+        try:
+            if self._starts is None:
+                self._starts = []
+                self._read_units()
+            index = bisect_right(self._starts, address) - 1
+            if index < 0 or address >= self._units[index][0]:
+                return None
+            return self._table(self._units[index][1]).at(address)
+        except (OSError, *DAMAGED):
+            return None
+
+    def _read_units(self) -> None:
+        stream = io.BytesIO(self._file.path.read_bytes())
+        elf = ELFFile(stream)
+        if not elf.has_dwarf_info():
+            return
+        dwarf = self._dwarf = elf.get_dwarf_info(relocate_dwarf_sections=False)
+        ranges = []
+        known = set()
+        named = dwarf.get_aranges()
+        for entry in () if named is None else named.entries:
+            ranges.append((entry.begin_addr, entry.begin_addr + entry.length, entry.info_offset))
+            known.add(entry.info_offset)
+        for unit in dwarf.iter_CUs():
+            if unit.cu_offset not in known:
+                ranges += [(start, end, unit.cu_offset) for start, end in _ranges(dwarf, unit)]
+        ranges.sort()
+        self._starts = [start for start, _, _ in ranges]
+        self._units = [(end, offset) for _, end, offset in ranges]
+
+    def _table(self, offset: int) -> LineTable:
+        table = self._tables.get(offset)
+        if table is None:
+            table = self._tables[offset] = LineTable([])  # of a damaged one, too
+            assert self._dwarf is not None
+            unit = self._dwarf.get_CU_at(offset)
+            program = self._dwarf.line_program_for_CU(unit)
+            if program is not None:
+                rows = _rows(program, _folder(unit))
+                table = LineTable([row for row in rows if _is_loaded(self._file, row)])
+                self._tables[offset] = table
+        return table
+
+
+def _ranges(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, int]]:
+    """Where the code of a unit is, from its first entry; a unit without code gives nothing."""
+    attributes = unit.get_top_DIE().attributes
+    base = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0
+    if "DW_AT_ranges" in attributes:
+        lists = dwarf.range_lists()
+        offset = attributes["DW_AT_ranges"].value
+        for entry in () if lists is None else lists.get_range_list_at_offset(offset, cu=unit):
+            if isinstance(entry, BaseAddressEntry):
+                base = entry.base_address
+            else:
+                bias = 0 if entry.is_absolute else base
+                yield entry.begin_offset + bias, entry.end_offset + bias
+    elif "DW_AT_high_pc" in attributes:
+        high = attributes["DW_AT_high_pc"]
+        absolute = describe_form_class(high.form) == "address"
+        yield base, high.value if absolute else base + high.value
 
 
 def read_lines(file: ElfFile) -> LineTable:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from spe_unicorn.symbols.elf import ElfFile
-from spe_unicorn.symbols.table import Symbol
+from spe_unicorn.symbols.table import Symbol, printable
 
 
 class Place(NamedTuple):
@@ -18,11 +18,12 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """``name+0x10``, None without a symbol."""
+        """``name+0x10``, None without a symbol. It can be printed."""
         if self.symbol is None:
             return None
         offset = self.linked - self.symbol.address
-        return f"{self.symbol.name}+{offset:#x}" if offset else self.symbol.name
+        name = printable(self.symbol.name)
+        return f"{name}+{offset:#x}" if offset else name
 
 
 class _Range(NamedTuple):

@@ -77,12 +77,20 @@ class SymbolTable:
         return self.at(address)
 
     def symbolize(self, address: int) -> str | None:
-        """``address`` as ``name+0x10``, or None where no symbol covers it."""
+        """``address`` as ``name+0x10``, or None where no symbol covers it. It can be printed."""
         symbol = self.at(address)
         if symbol is None:
             return None
         offset = address - symbol.address
-        return f"{symbol.name}+{offset:#x}" if offset else symbol.name
+        name = printable(symbol.name)
+        return f"{name}+{offset:#x}" if offset else name
+
+
+def printable(name: str) -> str:
+    """A name out of a file, in characters that a terminal shows: all others as Python escapes."""
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
 def _preference(symbol: Symbol) -> tuple[bool, bool, str]:

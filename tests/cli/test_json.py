@@ -21,7 +21,17 @@ COUNTS = KEYS - {
     "seconds",
     "cpus",
 }
-PLACE = {"state", "pc", "symbol", "el", "backtrace", "last_exception", "hints", "no_samples"}
+PLACE = {
+    "state",
+    "pc",
+    "symbol",
+    "line",
+    "el",
+    "backtrace",
+    "last_exception",
+    "hints",
+    "no_samples",
+}
 
 
 def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
@@ -99,17 +109,19 @@ def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
         "state": "running",
         "pc": "0x40000024",
         "symbol": "leaf+0x4",
+        "line": None,
         "el": 1,
         "backtrace": [
-            {"pc": "0x40000024", "symbol": "leaf+0x4"},
-            {"pc": "0x4000001c", "symbol": "main+0x8"},
-            {"pc": "0x40000010", "symbol": "_start+0x10"},
+            {"pc": "0x40000024", "symbol": "leaf+0x4", "line": None},
+            {"pc": "0x4000001c", "symbol": "main+0x8", "line": None},
+            {"pc": "0x40000010", "symbol": "_start+0x10", "line": None},
         ],
     }
     assert last == {
         "text": "DataAbort (write, external abort) ESR 0x96000050 FAR 0xdead0004",
         "pc": "0x40000024",
         "symbol": "leaf+0x4",
+        "line": None,
         "esr": "0x96000050",
         "far": "0xdead0004",
         "from_el": 1,

@@ -13,7 +13,8 @@ def test_mistakes_are_said_when_they_happen_and_counted_at_the_end(command, firm
     said = command("run", "--warn", "misuse", *MISUSE, firmware("spe_misuse")).stderr
     at_once, _, at_the_end = said.partition("spe-unicorn: exit status 0\n")
     place = re.compile(
-        r"^spe-unicorn: misuse: ([a-z-]+) at (0x\w+ <\w+(?:\+\w+)?> EL\d), operation \d+$"
+        r"^spe-unicorn: misuse: ([a-z-]+) at"
+        r" (0x\w+ <\w+(?:\+\w+)? \(\w+\.\w+:\d+\)> EL\d), operation \d+$"
     )
     found = [m.groups() for m in map(place.match, at_once.splitlines()) if m]
     assert ("read-not-synchronized", "read_not_synchronized") in [
@@ -28,7 +29,7 @@ def test_a_mistake_says_what_was_written_the_rule_and_what_to_do(command, firmwa
     said = command("run", "-q", "--warn", "misuse", firmware("spe_misuse")).stderr
     assert re.search(
         r"^spe-unicorn: misuse: setup-not-synchronized at 0x4\w+"
-        r" <setup_not_synchronized\+0x\w+> EL1, operation \d+\n"
+        r" <setup_not_synchronized\+0x\w+ \(spe_misuse\.c:\d+\)> EL1, operation \d+\n"
         r"  MSR PMSCR_EL1, 0x2 \(E1SPE 1\) enables profiling, with no ISB since the write to"
         r" PMSIRR_EL1\n"
         r"  rule: without a context synchronization event, .* \(Arm ARM D17\.9\.1, R_PVRNK;.*\)\n"
@@ -73,6 +74,7 @@ def test_the_object_has_all_there_is_to_know(run_json, firmware):
     assert first.pop("operation") > 0
     assert re.fullmatch("0x4[0-9a-f]+", first.pop("pc"))
     assert first.pop("symbol").startswith("enable_ignored+")
+    assert re.fullmatch(r"spe_misuse\.c:\d+", first.pop("line"))
     assert first == {
         "rule": "enable-ignored",
         "el": 2,

@@ -14,9 +14,9 @@ from spe_unicorn.output.reader import BadFileError, RecordFile, Stream, read_fil
 from spe_unicorn.output.scan import Found, Scanner, placed_at
 from spe_unicorn.output.table import nameless, table
 from spe_unicorn.output.text import RecordTexts
-from spe_unicorn.report.places import SymbolChoice
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
+from spe_unicorn.symbols.choice import SymbolChoice
 
 BAD_PACKETS = 1
 """Exit status where some bytes were no packets, or the file is damaged."""

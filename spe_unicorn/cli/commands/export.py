@@ -12,7 +12,7 @@ from spe_unicorn.cli.commands.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.symbols import places_for, symbols_option
 from spe_unicorn.output.reader import BadFileError, read_file
-from spe_unicorn.report.places import SymbolChoice
+from spe_unicorn.symbols.choice import SymbolChoice
 
 _SUFFIXES = (".parquet", ".csv")
 

@@ -16,8 +16,8 @@ from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.output.reader import BadFileError, read_file
-from spe_unicorn.report.places import SymbolChoice
-from spe_unicorn.symbols.elf import ElfError
+from spe_unicorn.symbols.choice import SymbolChoice
+from spe_unicorn.symbols.errors import ElfError
 
 if TYPE_CHECKING:
     from spe_unicorn.report.samples import Samples

@@ -55,10 +55,19 @@ class Image:
 
         The physical reading is for code that runs before it turns the MMU on.
         """
+        place = self._virtual(address)
+        return None if place is None else self.symbols.symbolize(place)
+
+    def linked(self, address: int) -> int | None:
+        """The address that the file was linked for, of a virtual or physical one; None outside."""
+        place = self._virtual(address)
+        return None if place is None else place - self.bias
+
+    def _virtual(self, address: int) -> int | None:
         for segment in self.segments:
             if segment.vaddr <= address < segment.vaddr + segment.size:
-                return self.symbols.symbolize(address)
+                return address
         for segment in self.segments:
             if segment.address <= address < segment.end:
-                return self.symbols.symbolize(address - segment.address + segment.vaddr)
+                return address - segment.address + segment.vaddr
         return None

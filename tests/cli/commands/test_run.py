@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import COMMAND
 from tests.support import a64
-from tests.support.elf_builder import RAM, Sym
+from tests.support.elf_builder import RAM, Elf, Load, Sym
 from tests.support.perf_reader import perf
 from tests.support.small_programs import (
     COMMAND_LINE,
@@ -24,6 +25,7 @@ from tests.support.small_programs import (
     NEWLINES,
     SLEEP,
     program,
+    words,
 )
 
 PATIENCE = 60
@@ -469,3 +471,43 @@ def test_samples_that_keep_step_with_a_loop_are_told_of(command, run_json, tmp_p
     code[code.index(0xD2808000)] = a64.movz(0, 4 << 8 | 1)  # and RND
     said = command("run", "--max-insns", "100000", program(tmp_path, a64.code(code)), status=124)
     assert "keeps step" not in said.stderr
+
+
+# Names
+
+
+JUMPS = words(
+    0xD2A80000,  # mov x0, #0x40000000
+    0x91401400,  # add x0, x0, #0x5000
+    0xD61F0000,  # br x0, where nothing but zeros are
+)
+
+
+@pytest.mark.parametrize("option", ["--symbols", "--elf"])
+def test_other_files_name_addresses_where_the_program_has_none(command, tmp_path, option):
+    other = tmp_path / "other.elf"
+    symbols = [Sym("payload", RAM + 0x4000, 0x2000), Sym("\x1b[2J", RAM + 0x8000, 4)]
+    other.write_bytes(Elf([Load(RAM + 0x4000, bytes(0x5000), flags=7)], symbols=symbols).build())
+    code = program(tmp_path, JUMPS)
+    bare = command("run", code, status=126).stderr
+    assert "PC   0x40005000 at EL1" in bare
+    there = command("run", option, str(other), code, status=126).stderr
+    assert "PC   0x40005000 <payload+0x1000> at EL1" in there
+    moved = command("run", option, f"{other}@0x40001000", code, status=126).stderr
+    assert "PC   0x40005000 <\\x1b[2J> at EL1" in moved
+
+
+def test_a_file_of_symbols_that_cannot_be_used_is_refused(command, tmp_path):
+    result = command("run", "--symbols", __file__, program(tmp_path, EXIT_7), status=2)
+    assert "is not an ELF file" in result.stderr
+
+
+def test_places_have_source_lines_where_the_program_has_them(command, run_json, firmware):
+    options = ("run", "--max-insns", "40000", "--console", "none")
+    assert re.search(
+        r" <\w+\+0x\w+ \(\w+\.[cS]:\d+\)> EL1: ",
+        command(*options, firmware("spe_full"), status=124).stderr,
+    )
+    (cpu,) = run_json(*options, firmware("spe_full"), status=124)["cpus"]
+    assert re.fullmatch(r"\w+\.[cS]:\d+", cpu["line"])
+    assert all("line" in call for call in cpu["backtrace"])
