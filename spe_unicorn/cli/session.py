@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.cli.console import Console, Lines
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
@@ -34,7 +35,6 @@ from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
-from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb
 from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
@@ -174,7 +174,7 @@ class _Session:
             settings.format,
             image_info(self.machine.image),
             cpus=len(self.board.pes),
-            frequency=COUNTER_FREQUENCY,
+            frequency=FREQUENCY,
             midr=self.board.core.midr,
             period=1 if sampling is None else sampling.period,
         )

@@ -8,6 +8,7 @@ from spe_unicorn.arch.operation import Access, Extend, Family, Instruction, Mark
 from spe_unicorn.decode.parts import signed
 
 _MASK = (1 << 64) - 1
+_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
 
 
 def effective_address(
@@ -29,20 +30,28 @@ def address_from(access: Access, base: int, index: int, vector_length: int = 128
     offset = access.offset
     if access.scalable:
         offset = offset * vector_length // 128
-    address = base + offset
-    if access.index is not None:
-        address += extended(index, access.extend) << access.shift
-    if access.align_down:
-        address &= -access.align_down
-    return address & _MASK
+    offset += base
+    index = 0 if access.index is None else index
+    return address_of(offset, index, access.extend, access.shift, access.align_down or 1) & _MASK
 
 
-def extended(value: int, extend: Extend) -> int:
-    """A register that enters an address, in front of its shift."""
-    if extend is Extend.UXTW:
+def address_of(base: int, index: int, extend: int, shift: int, align: int) -> int:
+    """An address by what enters it, modulo 2^64: rounded down to ``align``, a power of two.
+
+    Numbers alone: compiled code calls it, too.
+    """
+    return base + (extended(index, extend) << shift) & -align
+
+
+def extended(value: int, extend: int) -> int:
+    """A register that enters an address, before its shift (``extend`` is an :class:`Extend`).
+
+    Numbers alone: compiled code calls it, too.
+    """
+    if extend == _UXTW:
         return value & 0xFFFF_FFFF
-    if extend is Extend.SXTW:
-        return signed(value, 32)
+    if extend == _SXTW:
+        return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
     return value
 
 

@@ -1,15 +1,14 @@
 """The generic timer's comparators, one set a PE.
 
-Time is the system counter, in ticks of :data:`FREQUENCY`, and is handed in: nothing here knows
-another clock. A comparator looks at the counter less an offset; the offsets' registers are the
-PE's, and so arrive as callables.
+Time is the system counter (``arch.counter``), and is handed in: nothing here knows another clock. A
+comparator looks at the counter less an offset; the offsets' registers are the PE's, and so arrive
+as callables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.ports import IRQLine
@@ -21,9 +20,6 @@ from spe_unicorn.arch.registers.timer import (
     TimerValue,
 )
 from spe_unicorn.stateful import Stateful
-
-FREQUENCY: Final = 62_500_000
-"""Ticks of the system counter a second: what CNTFRQ_EL0 holds after the board's reset."""
 
 _COUNTS = 1 << 64
 _WORD = 0xFFFF_FFFF

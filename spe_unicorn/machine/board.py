@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
@@ -19,7 +20,6 @@ from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
-from spe_unicorn.devices.timer import FREQUENCY
 from spe_unicorn.host.engine.engine import NEVER, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
+from spe_unicorn.arch.counter import cycles
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
@@ -50,7 +51,7 @@ MakeSampler = Callable[["ProcessingElement"], Sampler]
 
 def cycles_of(count: int | None) -> int | None:
     """A count of the system counter in cycles; None for never, and for what no machine reaches."""
-    return None if count is None or count << 4 >= NEVER_HAPPENS else count << 4
+    return None if count is None or cycles(count) >= NEVER_HAPPENS else cycles(count)
 
 
 class PMBIRQ:
@@ -253,7 +254,7 @@ class ProcessingElement(Stateful[PEState]):
             for c, count in streams
         ]
         soon = min((n for n in ticks if n is not None), default=None)
-        return None if soon is None else now + soon << 4
+        return None if soon is None else cycles(now + soon)
 
     def move_to(self, time: int) -> None:
         """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.output.image import ImageInfo
 from spe_unicorn.output.jsonl import JSONLinesWriter
 from spe_unicorn.output.perf_data import PerfDataWriter
@@ -60,7 +61,7 @@ def open_output(
     image: ImageInfo | None = None,
     *,
     cpus: int = 1,
-    frequency: int = 62_500_000,
+    frequency: int = FREQUENCY,
     midr: int | None = None,
     period: int = 1,
 ) -> RecordWriter:

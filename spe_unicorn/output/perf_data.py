@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.output.image import ImageInfo
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
@@ -81,7 +82,7 @@ class PerfDataWriter:
         image: ImageInfo | None = None,
         *,
         cpus: int = 1,
-        frequency: int = 62_500_000,
+        frequency: int = FREQUENCY,
         midr: int | None = None,
         period: int = 1,
     ) -> None:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
@@ -27,7 +28,6 @@ from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.host.pe.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
@@ -348,7 +348,7 @@ class Machine:
             form,
             image_info(self.image),
             cpus=len(self.pes),
-            frequency=COUNTER_FREQUENCY,
+            frequency=FREQUENCY,
             midr=self.board.core.midr,
             period=1 if self.options.sampling is None else self.options.sampling.period,
         )

@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from spe_unicorn.arch.operation import Instruction, Timing
-from spe_unicorn.compiled import array_at, entry
+from spe_unicorn.compiled import array_at, entry, routine
 from spe_unicorn.spe.packets import (
-    VA_MASK,
     AddressIndex,
     ContextIndex,
     CounterIndex,
@@ -24,9 +23,10 @@ from spe_unicorn.spe.packets import (
 )
 from spe_unicorn.spe.record import RecordLayout
 from spe_unicorn.spe.sample import (
-    EL_SHIFT,
     SHAPES,
     Recorder,
+    code_address,
+    physical_address,
 )
 
 # Columns of an array of samples, one row each, of 64-bit numbers.
@@ -98,6 +98,10 @@ _PLACE: Final = 3
 """A payload: its source, its offset in the record, its size."""
 
 
+routine(code_address)
+routine(physical_address)
+
+
 @entry("int64", *["pointer"] * 8, "int64")
 def _write(
     samples: Any,
@@ -134,12 +138,11 @@ def _write(
             value_of[v] = outcome[_FIRST_VALUE + v]
         state = level[_STATE]
         shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
-        value_of[_PC] = sample[PC] & VA_MASK | sample[EL] << EL_SHIFT | state
+        value_of[_PC] = code_address(sample[PC], sample[EL], state)
         value_of[_VA] = sample[VA]
-        value_of[_PA] = sample[PA] & VA_MASK | state
-        value_of[_TARGET] = sample[TARGET] & VA_MASK | sample[EL] << EL_SHIFT | state
-        previous = sample[PREVIOUS_TARGET] & VA_MASK
-        value_of[_PREVIOUS] = previous | sample[PREVIOUS_EL] << EL_SHIFT | state
+        value_of[_PA] = physical_address(sample[PA], state)
+        value_of[_TARGET] = code_address(sample[TARGET], sample[EL], state)
+        value_of[_PREVIOUS] = code_address(sample[PREVIOUS_TARGET], sample[PREVIOUS_EL], state)
         value_of[_TIME] = sample[TIME] - level[_OFFSET]
         value_of[_CONTEXT1] = level[_FIRST_CONTEXT]
         value_of[_CONTEXT2] = level[_SECOND_CONTEXT]

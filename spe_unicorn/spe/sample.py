@@ -123,6 +123,22 @@ class Common(NamedTuple):
     state: int
 
 
+def code_address(address: int, el: int, state: int) -> int:
+    """The payload of an Address packet of an instruction: PC, branch target, previous target.
+
+    ``state`` is the Security state as its top byte. Numbers alone: compiled code calls it, too.
+    """
+    return address & VA_MASK | el << EL_SHIFT | state
+
+
+def physical_address(address: int, space: int) -> int:
+    """The payload of a Data physical address packet; ``space`` is the address space as top byte.
+
+    Numbers alone: compiled code calls it, too.
+    """
+    return address & VA_MASK | space
+
+
 class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
@@ -177,7 +193,7 @@ class Recorder:
         values.append(total if total < largest else largest)
         values.append(issue if issue < largest else largest)
         shape = 0
-        pc = operation.pc & VA_MASK | operation.el << EL_SHIFT | state
+        pc = code_address(operation.pc, operation.el, state)
         va = operation.va
         if type_.memory and va is not None:
             shape = HAS_VA
@@ -189,17 +205,17 @@ class Recorder:
             if pa is not None and collection.pa:
                 shape = HAS_VA | HAS_PA
                 space = state if self._space is None else _top_byte(self._space(operation))
-                values.append(pa & VA_MASK | space)
+                values.append(physical_address(pa, space))
         else:
             values.append(pc)
             target = operation.target
             if target is not None and type_.op_class is OperationClass.BRANCH:
                 shape = HAS_TARGET
-                values.append(target & VA_MASK | operation.target_el << EL_SHIFT | state)
+                values.append(code_address(target, operation.target_el, state))
         if format_.previous_target and operation.previous_target is not None:
             shape |= HAS_PREVIOUS_TARGET
-            previous = operation.previous_target & VA_MASK
-            values.append(previous | operation.previous_target_el << EL_SHIFT | state)
+            previous = code_address(operation.previous_target, operation.previous_target_el, state)
+            values.append(previous)
         if format_.data_source and timing.data_source is not None:
             shape |= HAS_DATA_SOURCE
             values.append(timing.data_source)

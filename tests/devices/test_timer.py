@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import timer as r
-from spe_unicorn.devices.timer import FREQUENCY, Comparator, GenericTimer, next_event
+from spe_unicorn.devices.timer import Comparator, GenericTimer, next_event
 from tests.support.fakes import FakeLine
 
 ENABLE, IMASK, ISTATUS = 1, 2, 4

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.devices import gicv3
-from spe_unicorn.host.pe.sysregs import COUNTER_FREQUENCY
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.options import MachineOptions
 
@@ -101,5 +101,5 @@ def test_the_page_names_the_places_where_other_boards_have_more():
 
 
 def test_the_page_says_how_fast_time_goes():
-    assert COUNTER_FREQUENCY == 62_500_000
+    assert FREQUENCY == 62_500_000
     assert "62.5 MHz (CNTFRQ_EL0), a tick is 16 operations" in PAGE

@@ -38,6 +38,8 @@ class ExceptionType(IntEnum):
     SERROR = 0x180
 
 
+_VECTORS = ~0x7FF
+"""The bits of VBAR_ELx that are an address."""
 _FROM_SP_ELX = 0x200
 _FROM_LOWER_EL = 0x400
 _HAS_TWO_CLASSES = frozenset({EC.InstructionAbort, EC.DataAbort})
@@ -100,11 +102,6 @@ def take_exception(
     el = el_of(pstate)
     if target_el < max(el, EL1):
         raise ValueError(f"an exception at EL{el} cannot be taken to EL{target_el}")
-    offset: int = exception.kind
-    if target_el > el:
-        offset += _FROM_LOWER_EL
-    elif pstate.M & 1:
-        offset += _FROM_SP_ELX
     spsr = pstate
     # A guest hypervisor at EL1 sees itself at EL2: NVx is 'x01' or '111'.
     if el == target_el == EL1 and effective_hcr_nvx(pe) in (0b001, 0b101, 0b111):
@@ -118,7 +115,9 @@ def take_exception(
     kept, set_ = kept_and_set(pe, target_el)
     return ExceptionEntry(
         target_el=target_el,
-        vector=pe.registers.raw(banked.VBAR[target_el]) & ~0x7FF | offset,
+        vector=vector_address(
+            pe.registers.raw(banked.VBAR[target_el]), el, target_el, pstate.M & 1, exception.kind
+        ),
         pstate=SPSR(pstate.value & kept | set_),
         spsr=spsr.value,
         elr=preferred_return,
@@ -126,6 +125,19 @@ def take_exception(
         far=exception.vaddress,
         hpfar=exception.hpfar if target_el == EL2 else None,
     )
+
+
+def vector_address(vbar: int, el: int, target_el: int, sp_elx: int, kind: int) -> int:
+    """Where an exception from ``el`` to ``target_el`` enters, by VBAR_ELx and PSTATE.SP.
+
+    ``kind`` is an :class:`ExceptionType`. Numbers alone: compiled code calls it, too.
+    """
+    offset = kind
+    if target_el > el:
+        offset += _FROM_LOWER_EL
+    elif sp_elx:
+        offset += _FROM_SP_ELX
+    return vbar & _VECTORS | offset
 
 
 def kept_and_set(pe: PE, target_el: int) -> tuple[int, int]:

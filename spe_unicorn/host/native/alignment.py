@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.arch.operation import Extend
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.native.calls import call_register, call_stop
+from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state import LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
@@ -33,7 +33,6 @@ is not 0, it has the first or the last."""
 
 _ACCESS: Final = int(Stop.ACCESS)
 _SCRATCH: Final = State.scratch.offset
-_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -56,16 +55,13 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
             where = s.scratch
         stops = plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
         number = plan >> CHECK_INDEX & 0xFFFF
+        index = np.int64(0)
         if number != 0:
             call_register(s.reg_read, uc, number - 1, scratch)
             index = s.scratch
-            extend = plan >> CHECK_EXTEND & 7
-            if extend == _UXTW:
-                index &= 0xFFFFFFFF
-            elif extend == _SXTW:
-                index = (index << 32) >> 32
-            where += index << (plan >> CHECK_SHIFT & 7)
-        stops = stops or (where + row.offset) & (plan >> CHECK_MASK & 0xFF) != 0
+        extend, shift = plan >> CHECK_EXTEND & 7, plan >> CHECK_SHIFT & 7
+        where = access_address(where + row.offset, index, extend, shift, 1)
+        stops = stops or where & (plan >> CHECK_MASK & 0xFF) != 0
     if stops:
         s.stop = _ACCESS
         call_stop(s.emu_stop, address_of(engine))

@@ -12,12 +12,13 @@ from typing import Any, Final
 import numpy as np
 from unicorn import arm64_const as regs
 
-from spe_unicorn.arch.operation import Extend
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_read, call_register, call_stop, call_translate
+from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
@@ -66,7 +67,6 @@ _PHYSICAL: Final = State.physical.offset
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
 
-_UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)
 _OURS: Final = int(MARKS_OF_OURS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
@@ -126,14 +126,7 @@ def _marks(s: Any, engine: Any, address: Any, operations: Any) -> Any:
 def _deliverable(s: Any, engine: Any, user: Any) -> Any:
     """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    pstate = s.scratch
-    bits = s.deliver >> (pstate >> 2 & 3) * 4
-    return (
-        bits & 0b0101 != 0
-        or (bits & 0b0010 != 0 and pstate & 0x80 == 0)
-        or (bits & 0b1000 != 0 and pstate & 0x40 == 0)
-        or (s.deliver >> 16 + (pstate >> 2 & 3) & 1 != 0 and pstate & 0x100 == 0)
-    )
+    return deliverable(s.deliver, s.scratch)
 
 
 @routine
@@ -214,17 +207,14 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
             address = s.base
         address += (s.access << 32) >> 32
         number = plan >> PLAN_INDEX & 0xFFFF
+        index = np.int64(0)
         if number != 0:
             if plan & PLAN_INDEX_AT_END:
                 call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
             index = s.index
-            extend = plan >> PLAN_EXTEND & 7
-            if extend == _UXTW:
-                index &= 0xFFFFFFFF
-            elif extend == _SXTW:
-                index = (index << 32) >> 32
-            address += index << (plan >> PLAN_SHIFT & 7)
-        address &= -(np.int64(1) << (plan >> PLAN_ALIGN & 15))
+        extend, shift = plan >> PLAN_EXTEND & 7, plan >> PLAN_SHIFT & 7
+        align = np.int64(1) << (plan >> PLAN_ALIGN & 15)
+        address = access_address(address, index, extend, shift, align)
         row.va = address
         kind = 2 if plan & PLAN_WRITE else 1
         if (

@@ -21,6 +21,7 @@ from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import call_context, call_read, call_register
 from spe_unicorn.host.native.code import CP_REG, rows_of
+from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state import (
     ENTRY_PSTATE,
     FETCH,
@@ -46,10 +47,7 @@ _STOP_PC: Final = State.pc.offset
 _ROW: Final = CP_REG.itemsize
 
 _IL: Final = int(SPSR.IL.mask)
-_VECTORS: Final = ~0x7FF
 _PAGE: Final = ~0xFFF
-_FROM_LOWER_EL: Final = 0x400
-_FROM_SP_ELX: Final = 0x200
 _CLASS: Final = 26
 _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
@@ -134,11 +132,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     if s.entries >> 4 * el + target & 1 == 0 or pstate & _IL != 0 or s.suspect >> target & 1 != 0:
         return False
     call_register(s.reg_read, uc, _VBAR + target, scratch)
-    vector = s.scratch & _VECTORS
-    if target > el:
-        vector |= _FROM_LOWER_EL
-    elif pstate & 1:
-        vector |= _FROM_SP_ELX
+    vector = vector_address(s.scratch, el, target, pstate & 1, _SYNC)
     if vector == pc:
         return False
     _set_pc(s, uc, scratch, vector)

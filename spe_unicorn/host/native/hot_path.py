@@ -13,13 +13,27 @@ from llvmlite import ir
 
 from spe_unicorn.compiled import HandWritten
 from spe_unicorn.compiled.machine_code import SYMBOL
-from spe_unicorn.host.native.state import BLOCKS, FOLD, LENGTH, SPREAD, State
+from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LENGTH, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
 _POINTER = ir.IntType(8).as_pointer()
 _STATE = _WIDE.as_pointer()
 _FIELD_SIZE = 8
+
+
+def slot_by(code: Any, address: Any, operations: Any) -> Any:
+    """``state.slot_of`` as LLVM code: of the same shifts, and compared with it by a test."""
+
+    def wide(number: int) -> Any:
+        return ir.Constant(_WIDE, number)
+
+    terms = (
+        code.lshr(address, wide(ALIGNMENT)),
+        code.lshr(address, wide(FOLD)),
+        code.shl(operations, wide(LENGTH)),
+    )
+    return code.and_(code.xor(code.xor(terms[0], terms[1]), terms[2]), wide(BLOCKS - 1))
 
 
 def _block_hook(weighed: bool) -> str:
@@ -57,16 +71,7 @@ def _block_hook(weighed: bool) -> str:
 
     # a block that is known to be harmless, while no interrupt is pending
     code.position_at_end(watched)
-    slot = code.and_(
-        code.xor(
-            code.xor(
-                code.lshr(address, ir.Constant(_WIDE, 2)),
-                code.shl(operations, ir.Constant(_WIDE, LENGTH)),
-            ),
-            code.lshr(address, ir.Constant(_WIDE, FOLD)),
-        ),
-        ir.Constant(_WIDE, BLOCKS - 1),
-    )
+    slot = slot_by(code, address, operations)
 
     def entry(table: str) -> Any:
         return code.gep(code.inttoptr(code.load(place(table)), _STATE), [slot])

@@ -403,6 +403,8 @@ BLOCKS: Final = 1 << 18
 The key is the address XOR the number of operations: an operation that the engine knows to trap
 ends its block, so what traps decides how long a block is.
 """
+ALIGNMENT: Final = 2
+"""Shift of an address: instructions have four bytes."""
 LENGTH: Final = 9
 """Bits by which a block's length is shifted there: blocks side by side, which loops alternate
 between, have slots of their own."""
@@ -507,7 +509,7 @@ SAMPLE_PA: Final = 1 << 8
 @routine
 def slot_of(address: int, operations: int) -> int:
     """Where a block stands in the block table."""
-    return (address >> 2 ^ address >> FOLD ^ operations << LENGTH) & BLOCKS - 1
+    return (address >> ALIGNMENT ^ address >> FOLD ^ operations << LENGTH) & BLOCKS - 1
 
 
 def signed(value: int) -> int:

@@ -12,6 +12,8 @@ from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_ask, call_register, call_stop
 from spe_unicorn.host.native.code import CP_REG, forget_line
+from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
     CODE_MAINTENANCE,
@@ -89,19 +91,12 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
         call_register(s.reg_write, uc, np.int64(register), scratch)
         return 1
     if returns:
-        if (s.suspect >> EL2 & 1 != 0) != _suspect(s, EL2, r.value):
+        if (s.suspect >> EL2 & 1 != 0) != is_suspect(s.legal_returns, EL2, r.value):
             return -1
         s.writes += 1
     row.value = r.value
     call_register(s.reg_write, uc, _CP_REG, s.alias)
     return 1
-
-
-@routine
-def _suspect(s: Any, el: Any, spsr: Any) -> Any:
-    """Whether a return from an Exception level with such an SPSR_ELx is not for the engine."""
-    legal = s.legal_returns >> (el - 1) * 16 + (spsr & 0xF) & 1
-    return legal == 0 or spsr & (1 << 4 | 1 << 20) != 0
 
 
 @routine
@@ -155,7 +150,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         return 0
     if action == _RETURN:
         el = max(np.int64(r.op1) >> 1, 1)
-        suspect = _suspect(s, el, r.value)
+        suspect = is_suspect(s.legal_returns, el, r.value)
         if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
             s.steered |= STEERED
@@ -189,7 +184,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             return 0
         call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
         rest = s.block_operations - ((s.scratch - s.block) >> 2)
-        value = ((s.granted - s.budget - rest + s.skipped) >> 4) - value
+        value = ticks(s.granted - s.budget - rest + s.skipped) - value
     elif _engine_identifies(s, engine, user, r):
         return 0
     # the engine has these registers, so the block goes on; a write of the PC here would spoil

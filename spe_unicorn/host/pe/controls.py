@@ -29,7 +29,7 @@ from spe_unicorn.arch.exceptions.routing import (
 from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED, WFx
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
+from spe_unicorn.arch.pe import EL1, EL2, PEAt
 from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
@@ -59,6 +59,7 @@ from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.returns import legal_returns
 from spe_unicorn.host.native.state import (
     MARK_EVENT,
     MARK_FP,
@@ -251,12 +252,9 @@ class Controls:
         decides = tuple(file.raw(r) if r in file else 0 for r in (HCR_EL2, SCR_EL3))
         if decides != self._returns_for:
             self._returns_for = decides
-            legal = 0
-            for el in (EL1, EL2, EL3):
-                for mode in range(16):
-                    if not cpu.entries.illegal_return(el, SPSR_EL1(mode)):
-                        legal |= 1 << (el - 1) * 16 + mode
-            self._state.legal_returns = legal
+            self._state.legal_returns = legal_returns(
+                lambda el, mode: not cpu.entries.illegal_return(el, SPSR_EL1(mode))
+            )
         cpu.entries.look_at_returns()
 
     def ours(self, instruction: Instruction) -> bool:

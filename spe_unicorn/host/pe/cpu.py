@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.event_register import EventRegister
 from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
@@ -190,8 +191,8 @@ class UnicornCPU:
         return self.executed + int(self.state.skipped)
 
     def physical_count(self) -> int:
-        """CNTPCT_EL0 in ticks of ``sysregs.COUNTER_FREQUENCY``: an ``arch.ports.Clock``."""
-        return self.cycles >> 4
+        """CNTPCT_EL0 in ticks of ``counter.FREQUENCY``: an ``arch.ports.Clock``."""
+        return ticks(self.cycles)
 
     def own(
         self,

@@ -8,8 +8,10 @@ whose block has run.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
+from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
 from spe_unicorn.arch.operation import (
     Access,
@@ -40,10 +42,10 @@ from spe_unicorn.host.pe.vectors import active_elements, predicate, vector_bits,
 _MASK: Final = (1 << 64) - 1
 _VECTOR_BITS: Final = 128
 """The vector length for which the decoder gives the offsets and sizes of accesses."""
+_ALWAYS: Final = 0xFFFF
+"""All values of NZCV."""
 _PARTS: Final = 8
 """Bits for the number of a micro-operation."""
-_TICK: Final = 4
-"""Shift from operations to ticks of the system counter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Latch:
     def _begin(self, pc: int, instruction: Instruction, begun: bool) -> Operation:
         cpu = self._cpu
         engine = self._engine
-        operation = Operation(instruction, pc, cpu.el, cpu.cycles >> _TICK)
+        operation = Operation(instruction, pc, cpu.el, ticks(cpu.cycles))
         state = self._state
         if begun or (signed(pc) == state.flow_next and not self._branched_to(pc)):
             _came_by(operation, state.flow_target, state.flow)
@@ -116,7 +118,7 @@ class Latch:
     def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
         """An operation, or a part of one, on a wrong path: it came to nothing."""
         cpu = self._cpu
-        time = cpu.cycles >> _TICK
+        time = ticks(cpu.cycles)
         return Operation(instruction, pc, cpu.el, time, misspeculated=True)
 
     def finish(self, operation: Operation, pc: int) -> None:
@@ -167,7 +169,7 @@ class Latch:
         """
         instruction = plan.instruction
         state = self._state
-        operation = Operation(instruction, pc, self._cpu.el, before >> _TICK)
+        operation = Operation(instruction, pc, self._cpu.el, ticks(before))
         _came_by(operation, state.flow_target, state.flow)
         access = instruction.access
         if access is not None:
@@ -193,22 +195,27 @@ class Latch:
         """An operation that the compiled hook has noted in its ring of samples."""
         pc = sample.pc & _MASK
         following = sample.following & _MASK
-        operation = Operation(instruction, pc, sample.level & 3, sample.cycles >> _TICK)
+        operation = Operation(instruction, pc, sample.level & 3, ticks(sample.cycles))
         _came_by(operation, sample.flow_target, sample.flow)
         access = instruction.access
         if access is not None:
             operation.va = sample.va & _MASK
             if sample.level & SAMPLE_PA:
                 operation.pa = sample.pa & _MASK
-            operation.misaligned = operation.va % access.element != 0
-        elif instruction.family is Family.BRANCH:
-            if instruction.conditional and following == pc + 4 & _MASK:
-                operation.condition_failed = True
-            else:
+            operation.misaligned = misaligned(operation.va, access.element)
+        else:
+            branch = instruction.family is Family.BRANCH
+            operation.condition_failed = condition_failed(
+                branch,
+                instruction.conditional,
+                held_by(instruction),
+                sample.pc,
+                sample.following,
+                sample.flags,
+            )
+            if branch and not operation.condition_failed:
                 operation.target = following
                 operation.target_el = operation.el
-        elif instruction.conditional:
-            self._test(operation, sample.flags)
         return operation
 
     def _access(self, operation: Operation, access: Access, base: int, index: int) -> None:
@@ -266,6 +273,39 @@ class Latch:
         condition = operation.instruction.condition
         if condition is not None:
             operation.condition_failed = not condition_holds(condition, nzcv >> 28 & 15)
+
+
+def misaligned(va: int, element: int) -> bool:
+    """Whether an access of elements of so many bytes, a power of two, is not aligned.
+
+    Numbers alone: compiled code calls it, too.
+    """
+    return va & (element - 1) != 0
+
+
+def condition_failed(
+    branch: int, conditional: int, held: int, pc: int, following: int, nzcv: int
+) -> bool:
+    """Whether an operation that accesses no memory did nothing, for its condition.
+
+    ``following`` is the PC after it: a conditional branch that was taken is elsewhere. ``held`` is
+    the set of values of NZCV with which its condition holds. Numbers alone: compiled code calls it,
+    too.
+    """
+    if branch:
+        return conditional != 0 and following == pc + 4
+    return held >> (nzcv >> 28 & 15) & 1 == 0
+
+
+def held_by(instruction: Instruction) -> int:
+    """The set of values of NZCV, a bit each, with which an instruction's condition holds."""
+    condition = instruction.condition
+    return _ALWAYS if not instruction.conditional or condition is None else _holding(condition)
+
+
+@lru_cache(maxsize=16)
+def _holding(condition: int) -> int:
+    return sum(condition_holds(condition, nzcv) << nzcv for nzcv in range(16))
 
 
 def _came_by(operation: Operation, target: int, flow: int) -> None:

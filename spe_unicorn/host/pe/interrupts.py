@@ -12,15 +12,26 @@ from typing import Final
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.routing import route_interrupt
 from spe_unicorn.arch.exceptions.syndromes import SERROR, ProfilingSource, profiling
-from spe_unicorn.arch.pe import EL1, PE, PEAt
+from spe_unicorn.arch.pe import EL0, EL1, PE, PEAt
 from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
+from spe_unicorn.host.native.delivery import (
+    FIQ,
+    FIQ_UNLESS_MASKED,
+    IRQ,
+    IRQ_UNLESS_MASKED,
+    at_level,
+    serror_unless_masked,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import pending_exception
 
-_ALWAYS: Final = {ExceptionType.IRQ: 0b0001, ExceptionType.FIQ: 0b0100}
-_UNLESS_MASKED: Final = {ExceptionType.IRQ: 0b0010, ExceptionType.FIQ: 0b1000}
+_ALWAYS: Final = {ExceptionType.IRQ: IRQ, ExceptionType.FIQ: FIQ}
+_UNLESS_MASKED: Final = {
+    ExceptionType.IRQ: IRQ_UNLESS_MASKED,
+    ExceptionType.FIQ: FIQ_UNLESS_MASKED,
+}
 _MASK_BIT: Final = {
     ExceptionType.SERROR: 1 << 8,
     ExceptionType.IRQ: 1 << 7,
@@ -35,9 +46,7 @@ _ORDER: Final = (ExceptionType.FIQ, ExceptionType.IRQ)
 _PHYSICAL: Final = (ExceptionType.SERROR, *_ORDER)
 _VIRTUAL: Final = (*_ORDER, ExceptionType.SERROR)
 _STATUS: Final = {ExceptionType.SERROR: "A", ExceptionType.IRQ: "I", ExceptionType.FIQ: "F"}
-_SERROR_UNLESS_MASKED: Final = 16
-"""``State.deliver``: from here on a bit for each Exception level that takes an SError."""
-_VIRTUAL_SERROR: Final = 0b11 << _SERROR_UNLESS_MASKED
+_VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 """A virtual SError, which EL0 and EL1 take."""
 
 
@@ -128,7 +137,7 @@ class Interrupts:
         physical = self.irq.level or self.fiq.level or self._serror
         if physical or self.profiling.level or self._any_virtual():
             for el in range(4):
-                deliver |= self._deliverable_at(el) << 4 * el
+                deliver |= at_level(el, self._deliverable_at(el))
                 deliver |= self._serror_at(el)
             if self._virtual_level(ExceptionType.SERROR):
                 deliver |= _VIRTUAL_SERROR
@@ -203,9 +212,9 @@ class Interrupts:
             return 0
         pe = PEAt(self._cpu, el)
         if not route_interrupt(pe, ExceptionType.SERROR, True).masked:
-            return _ALWAYS[ExceptionType.IRQ] << 4 * el
+            return at_level(el, IRQ)
         masked = route_interrupt(pe, ExceptionType.SERROR, False).masked
-        return 0 if masked else 1 << _SERROR_UNLESS_MASKED + el
+        return 0 if masked else serror_unless_masked((el,))
 
     def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:
         if self.signals is None:

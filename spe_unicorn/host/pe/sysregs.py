@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
@@ -35,8 +36,6 @@ MPIDR_RES1: Final = 1 << 31
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
 CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
-COUNTER_FREQUENCY: Final = 62_500_000
-"""Hz. One tick is 16 cycles of a core at 1 GHz that executes one operation a cycle."""
 
 _ALWAYS_KEPT: Final = 0x0F
 """Bits of each split register that the engine keeps as written: VM, NS and the like."""
@@ -235,7 +234,7 @@ def check_returns(hooks: NativeHooks) -> None:
 
 def keep_time(hooks: NativeHooks) -> None:
     """Answer the counters with guest time, derived from executed operations."""
-    hooks.act(Action.CELL, CNTFRQ_EL0, READ, cell=COUNTER_FREQUENCY)
+    hooks.act(Action.CELL, CNTFRQ_EL0, READ, cell=FREQUENCY)
     hooks.act(Action.COUNT, CNTPCT_EL0, READ)
     hooks.act(Action.COUNT, CNTVCT_EL0, READ)
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.arch.operation import Family, Instruction
-from spe_unicorn.compiled import array_at, entry, pointer_to, record_at
-from spe_unicorn.decode import condition_holds
+from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
+from spe_unicorn.host.pe.description import condition_failed, held_by, misaligned
 from spe_unicorn.spe.batch import (
     COLUMNS,
     CONDITION_FAILED,
@@ -45,9 +46,10 @@ _ELEMENT, _BRANCH, _CONDITIONAL, _HOLDS = range(4)
 a branch, whether conditional, and with which values of NZCV its condition holds, as a set."""
 _TRAITS: Final = 4
 _UNBOUNDED: Final = 1 << 30
-_ALWAYS: Final = 0xFFFF
-_TICK: Final = 4
-"""Shift from operations to ticks of the system counter."""
+
+
+routine(misaligned)
+routine(condition_failed)
 
 
 @entry("void", "int64", "pointer", "int64", "pointer", "int64")
@@ -59,28 +61,28 @@ def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> Non
         row = record_at(pointer_to(rows + n * SAMPLE_BYTES), SAMPLE)
         sample = sample_of[n]
         trait = trait_of[row.instruction]
-        way = 0
+        element, branch = trait[_ELEMENT], trait[_BRANCH]
         has = HAS_DATA_SOURCE
-        if trait[_ELEMENT] != 0:
+        way = 0
+        if element != 0:
             has |= HAS_VA
             if row.level & SAMPLE_PA:
                 has |= HAS_PA
-            if np.uint64(row.va) % np.uint64(trait[_ELEMENT]) != 0:
+            if misaligned(row.va, element):
                 way |= MISALIGNED
-        elif trait[_BRANCH] != 0:
-            if trait[_CONDITIONAL] != 0 and row.following == row.pc + 4:
-                way |= CONDITION_FAILED
-            else:
-                has |= HAS_TARGET
-        elif trait[_HOLDS] >> (row.flags >> 28 & 15) & 1 == 0:
+        elif condition_failed(
+            branch, trait[_CONDITIONAL], trait[_HOLDS], row.pc, row.following, row.flags
+        ):
             way |= CONDITION_FAILED
+        elif branch:
+            has |= HAS_TARGET
         if row.flow & FLOW_VALID:
             has |= HAS_PREVIOUS_TARGET
         sample[INSTRUCTION] = row.instruction
         sample[WAY] = way
         sample[PC] = row.pc
         sample[EL] = row.level & 3
-        sample[TIME] = row.cycles >> _TICK
+        sample[TIME] = ticks(row.cycles)
         sample[VA] = row.va
         sample[PA] = row.pa
         sample[TARGET] = row.following
@@ -121,13 +123,10 @@ class Noted:
 
 
 def _traits(instruction: Instruction) -> tuple[int, ...]:
-    access, condition = instruction.access, instruction.condition
-    holds = _ALWAYS
-    if instruction.conditional and condition is not None:
-        holds = sum(condition_holds(condition, nzcv) << nzcv for nzcv in range(16))
+    access = instruction.access
     return (
         0 if access is None else access.element,
         instruction.family is Family.BRANCH,
         instruction.conditional,
-        holds,
+        held_by(instruction),
     )

@@ -1,0 +1,45 @@
+"""Which pending interrupts the PE takes where: the bits of ``State.deliver``, written and read.
+
+Routing is worked out in Python (``host.pe.interrupts``), for each Exception level and both values
+of the mask. So compiled code needs PSTATE alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.compiled import routine
+
+IRQ, IRQ_UNLESS_MASKED, FIQ, FIQ_UNLESS_MASKED = 1, 2, 4, 8
+"""For each Exception level: it takes an IRQ, or does so unless PSTATE.I is set; FIQ likewise."""
+_ALWAYS: Final = IRQ | FIQ
+_LEVEL: Final = 4
+"""Bits of an Exception level."""
+_SERROR: Final = 4 * _LEVEL
+"""From here on a bit for each: it takes an SError unless PSTATE.A is set."""
+_A, _I, _F = (int(field.mask) for field in (SPSR.A, SPSR.I, SPSR.F))
+
+
+def at_level(el: int, bits: int) -> int:
+    """What an Exception level takes, in its place."""
+    return bits << _LEVEL * el
+
+
+def serror_unless_masked(levels: Iterable[int]) -> int:
+    """The Exception levels that take an SError unless PSTATE.A is set."""
+    return sum(1 << _SERROR + el for el in levels)
+
+
+@routine
+def deliverable(deliver: int, pstate: int) -> bool:
+    """Whether a PE with that PSTATE takes what ``State.deliver`` says is pending."""
+    el = pstate >> 2 & 3
+    bits = deliver >> _LEVEL * el
+    return (
+        bits & _ALWAYS != 0
+        or (bits & IRQ_UNLESS_MASKED != 0 and pstate & _I == 0)
+        or (bits & FIQ_UNLESS_MASKED != 0 and pstate & _F == 0)
+        or (deliver >> _SERROR + el & 1 != 0 and pstate & _A == 0)
+    )
