@@ -59,10 +59,10 @@ class RecordFile:
     """What a file of records holds.
 
     ``form`` is ``raw``, ``perf`` or ``jsonl``. ``damage`` says in a sentence what is wrong with a
-    file that is shown as far as it goes, None for a whole one. ``mappings`` are those that a
-    perf.data file tells of, and ``digest`` is the SHA-256 of the program, if the file knows it. The
-    streams of JSON Lines hold the same records, but not the bytes that
-    they were made of.
+    file that is shown as far as it goes, None for a whole one. A perf.data file tells of
+    ``mappings``, of the names of ``threads`` by number and, if it is ours, of the ``digest`` of the
+    program (SHA-256). The streams of JSON Lines hold the same records, but not the bytes that they
+    were made of.
     """
 
     path: str
@@ -70,6 +70,7 @@ class RecordFile:
     streams: list[Stream] = field(default_factory=list)
     damage: str | None = None
     mappings: list[Mapping] = field(default_factory=list)
+    threads: dict[int, str] = field(default_factory=dict)
     digest: str | None = None
 
     @property
@@ -164,6 +165,7 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
         raise _DamageError(8, f"unknown header size {size}")
     # The kernel's perf fills in the size when it ends: one that was killed leaves 0.
     end = position + data_size if data_size else len(data)
+    traced = False
     while position < end:
         if min(len(data), end) - position < RECORD_HEADER.size:
             raise _cut(data, end)
@@ -175,6 +177,10 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
             raise _cut(data, end)
         if kind == RecordType.AUXTRACE_INFO:
             _check_trace(path, data, position, size)
+            traced = True
+        if kind == RecordType.COMM and size > _COMM_NAME:
+            _, thread = TASK.unpack_from(data, position + RECORD_HEADER.size)
+            file.threads[thread] = _name(data[position + _COMM_NAME : start])
         if size > _MAP_NAMES.get(kind, size):
             file.mappings.append(_mapping(kind, bytes(data[position:start])))
         if kind == RecordType.AUXTRACE:
@@ -188,6 +194,11 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
             if start > stop:
                 raise _cut(data, end)
         position = start
+    if not traced:
+        raise BadFileError(
+            f"{path}: a perf.data file without a trace of Arm SPE:"
+            " record it with perf record -e arm_spe_0//"
+        )
 
 
 _MAP_NAMES: dict[int, int] = {
@@ -200,8 +211,17 @@ _MAP_NAMES: dict[int, int] = {
 def _mapping(kind: int, record: bytes) -> Mapping:
     """The mapping that a record tells of."""
     address, size, offset = MMAP.unpack_from(record, RECORD_HEADER.size + TASK.size)
-    name = record[_MAP_NAMES[kind] :].partition(b"\0")[0]
-    return Mapping(os.fsdecode(name), canonical_address(address), size, offset)
+    name = _name(record[_MAP_NAMES[kind] :])
+    return Mapping(name, canonical_address(address), size, offset)
+
+
+_COMM_NAME = RECORD_HEADER.size + TASK.size
+"""Where the name of the thread stands in a COMM record."""
+
+
+def _name(data: bytes | memoryview) -> str:
+    """The text that ends with the first NUL."""
+    return os.fsdecode(bytes(data).partition(b"\0")[0])
 
 
 def _check_trace(path: str, data: memoryview, position: int, size: int) -> None:

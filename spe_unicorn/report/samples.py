@@ -170,15 +170,20 @@ def _sources(samples: Samples) -> Labels:
 
 
 def _threads(samples: Samples) -> Labels:
-    """The last context of each record, which is what perf takes for a thread."""
+    """The last context of each record, which is what perf takes for a thread, with its name."""
     arrays = samples.arrays
+    names = samples.recording.file.threads
     labels = np.full(len(arrays), UNKNOWN, dtype=object)
     for index, (values, bit) in enumerate(
         ((arrays.context_el1, Has.CONTEXT_EL1), (arrays.context_el2, Has.CONTEXT_EL2))
     ):
+        register = CONTEXTS[index]
+
+        def say(value: int, register: str = register) -> str:
+            return f"{names[value]} {value}" if value in names else f"{register} {value:#x}"
+
         there = arrays.where(bit)
-        named = texts(values, lambda value, i=index: f"{CONTEXTS[i]} {value:#x}")  # type: ignore[misc]
-        labels[there] = named[there]
+        labels[there] = texts(values[there], say)
     return labels
 
 

@@ -151,6 +151,65 @@ def test_recording_of_perf_to_a_pipe_is_refused_with_what_to_do(tmp_path):
         read_streams(str(path))
 
 
+def linux_recording(*more, info=70):
+    """A perf.data file as the kernel's perf writes it: two attributes, a longer AUXTRACE_INFO."""
+
+    def record(kind, body, misc=0):
+        return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
+
+    sample_id = bytes(32)
+    name = b"[kernel.kallsyms]_text".ljust(24, b"\0")
+    kernel = struct.pack("<IIQQQ32x", 0xFFFFFFFF, 0, 0xFFFF800080000000, 0x1000000, 0) + name
+    library = (
+        struct.pack("<IIQQQ32x", 7, 7, 0xAAAA00001000, 0x2000, 0x1000) + b"/usr/bin/dd\0\0\0\0\0"
+    )
+    trace = stream([load(context_el1=7)])
+    data = b"".join(
+        (
+            record(79, bytes(48)),
+            record(info, struct.pack("<I4x", 4) + bytes(8 * 9)),  # with a version, and metadata
+            record(10, kernel + sample_id, 1),
+            record(10, library + sample_id, 2),
+            record(3, struct.pack("<II", 7, 7) + b"dd\0\0\0\0\0\0" + sample_id),
+            *more,
+            record(11, struct.pack("<QQQ", 0, len(trace), 0) + sample_id),
+            record(71, struct.pack("<QQQIII4x", len(trace), 0, 0, 1, 0xFFFFFFFF, 1)) + trace,
+            record(68, b""),
+        )
+    )
+    attributes = bytes(2 * 144)
+    start = 104 + len(attributes)
+    header = struct.pack(
+        "<8sQQ6Q", b"PERFILE2", 104, 144, 104, len(attributes), start, len(data), 0, 0
+    )
+    return header + bytes(32) + attributes + data
+
+
+def test_recording_of_linux_gives_its_streams_maps_and_threads(tmp_path):
+    path = tmp_path / "perf.data"
+    path.write_bytes(linux_recording())
+    file = read_file(str(path))
+    assert [(found.cpu, found.data) for found in file.streams] == [
+        (1, stream([load(context_el1=7)])),
+    ]
+    assert file.threads == {7: "dd"}
+    assert [(m.path, m.address, m.size, m.offset) for m in file.mappings] == [
+        ("[kernel.kallsyms]_text", 0xFFFF800080000000, 0x1000000, 0),
+        ("/usr/bin/dd", 0xAAAA00001000, 0x2000, 0x1000),
+    ]
+    assert (file.damage, file.digest) == (None, None)
+
+
+def test_recording_of_something_else_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "perf.data"
+    whole = linux_recording(info=80)  # no AUXTRACE_INFO
+    start = 104 + 288
+    cut = whole.index(struct.pack("<IHH", 11, 0, 64))
+    path.write_bytes(whole[:48] + struct.pack("<Q", cut - start) + whole[56:cut])
+    with pytest.raises(BadFileError, match=r"without a trace of Arm SPE: .* -e arm_spe_0//"):
+        read_file(str(path))
+
+
 # JSON Lines
 
 

@@ -79,6 +79,17 @@ def test_pes_and_threads_are_told_apart():
     assert tables["Threads"] == ["CONTEXTIDR_EL1 0x5", "CONTEXTIDR_EL2 0x9", "[unknown]"]
 
 
+def test_threads_have_the_names_that_the_recording_gives_them():
+    file = RecordFile("a.data", "perf", [stream_of([load(context_el1=5), load(context_el1=6)])])
+    file.threads[5] = "dd"
+    (names,) = [
+        [row[-1] for row in t.rows]
+        for t in overview(Samples(Recording(file)), View())
+        if t.title == "Threads"
+    ]
+    assert names == ["CONTEXTIDR_EL1 0x6", "dd 5"]
+
+
 def test_small_rows_are_left_out_and_told_of_together():
     found = samples(*[load(0x40000100)] * 6, *[other(0x40000140)] * 3, other(0x40001000))
     assert table(found, "Functions", limit=0.2).note == "1 more with 10.00% together"
