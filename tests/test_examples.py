@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = shutil.ignore_patterns("__pycache__")
@@ -68,3 +70,16 @@ def test_the_regression_suite_is_green_and_red_when_a_golden_record_is_changed(t
     assert " 1 differ\n" in red.stdout
     assert "--spe-update-golden writes it anew" in red.stdout
     assert "spe-unicorn run --seed 1 " in red.stdout
+
+
+def test_the_notebook_runs_from_the_run_to_the_plot() -> None:
+    notebook = json.loads((ROOT / "examples" / "records.ipynb").read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] for cell in code)
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(code):
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+    assert len(names["recording"]) > 1000
+    assert "bench_work" in names["by_function"].index
+    assert sum(len(bars.x) for bars in names["figure"].data) == len(names["loads"]) > 100
+    assert len(names["addresses"].data[0].y) == len(names["loads"])
