@@ -102,6 +102,13 @@ def _fetch(folder: Path, suite: str) -> Packages:
             raise ArchiveError(f"no {tool} here: fetching a guest takes Debian or Ubuntu")
     if not _KEYRING.exists():
         raise ArchiveError(f"no {_KEYRING}: install debian-archive-keyring")
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free < _ROOM:
+        raise GuestError(
+            f"{folder} has room for {free >> 20} MiB, the packages need {_ROOM >> 20};"
+            " --cache names another folder"
+        )
     apt = _Apt(folder / "apt", suite)
     apt.download("update", "-q", "--error-on=any")
     names = [*apt.kernels(), *apt.programs()]
@@ -185,6 +192,8 @@ class _Apt:
         return [n for n in names if n in _TOOLS or re.match(r"lib(?!.*stdlib)|zlib", n)]
 
 
+_ROOM = 1 << 30
+"""Free bytes that fetching and unpacking need; apt waits for ever on a disk that is full."""
 _NO_ROOM = ("No space left on device", "enough free space", "Permission denied", "Read-only file")
 """What apt says where it could fetch a file and cannot write it."""
 _CONFIG = """

@@ -219,9 +219,19 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     result = linux("boot", "--cache", str(tmp_path / "cache"))
     assert result.returncode == 1
     assert result.stderr == (
-        f"scripts/linux: cannot write {tmp_path}/cache/bookworm/apt/lists/partial: "
+        f"scripts/linux: cannot write {tmp_path}/cache/bookworm: "
         "Not a directory; --cache names another folder\n"
     )
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_a_folder_without_room_is_named_before_anything_is_fetched(tmp_path, monkeypatch):
+    archive = module("archive")
+    usage = shutil.disk_usage(tmp_path)._replace(free=5 << 20)
+    monkeypatch.setattr(archive.shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(archive.GuestError, match=r"has room for 5 MiB, .* need 1024"):
+        archive.fetch(tmp_path, "bookworm")
+    assert not (tmp_path / "bookworm/apt").exists()
 
 
 class Fetched:
