@@ -9,17 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.arch.features import Feature, Features
+from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
-from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
-from spe_unicorn.devices.gicv3 import GICPort, GICv3
-from spe_unicorn.devices.pl011 import PL011
-from spe_unicorn.devices.pl031 import PL031
+from spe_unicorn.devices.gicv3 import GICPort
 from spe_unicorn.host.engine.engine import NEVER, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names
@@ -32,12 +28,12 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
-from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
-from spe_unicorn.machine.memory_map import RAM_BASE, Region
+from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.pe import MakeSampler, ProcessingElement, cycles_of
+from spe_unicorn.machine.pe import ProcessingElement, cycles_of
+from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.psci import (
     CPUOff,
     CPUOn,
@@ -46,15 +42,12 @@ from spe_unicorn.machine.psci import (
     Status,
     SystemAction,
 )
+from spe_unicorn.machine.samplers import sampler_of
 from spe_unicorn.machine.schedule import Schedule
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
 from spe_unicorn.machine.smccc import Registers, firmware_call
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.absent import NoSampler
-from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.sampler import Sampler
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
 from spe_unicorn.stateful import Stateful
 
 
@@ -112,42 +105,29 @@ class Board(Stateful[BoardState]):
         sources = [RandomSource(options.seed, number) for number in range(options.smp)]
         cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
         interrupts = [Interrupts(cpu, by_state=options.secure) for cpu in cpus]
-        self.gic = GICv3(
-            [
-                GICPort(cpu, number, i.irq, i.fiq, i.virq, i.vfiq)
-                for number, (cpu, i) in enumerate(zip(cpus, interrupts, strict=True))
-            ],
-            two_security_states=options.secure,
+        ports = [
+            GICPort(cpu, number, i.irq, i.fiq, i.virq, i.vfiq)
+            for number, (cpu, i) in enumerate(zip(cpus, interrupts, strict=True))
+        ]
+        self.peripherals = Peripherals(
+            ports, self.memory, console, self, self._secure, two_security_states=options.secure
         )
+        around = self.peripherals
+        self.gic, self.uart, self.rtc, self.bus = around.gic, around.uart, around.rtc, around.bus
         if options.secure:
             for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
                 inputs.signals = interface.signals
-        uart_irq = self.gic.spi(32 + memory_map.UART_SPI)
-        self.uart = PL011(console.write, uart_irq, console.arrived)
-        self._uarts = [self.uart]
-        self.rtc = PL031(self, FREQUENCY, self.gic.spi(32 + memory_map.RTC_SPI))
-        windows: list[tuple[Region, Device]] = [
-            (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, self._secure)),
-            (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, self._secure)),
-            (memory_map.UART, self.uart),
-            (memory_map.RTC, self.rtc),
-            (memory_map.VIRTIO, EmptyVirtioSlots()),
-            (memory_map.PCIE_ECAM, EmptyECAM()),
-        ]
-        secure_windows: list[tuple[Region, Device]] = []
-        if options.secure:
-            uart = PL011(console.write_secure, self.gic.spi(32 + memory_map.SECURE_UART_SPI))
-            self._uarts.append(uart)
-            secure_windows.append((memory_map.SECURE_UART, uart))
-        for region in self.memory.regions:
-            if not region.writable:
-                place = Region("flash", region.base, region.size)
-                (secure_windows if region.secure else windows).append((place, ReadOnlyMemory()))
-        self.bus = Bus(windows, secure_windows, self._secure)
         self.pes = tuple(
-            ProcessingElement(number, cpu, inputs, self, self._sampler(source), runner)
-            for number, (cpu, inputs, source) in enumerate(
-                zip(cpus, interrupts, sources, strict=True)
+            ProcessingElement(
+                number,
+                cpu,
+                inputs,
+                self,
+                sampler_of(self.core, options.sampling, self.memory, model, source),
+                runner,
+            )
+            for number, (cpu, inputs, model, source) in enumerate(
+                zip(cpus, interrupts, self.models, sources, strict=True)
             )
         )
         if options.check_alignment:
@@ -156,17 +136,7 @@ class Board(Stateful[BoardState]):
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = Schedule(self.pes, self._rtc_due, self.wait) if options.smp > 1 else None
-        folder = options.semihosting_dir
-        self._semihosting = Semihosting(
-            _GuestMemory(self),
-            write=console.write,
-            read=console.read,
-            stopping=self._asked_to_stop,
-            nanoseconds=lambda: self.running.cpu.cycles,
-            command_line=options.command_line,
-            heap=HeapInfo(),
-            folder=SharedFolder(Path(folder)) if folder is not None else None,
-        )
+        self._semihosting = self._host_of_calls()
         self.names = Names(lambda: self.image)
         """Names and source lines of what runs."""
         self.conduit: str | None = "hvc"
@@ -179,6 +149,19 @@ class Board(Stateful[BoardState]):
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
             if looks is not None:
                 looks.slice_ended.connect(self._each_slice)
+
+    def _host_of_calls(self) -> Semihosting:
+        folder = self.options.semihosting_dir
+        return Semihosting(
+            _GuestMemory(self),
+            write=self._console.write,
+            read=self._console.read,
+            stopping=self._asked_to_stop,
+            nanoseconds=lambda: self.running.cpu.cycles,
+            command_line=self.options.command_line,
+            heap=HeapInfo(),
+            folder=SharedFolder(Path(folder)) if folder is not None else None,
+        )
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
@@ -195,41 +178,6 @@ class Board(Stateful[BoardState]):
         )
         answer_el12_names(cpu.hooks)
         return cpu
-
-    def _sampler(self, random: RandomSource) -> MakeSampler:
-        """What makes the sampling unit of a PE that draws from ``random``."""
-        core, sampling = self.core, self.options.sampling
-
-        def sampler(pe: ProcessingElement) -> Sampler:
-            cpu, model = pe.cpu, self.models[pe.number]
-            if sampling is not None:
-                return ExternalSampler(
-                    cpu,
-                    sampling.period,
-                    model,
-                    sampling.filter,
-                    core.features,
-                    core.cracking,
-                    core.wrong_path,
-                    random.stream("sampling") if sampling.jitter else None,
-                )
-            if Feature.FEAT_SPE not in core.features:
-                return NoSampler(cpu, model)
-            return StatisticalProfilingUnit(
-                cpu,
-                self.memory,
-                model,
-                random.stream("interval"),
-                cpu.counted,
-                pmbirq=pe.pmbirq,
-                exception=pe.interrupts.profiling,
-                serror=pe.interrupts.pend_serror,
-                events=pe.events,
-                cracker=core.cracking,
-                wrong_path=core.wrong_path,
-            )
-
-        return sampler
 
     @property
     def image(self) -> Image | None:
@@ -314,10 +262,7 @@ class Board(Stateful[BoardState]):
 
         With ``nonsecure`` the GIC is as firmware leaves it to a kernel.
         """
-        self.gic.reset(nonsecure)
-        for uart in self._uarts:
-            uart.reset()
-        self.rtc.reset()
+        self.peripherals.reset(nonsecure)
         for pe in self.pes:
             pe.s.on = pe.s.asleep = pe.s.dozing = False
         if self._schedule is not None:

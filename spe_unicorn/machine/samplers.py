@@ -1,0 +1,58 @@
+"""Which sampling unit a PE of the board has."""
+
+from __future__ import annotations
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.ports import CoreModel, PhysicalMemory
+from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.cores.profile import Core
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
+from spe_unicorn.spe.absent import NoSampler
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+
+def sampler_of(
+    core: Core,
+    sampling: Sampling | None,
+    memory: PhysicalMemory,
+    model: CoreModel,
+    random: RandomSource,
+) -> MakeSampler:
+    """What makes a PE's unit: one that samples from outside, SPE, or none where the core has none.
+
+    ``model`` is the PE's core model, and ``random`` what the PE draws from.
+    """
+
+    def sampler(pe: ProcessingElement) -> Sampler:
+        cpu = pe.cpu
+        if sampling is not None:
+            return ExternalSampler(
+                cpu,
+                sampling.period,
+                model,
+                sampling.filter,
+                core.features,
+                core.cracking,
+                core.wrong_path,
+                random.stream("sampling") if sampling.jitter else None,
+            )
+        if Feature.FEAT_SPE not in core.features:
+            return NoSampler(cpu, model)
+        return StatisticalProfilingUnit(
+            cpu,
+            memory,
+            model,
+            random.stream("interval"),
+            cpu.counted,
+            pmbirq=pe.pmbirq,
+            exception=pe.interrupts.profiling,
+            serror=pe.interrupts.pend_serror,
+            events=pe.events,
+            cracker=core.cracking,
+            wrong_path=core.wrong_path,
+        )
+
+    return sampler
