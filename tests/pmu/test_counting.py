@@ -16,7 +16,7 @@ from spe_unicorn.pmu.counting import (
     of_el2,
     prohibited,
 )
-from tests.pmu.fake_pe import FREEZE, LEVELS, P5, P7, PMU, F, FakePE
+from tests.pmu.monitored_pe import FREEZE, LEVELS, P5, P7, PMU, F, MonitoredPE
 
 SECURE, NON_SECURE, REALM = {"NS": 0, "EEL2": 1}, {"NS": 1}, {"NS": 1, "NSE": 1}
 
@@ -56,13 +56,13 @@ SECURE, NON_SECURE, REALM = {"NS": 0, "EEL2": 1}, {"NS": 1}, {"NS": 1, "NSE": 1}
     ],
 )
 def test_filters(state: dict[str, int], el: int, bits: dict[str, int], counted: bool) -> None:
-    pe = FakePE(P7 | LEVELS | {F.FEAT_RME})
+    pe = MonitoredPE(P7 | LEVELS | {F.FEAT_RME})
     pe.set(SCR_EL3, **state)
     assert filtered(pe, el, PMEVTYPER.of(**bits).value) is not counted
 
 
 def test_without_el3_p_and_u_say_all() -> None:
-    pe = FakePE(P7)
+    pe = MonitoredPE(P7)
     for el, bit in ((0, "U"), (1, "P")):
         assert not filtered(pe, el, 0)
         assert filtered(pe, el, PMEVTYPER.of(**{bit: 1}).value)
@@ -93,7 +93,7 @@ def test_prohibitions(
     el1s: bool,
     el2s: bool,
 ) -> None:
-    pe = FakePE(P7 | LEVELS)
+    pe = MonitoredPE(P7 | LEVELS)
     pe.set(SCR_EL3, NS=not secure, EEL2=1)
     pe.set(MDCR_EL3, **mdcr3)
     pe.set(MDCR_EL2, **mdcr2)
@@ -102,11 +102,11 @@ def test_prohibitions(
 
 
 def test_prohibitions_of_later_versions_are_not_those_of_earlier_ones() -> None:
-    pe = FakePE(P5 | LEVELS)
+    pe = MonitoredPE(P5 | LEVELS)
     pe.set(SCR_EL3, NS=1)
     pe.registers.set_raw(MDCR_EL3, MDCR_EL3.of(SPME=1).value | 1 << 35)  # MPMX needs p7
     assert not prohibited(pe, 3, el2s=False)
-    pe = FakePE((PMU | LEVELS) - {F.FEAT_PMUv3p1, F.FEAT_PMUv3p4})
+    pe = MonitoredPE((PMU | LEVELS) - {F.FEAT_PMUv3p1, F.FEAT_PMUv3p4})
     pe.registers.set_raw(SCR_EL3, 1)
     pe.registers.set_raw(MDCR_EL2, 1 << 17)  # HPMD needs p1
     assert not prohibited(pe, 2, el2s=False)
@@ -127,7 +127,7 @@ def test_prohibitions_of_later_versions_are_not_those_of_earlier_ones() -> None:
 def test_the_cycle_counter_has_prohibitions_of_its_own(
     secure: bool, el: int, mdcr3: dict[str, int], mdcr2: dict[str, int], disabled: bool
 ) -> None:
-    pe = FakePE(P7 | LEVELS)
+    pe = MonitoredPE(P7 | LEVELS)
     pe.set(SCR_EL3, NS=not secure)
     pe.set(MDCR_EL3, **mdcr3)
     pe.set(MDCR_EL2, **mdcr2)
@@ -136,7 +136,7 @@ def test_the_cycle_counter_has_prohibitions_of_its_own(
 
 @pytest.mark.parametrize(("hpmn", "mine"), [(0, 0), (2, 2), (6, 6), (9, 6)])
 def test_hpmn_parts_the_event_counters(hpmn: int, mine: int) -> None:
-    pe = FakePE(P7 | LEVELS)
+    pe = MonitoredPE(P7 | LEVELS)
     pe.set(MDCR_EL2, HPMN=hpmn)
     assert counters_below_el2(pe, 6) == mine
     assert [of_el2(pe, n, 6) for n in range(6)] == [n >= mine for n in range(6)]
@@ -145,7 +145,7 @@ def test_hpmn_parts_the_event_counters(hpmn: int, mine: int) -> None:
 
 
 def test_without_el2_all_counters_are_el1_s() -> None:
-    assert counters_below_el2(FakePE(P7), 6) == 6
+    assert counters_below_el2(MonitoredPE(P7), 6) == 6
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_without_el2_all_counters_are_el1_s() -> None:
 def test_an_overflow_freezes_its_own_range(
     fzo: int, hpmfzo: int, overflows: int, el1s: bool, el2s: bool
 ) -> None:
-    pe = FakePE(P7 | LEVELS)
+    pe = MonitoredPE(P7 | LEVELS)
     pe.set(MDCR_EL2, HPMN=2, HPMFZO=hpmfzo)
     control = PMCR_EL0.of(FZO=fzo)
     assert frozen_by_overflow(pe, control, overflows, 4, el2s=False) is el1s
@@ -185,7 +185,7 @@ def test_an_overflow_freezes_its_own_range(
 def test_spe_freezes_counters_while_it_has_stopped(
     stopped: bool, e: int, pmfz: int, fzs: int, hpmfzs: int, el1s: bool, el2s: bool
 ) -> None:
-    pe = FakePE(FREEZE | LEVELS)
+    pe = MonitoredPE(FREEZE | LEVELS)
     pe.set(PMBLIMITR_EL1, E=e, PMFZ=pmfz)
     pe.set(MDCR_EL2, HPMFZS=hpmfzs)
     control = PMCR_EL0.of(FZS=fzs)

@@ -15,7 +15,7 @@ from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
 from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3, SCR_EL3
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.monitors import PerformanceMonitors
-from tests.pmu.fake_pe import FREEZE, LEVELS, P5, P7, PMU, SYNC, F, FakePE
+from tests.pmu.monitored_pe import FREEZE, LEVELS, P5, P7, PMU, SYNC, F, MonitoredPE
 
 CYCLES, INSTRUCTIONS = 31, 32
 ALL = (1 << 33) - 1
@@ -30,9 +30,9 @@ def monitors(
     enabled: int = ALL,
     noticed: int = 0,
     stopped: bool = False,
-) -> tuple[PerformanceMonitors, FakePE]:
+) -> tuple[PerformanceMonitors, MonitoredPE]:
     """Monitors whose counters count ``events``, as many as there are; PMCR_EL0.E is 1."""
-    pe = FakePE(features, el)
+    pe = MonitoredPE(features, el)
     if F.FEAT_EL3 in features:
         pe.set(SCR_EL3, NS=1)
         pe.set(MDCR_EL3, PMEE=1 if F.FEAT_EBEP in features else 0)
@@ -272,7 +272,7 @@ def test_the_interrupt_is_high_while_a_noticed_counter_has_overflowed() -> None:
 SYNC_BIT = PMEVTYPER.of(SYNC=1).value
 
 
-def synchronous(*events: int, el: int = 0) -> tuple[PerformanceMonitors, FakePE]:
+def synchronous(*events: int, el: int = 0) -> tuple[PerformanceMonitors, MonitoredPE]:
     """Counters in synchronous mode, their exceptions going to EL1."""
     subject, pe = monitors(*events, features=SYNC | LEVELS, el=el, noticed=ALL)
     pe.set(PMECR_EL1, PMEE=3, KPME=1)
@@ -410,4 +410,4 @@ def test_overflows_of_synchronous_counters_freeze_nothing() -> None:
 
 def test_more_counters_than_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 31 event counters, got 32"):
-        PerformanceMonitors(FakePE(P7), 32)
+        PerformanceMonitors(MonitoredPE(P7), 32)

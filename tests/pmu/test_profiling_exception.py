@@ -13,7 +13,7 @@ from spe_unicorn.pmu.profiling_exception import (
     overflow_route,
     returned_ppend,
 )
-from tests.pmu.fake_pe import LEVELS, P7, SYNC, FakePE
+from tests.pmu.monitored_pe import LEVELS, P7, SYNC, MonitoredPE
 
 IRQ, NOTHING = OverflowRoute(None, True), OverflowRoute(None, False)
 
@@ -24,8 +24,8 @@ def to(el: int) -> OverflowRoute:
 
 def pe_with(
     pmee3: int, pmee2: int, pmee1: int, *, el: int = 1, tge: int = 0, eel2: int = 1, ns: int = 1
-) -> FakePE:
-    pe = FakePE(SYNC | LEVELS, el)
+) -> MonitoredPE:
+    pe = MonitoredPE(SYNC | LEVELS, el)
     pe.set(SCR_EL3, NS=ns, EEL2=eel2)
     pe.set(HCR_EL2, TGE=tge)
     pe.set(MDCR_EL3, PMEE=pmee3)
@@ -63,7 +63,7 @@ def test_an_el2_that_is_not_enabled_is_not_asked() -> None:
 
 
 def test_without_the_feature_it_is_always_the_interrupt() -> None:
-    assert overflow_route(FakePE(P7 | LEVELS)) == IRQ
+    assert overflow_route(MonitoredPE(P7 | LEVELS)) == IRQ
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_without_the_feature_it_is_always_the_interrupt() -> None:
     ],
 )
 def test_masks(el: int, target: int, kpme: int, pm: bool, pmee2: int, masked: bool) -> None:
-    pe = FakePE(SYNC | LEVELS, el)
+    pe = MonitoredPE(SYNC | LEVELS, el)
     pe.pm = pm
     pe.set(MDCR_EL2, PMEE=pmee2)
     pe.set(PMECR_EL1, KPME=kpme, PMEE=3)

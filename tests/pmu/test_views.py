@@ -11,7 +11,7 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile
 from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3, SCR_EL3
 from spe_unicorn.pmu.monitors import PerformanceMonitors
 from spe_unicorn.pmu.views import VIEWED, MonitorView
-from tests.pmu.fake_pe import LEVELS, P7, PMU, SYNC, F, FakePE
+from tests.pmu.monitored_pe import LEVELS, P7, PMU, SYNC, F, MonitoredPE
 
 EVENTS = frozenset({0x00, 0x08, 0x11, 0x1E, 0x21, 0x3A, 0x4000, 0x4001, 0x4004, 0x4020})
 EVERY = SYNC | LEVELS | {F.FEAT_FGT, F.FEAT_FGT2}
@@ -20,8 +20,8 @@ C, F0 = 1 << 31, 1 << 32
 
 def view(
     features: Features = EVERY, el: int = 1, hpmn: int = 6
-) -> tuple[MonitorView, PerformanceMonitors, FakePE]:
-    pe = FakePE(features, el)
+) -> tuple[MonitorView, PerformanceMonitors, MonitoredPE]:
+    pe = MonitoredPE(features, el)
     pe.set(SCR_EL3, NS=1, FGTEn2=1)
     pe.set(MDCR_EL3, EnPM2=1)
     pe.set(MDCR_EL2, HPMN=hpmn)
@@ -74,7 +74,7 @@ def test_pmcr_tells_how_many_counters_the_reader_has() -> None:
     assert _n(subject, pe, 1) == 6
 
 
-def _n(subject: MonitorView, pe: FakePE, el: int) -> int:
+def _n(subject: MonitorView, pe: MonitoredPE, el: int) -> int:
     pe.el = el
     value = subject.read(r.PMCR_EL0)
     assert value >> 6 & 1  # LC

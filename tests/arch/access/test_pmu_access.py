@@ -11,7 +11,7 @@ from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from tests.arch.access_matrix import spelled
-from tests.pmu.fake_pe import FakePE
+from tests.pmu.monitored_pe import MonitoredPE
 
 F = Feature
 EVERYTHING = frozenset(Feature) - {F.FEAT_RME}
@@ -35,7 +35,7 @@ def outcome(
     features: frozenset[Feature] = EVERYTHING,
 ) -> str:
     """What happens with settings such as ``MDCR_EL2.TPM=1``: a register is accessed, or not."""
-    pe = FakePE(features, el)
+    pe = MonitoredPE(features, el)
     values = {register: dict(fields) for register, fields in BASE.items()}
     for setting in settings:
         if setting == "SDD":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
-from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
-from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
+from spe_unicorn.arch.registers.sysreg import SysReg
+from tests.support.fakes import FakePE
 
 F = Feature
 PMU = frozenset({F.FEAT_PMUv3, F.FEAT_PMUv3p1, F.FEAT_PMUv3p4})
@@ -19,14 +18,13 @@ SYNC: Features = P7 | {
 FREEZE: Features = P7 | {F.FEAT_SPE, F.FEAT_SPEv1p1, F.FEAT_SPEv1p2}
 
 
-class FakePE:
+class MonitoredPE(FakePE):
+    """A PE with the registers of the Performance Monitors."""
+
     def __init__(self, features: Features, el: int = 1) -> None:
-        self.features = features
-        self.impdef = ImpDef()
-        registers = (*SYSTEM_REGISTERS, *SPE_REGISTERS, *PMU_REGISTERS)
-        self.registers = RegisterFile(features, registers, self.impdef)
-        self.el = el
-        self.pm = self.halted = self.sdd = False
+        super().__init__(el=el, features=features)
+        for register in PMU_REGISTERS:
+            self.registers.add(register)
 
     def set(self, register: type[SysReg], **fields: int) -> None:
         self.registers.set_raw(register, register.of(**fields).value)
