@@ -110,7 +110,13 @@ class Board(Stateful[BoardState]):
             for number, (cpu, i) in enumerate(zip(cpus, interrupts, strict=True))
         ]
         self.peripherals = Peripherals(
-            ports, self.memory, console, self, self._secure, two_security_states=options.secure
+            ports,
+            self.memory,
+            console,
+            self,
+            self._secure,
+            self._power_pin,
+            two_security_states=options.secure,
         )
         around = self.peripherals
         self.gic, self.uart, self.rtc, self.bus = around.gic, around.uart, around.rtc, around.bus
@@ -353,11 +359,22 @@ class Board(Stateful[BoardState]):
         elif isinstance(answer, CPUOn):
             engine.set_x(0, Status.SUCCESS)
             self._turn_on(answer)
-        elif answer is SystemAction.RESET and self.options.reboot:
+        else:
+            self._system(pe, answer)
+        return True
+
+    def _system(self, pe: ProcessingElement, action: SystemAction) -> None:
+        """The machine as a whole goes off, or is reset."""
+        if action is SystemAction.RESET and self.options.reboot:
             pe.handler.ending = Ending.RESET
         else:
             self._end(pe, 0)
-        return True
+
+    def _power_pin(self, pin: int, level: bool) -> None:
+        """An output of the Secure PL061 changed: firmware at EL3 switches the machine by it."""
+        action = memory_map.POWER_PINS.get(pin)
+        if level and action is not None:
+            self._system(self.running, SystemAction(action))
 
     def send_event(self) -> None:
         """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""

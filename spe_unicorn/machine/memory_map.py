@@ -1,6 +1,7 @@
 """The physical memory map and the interrupts of the board: QEMU's ``virt``, as far as we have it.
 
-Not there: GICv2 and ITS frames, fw_cfg, GPIO, SMMU, the platform bus, PCIe memory windows.
+Not there: GICv2 and ITS frames, fw_cfg, the GPIO of Non-secure state, SMMU, the platform bus, PCIe
+memory windows.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
 RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
 SECURE_UART: Final = Region("secure pl011", 0x0904_0000, 0x0000_1000)
 """A second UART, on a board with ``--secure`` and in the Secure address space alone."""
+SECURE_GPIO: Final = Region("secure pl061", 0x090B_0000, 0x0000_1000)
+"""A PL061 on a board with ``--secure``, in the Secure address space alone."""
+POWER_PINS: Final = {0: "off", 1: "reset"}
+"""What a rising output of it does to the machine, by its pin."""
 VIRTIO_SLOTS: Final = 32
 VIRTIO: Final = Region("virtio-mmio", 0x0A00_0000, VIRTIO_SLOTS * VIRTIO_SLOT_SIZE)
 SECURE_RAM: Final = Region("secure-ram", 0x0E00_0000, 0x0100_0000, Kind.SECURE_RAM)
@@ -65,6 +70,7 @@ RAM_MAX: Final = 0x40_0000_0000 - RAM_BASE
 UART_SPI: Final = 1
 RTC_SPI: Final = 2
 SECURE_UART_SPI: Final = 8
+SECURE_GPIO_SPI: Final = 0
 VIRTIO_SPI: Final = 16
 """SPI of the first virtio-mmio slot; the others follow. SPI n is INTID 32 + n."""
 
@@ -75,6 +81,7 @@ FIXED: Final = (
     UART,
     RTC,
     SECURE_UART,
+    SECURE_GPIO,
     VIRTIO,
     SECURE_RAM,
     PCIE_ECAM,
@@ -95,8 +102,9 @@ _WANTING: Final = (
         Region("fw_cfg", 0x0902_0000, 0x18),
         "this machine has no fw_cfg; `kernel`, `append` and `initrd` work without",
     ),
-    (Region("gpio", 0x0903_0000, 0x1000), "this machine has no PL061"),
+    (Region("gpio", 0x0903_0000, 0x1000), "the only PL061 is that of Secure state, at 0x90b0000"),
     (SECURE_UART, "the second UART is there with `secure` only, and for Secure state"),
+    (SECURE_GPIO, "the power controls are there with `secure` only, and for Secure state"),
     (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),
     (SECURE_RAM, "Secure RAM is there with `secure` only, and for Secure state"),
     (

@@ -10,6 +10,7 @@ from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
 from spe_unicorn.devices.gicv3 import GICPort, GICv3, InputLine
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
+from spe_unicorn.devices.pl061 import PL061
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
@@ -24,7 +25,8 @@ class Peripherals:
     """The devices of one board.
 
     ``ports`` connect the GIC to the PEs. ``clock`` is the system counter. ``secure`` tells whether
-    the access that is being made is to the Secure address space.
+    the access that is being made is to the Secure address space. ``power_pin(pin, level)`` is told
+    of each output of the Secure GPIO controller that changes.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Peripherals:
         console: ConsoleEnds,
         clock: Clock,
         secure: Callable[[], bool],
+        power_pin: Callable[[int, bool], None],
         *,
         two_security_states: bool,
     ) -> None:
@@ -53,10 +56,15 @@ class Peripherals:
         ]
         secure_windows: Windows = []
         self._uarts = [self.uart]
+        self._secure_gpio: PL061 | None = None
         if two_security_states:
             other = PL011(console.write_secure, self._spi(memory_map.SECURE_UART_SPI))
             self._uarts.append(other)
-            secure_windows.append((memory_map.SECURE_UART, other))
+            self._secure_gpio = PL061(self._spi(memory_map.SECURE_GPIO_SPI), power_pin)
+            secure_windows += [
+                (memory_map.SECURE_UART, other),
+                (memory_map.SECURE_GPIO, self._secure_gpio),
+            ]
         for region in memory.regions:
             if not region.writable:
                 place = Region("flash", region.base, region.size)
@@ -73,3 +81,5 @@ class Peripherals:
         for uart in self._uarts:
             uart.reset()
         self.rtc.reset()
+        if self._secure_gpio is not None:
+            self._secure_gpio.reset()

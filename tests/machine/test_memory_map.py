@@ -21,6 +21,7 @@ def test_regions_lie_where_the_virt_board_has_them():
         "pl011": (0x0900_0000, 0x1000),
         "pl031": (0x0901_0000, 0x1000),
         "secure pl011": (0x0904_0000, 0x1000),
+        "secure pl061": (0x090B_0000, 0x1000),
         "virtio-mmio": (0x0A00_0000, 0x4000),
         "secure-ram": (0x0E00_0000, 0x100_0000),
         "pcie-ecam": (0x40_1000_0000, 0x1000_0000),
@@ -71,7 +72,7 @@ def test_the_page_says_what_secure_takes_away():
     (row,) = [line for line in PAGE.splitlines() if line.startswith("| 0x00000000")]
     half = memory_map.SECURE_FLASH
     assert f"{half.base:#010x} to {half.end - 1:#010x}, for Secure state" in row
-    for region in (memory_map.SECURE_UART, memory_map.SECURE_RAM):
+    for region in (memory_map.SECURE_UART, memory_map.SECURE_GPIO, memory_map.SECURE_RAM):
         (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {region.base:#010x}")]
         assert row.endswith("| `--secure` |")
         assert "for Secure state alone" in row

@@ -26,6 +26,7 @@ from spe_unicorn.machine.boot.fdt import (
 
 _GIC_PHANDLE: Final = 1
 _CLOCK_PHANDLE: Final = 2
+_GPIO_PHANDLE: Final = 3
 _SPI, _PPI = 0, 1
 _EDGE_RISING, _LEVEL_HIGH = 1, 4
 _APB_HZ: Final = 24_000_000
@@ -301,9 +302,35 @@ def _secure(description: BoardDescription) -> list[Node]:
     region = board.SECURE_RAM
     memory = _memory(region.base, region.size)
     memory.name = f"secram@{region.base:x}"
-    nodes = [_uart(board.SECURE_UART, board.SECURE_UART_SPI), memory]
+    switches = [
+        Node(
+            f"gpio-{name}",
+            {"compatible": strings(f"gpio-{name}"), "gpios": cells(_GPIO_PHANDLE, pin, 0)},
+        )
+        for name, pin in (("poweroff", _pin("off")), ("restart", _pin("reset")))
+    ]
+    uart = _uart(board.SECURE_UART, board.SECURE_UART_SPI)
+    nodes = [uart, memory, _secure_gpio(), *switches]
     for node in nodes:
         node.properties["status"] = strings("disabled")
         node.properties["secure-status"] = strings("okay")
-    console = {"stdout-path": strings(f"/{nodes[0].name}")}
-    return [*nodes, Node("secure-chosen", console)]
+    return [*nodes, Node("secure-chosen", {"stdout-path": strings(f"/{uart.name}")})]
+
+
+def _pin(action: str) -> int:
+    return next(pin for pin, does in board.POWER_PINS.items() if does == action)
+
+
+def _secure_gpio() -> Node:
+    region = board.SECURE_GPIO
+    properties = {
+        "compatible": strings("arm,pl061", "arm,primecell"),
+        "reg": wide(region.base, region.size),
+        "interrupts": cells(_SPI, board.SECURE_GPIO_SPI, _LEVEL_HIGH),
+        "clocks": cells(_CLOCK_PHANDLE),
+        "clock-names": strings("apb_pclk"),
+        "gpio-controller": b"",
+        "#gpio-cells": cells(2),
+        "phandle": cells(_GPIO_PHANDLE),
+    }
+    return Node(f"pl061@{region.base:x}", properties)

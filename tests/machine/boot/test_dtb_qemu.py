@@ -29,10 +29,7 @@ NOT_OURS = {
     "/intc@8000000/its@8080000": "no ITS",
     "/cpus/cpu-map": "one cluster, which is what software takes for granted",
     "/flash@4000000": "answers no CFI queries here",
-    "/pl061@90b0000": "not built",
     "/secflash@0": "answers no CFI queries here",
-    "/gpio-poweroff": "not built",
-    "/gpio-restart": "not built",
 }
 """Nodes of QEMU's that we have not, and why."""
 NOT_QEMUS = {"/spe-pmu": "QEMU has no SPE"}
@@ -57,7 +54,7 @@ OTHERWISE = {
     ("/timer", "interrupts"): "later QEMUs have the virtual timer of EL2, too, where EL2 is there",
 }
 """Properties that differ, or that one of the two has not."""
-REFERENCES = {"phandle", "interrupt-parent", "clocks"}
+REFERENCES = {"phandle", "interrupt-parent", "clocks", "gpios"}
 """Hold numbers of nodes, which everybody gives as he likes."""
 
 STARTS = {1: "virtualization=off", 2: "virtualization=on", 3: "virtualization=on,secure=on"}
