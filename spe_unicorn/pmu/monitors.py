@@ -121,7 +121,7 @@ class PerformanceMonitors:
             return
         if counted & state.noticed & state.overflowed and exception_unmasked(self._pe):
             state.pending = True
-            state.address = address & ~3
+            state.address = address
         elif not restored:
             state.pending = False
 
@@ -230,7 +230,7 @@ class PerformanceMonitors:
         if not carries:
             return
         state.overflowed |= 1 << counter
-        if width == _NARROW and not counter & 1 and counter + 1 in chains:
+        if width == _NARROW and counter + 1 in chains:
             self._add(counter + 1, carries, chains)
 
     def _chains(self, counter: int) -> bool:

@@ -161,6 +161,18 @@ def test_hlp_is_lp_for_the_counters_of_el2(hlp: int, overflowed: int) -> None:
     assert subject.state.overflowed == overflowed
 
 
+def test_where_overflow_is_an_exception_every_counter_overflows_at_64_bits() -> None:
+    subject, pe = monitors(E.INST_RETIRED, features=SYNC | LEVELS)
+    pe.set(PMECR_EL1, PMEE=3)
+    subject.state.values[0] = 0xFFFF_FFFF  # LP is 0
+    operation(subject)
+    assert subject.state.overflowed == 0
+    pe.set(PMECR_EL1, PMEE=0)
+    subject.state.values[0] = 0xFFFF_FFFF
+    operation(subject)
+    assert subject.state.overflowed == 1
+
+
 def test_the_cycle_counter_overflows_at_64_bits() -> None:
     subject, _ = monitors(features=PMU)
     subject.state.values[CYCLES] = 0xFFFF_FFFF

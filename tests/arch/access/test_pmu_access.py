@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.verdicts import SysRegTable, SystemAccessTrap, access
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
@@ -40,6 +40,9 @@ def outcome(
     for setting in settings:
         if setting == "SDD":
             pe.halted = pe.sdd = True
+            continue
+        if setting == "PRIORITY":
+            pe.impdef = ImpDef(el3_sdd_undef_priority=True)
             continue
         target, _, value = setting.partition("=")
         register, _, field = target.partition(".")
@@ -202,6 +205,15 @@ def test_el3_traps_with_tpm_and_the_later_registers_with_enpm2(name: str) -> Non
         assert outcome(name, direction, el, "MDCR_EL3.EnPM2=0") == (EL3 if later else name)
         assert outcome(name, direction, el, "MDCR_EL3.TPM=1", "SDD") == UNDEFINED
     assert outcome(name, direction, 3, "MDCR_EL3.TPM=1", "MDCR_EL3.EnPM2=0") == name
+
+
+def test_in_debug_state_a_core_may_look_at_el3_s_traps_first() -> None:
+    traps = (OPEN, "MDCR_EL3.TPM=1", "MDCR_EL2.TPM=1", "SDD")
+    for el in (0, 1):
+        assert outcome("PMCCNTR_EL0", "r", el, *traps) == EL2
+        assert outcome("PMCCNTR_EL0", "r", el, *traps, "PRIORITY") == UNDEFINED
+    for el in (1, 2):
+        assert outcome("PMECR_EL1", "r", el, "MDCR_EL3.EnPM2=0", "SDD", "PRIORITY") == UNDEFINED
 
 
 def test_the_order_of_the_traps() -> None:
