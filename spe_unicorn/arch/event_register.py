@@ -27,6 +27,10 @@ class EventRegister(Stateful[EventState]):
     def __init__(self) -> None:
         self.s = EventState()
 
+    def reset(self) -> None:
+        """The PE is reset: the first WFE does not wait."""
+        self.s = EventState()
+
     def set(self) -> None:
         """An event: SEV of any PE, SEVL of this one, or an exception return."""
         self.s.event = True

@@ -26,7 +26,7 @@ from spe_unicorn.signals import Signal
 
 PLAIN = (int, float, str, bytes, type(None), enum.Enum, Register)
 CONTAINERS = (list, dict, set, frozenset, tuple, bytearray, deque)
-_CONSTRUCTION = ("__init__", "__post_init__", "__new__")
+_CONSTRUCTION = ("__init__", "__post_init__", "__new__", "__set_name__")
 
 
 def objects(root: object, exempt: Callable[[type], bool]) -> Iterator[tuple[str, object]]:

@@ -70,6 +70,8 @@ def new_engine(among: int = 1) -> Uc:
 class Engine:
     """One ``Uc``: registers, execution and maintenance."""
 
+    TRANSIT = ("aborts", "halts")
+
     def __init__(self, uc: Uc) -> None:
         self.uc = uc
         self.handle = uc._uch  # the binding offers no public name for the C handle

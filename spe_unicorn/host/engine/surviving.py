@@ -127,6 +127,8 @@ done:
 class _Survival:
     """The compiled functions, and the handler's turns with the signal."""
 
+    TRANSIT = ("_users",)
+
     def __init__(self, start: int) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         key = ctypes.c_uint()

@@ -39,6 +39,10 @@ _SP_ALIGNMENT: Final = 16
 class Alignment:
     """The alignment checks of one PE."""
 
+    DERIVED = ("_levels", "_hook")
+    TRANSIT = ("passing",)
+    WIRING = ("_everywhere",)
+
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self._levels: tuple[int, ...] = (0,) * 4

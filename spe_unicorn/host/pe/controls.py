@@ -77,6 +77,7 @@ from spe_unicorn.host.pe.alignment import Alignment
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 from spe_unicorn.host.pe.levels import Levels
+from spe_unicorn.stateful import Stateful
 
 _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
@@ -145,8 +146,22 @@ def meaning_of(cpu: UnicornCPU) -> Meaning:
     )
 
 
-class Controls:
+@dataclass(slots=True)
+class ControlsState:
+    """What is saved of the controls: all else is what registers say."""
+
+    waits: bool = False
+    """A WFE has the PE wait, so that others go on."""
+
+
+class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
+
+    DERIVED = (
+        *("_meanings", "_fp_traps", "_psb_traps", "_trapped", "_traps_any", "calls_trapped"),
+        *("_redirects", "offsets", "_returns_for", "_events", "_missed", "_sve_traps"),
+    )
+    WIRING = ("watches_order",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
@@ -160,13 +175,13 @@ class Controls:
         self._traps_any = False
         self.calls_trapped: tuple[bool, ...] = (False,) * 4
         """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
-        self._redirects = False
+        self._redirects: bool | None = False
         self.offsets = 0, 0
         """What the virtual and the physical count of EL1 are behind, in ticks."""
         self._returns_for: tuple[int, ...] | None = None
         self.watches_order = False
         """Whether somebody watches for what orders SPE's work, and for new translations."""
-        self._waits = False
+        self.s = ControlsState()
         self._events = False
         self.alignment = Alignment(cpu)
         cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
@@ -179,15 +194,19 @@ class Controls:
         self._cpu.steering.notice_translation()
         self.changed()
 
+    def _derive(self) -> None:
+        self._returns_for = self._redirects = None
+        self.changed()
+
     @property
     def waits_for_events(self) -> bool:
         """Whether a WFE has the PE wait, so that others go on."""
-        return self._waits
+        return self.s.waits
 
     @waits_for_events.setter
     def waits_for_events(self, waits: bool) -> None:
-        if waits != self._waits:
-            self._waits = waits
+        if waits != self.s.waits:
+            self.s.waits = waits
             self.changed()
 
     def changed(self) -> None:
@@ -218,7 +237,7 @@ class Controls:
             relevant |= MARK_ORDER
         if trapped:
             relevant |= MARK_TRAP
-        self._events = self._waits or (meaning.waits_trap and cpu.whole)
+        self._events = self.s.waits or (meaning.waits_trap and cpu.whole)
         if self._events:
             relevant |= MARK_EVENT
         if relevant != self._state.relevant:

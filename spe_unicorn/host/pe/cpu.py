@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spe_unicorn.arch.counter import ticks
@@ -35,6 +36,7 @@ from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.secure_memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
 from spe_unicorn.signals import Signal
+from spe_unicorn.stateful import Stateful
 
 if TYPE_CHECKING:
     from spe_unicorn.host.native.model import ModelHooks
@@ -61,7 +63,17 @@ class _ProcessState:
         self._cpu.pm = bool(value >> _PM_BIT & 1)
 
 
-class UnicornCPU:
+@dataclass(slots=True)
+class CPUState:
+    """What is saved of a PE, beside its engine and its registers."""
+
+    pm: bool = False
+    """PSTATE.PM, which the engine does not have."""
+    illegal: bool = False
+    """PSTATE.IL, of which the engine makes nothing."""
+
+
+class UnicornCPU(Stateful[CPUState]):
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
     ``features`` and ``impdef`` describe the core that is shown to the guest. ``answer`` and
@@ -71,6 +83,10 @@ class UnicornCPU:
 
     halted = False
     sdd = False
+
+    DERIVED = ("_el",)
+    TRANSIT = ("inside", "ahead")
+    WIRING = ("whole", "secure_memory", "model")
 
     def __init__(
         self,
@@ -94,14 +110,12 @@ class UnicornCPU:
         """Operations that the block which runs has before it, while Python is asked from within."""
         self.ahead = 0
         """Operations that the engine is ahead of the one that is being counted."""
-        self._pm = False
+        self.s = CPUState()
         self.secure_memory: SecureMemory | None = None
         """Memory that Non-secure software does not reach, if there is any."""
         self.whole = False
         """Whether the engine is wholly ours, with every exception that it lacks."""
         self.events = EventRegister()
-        self.illegal = False
-        """PSTATE.IL, of which the engine makes nothing."""
         self.pm_changed: Signal[[]] = Signal()
         """Told when PSTATE.PM has changed."""
         self.model: ModelHooks | None = None
@@ -118,8 +132,7 @@ class UnicornCPU:
             identify(self)
         self.random = random
         self._unknown = random.stream("reset")
-        self.random_number = random.stream("RNDR").bits64
-        """Draws the next number that RNDR and RNDRRS give."""
+        self._numbers = random.stream("RNDR")
         self.virtual = VirtualMemory(self, engine, memory)
         """Memory by virtual address."""
         self.entries = Entries(self)
@@ -134,6 +147,18 @@ class UnicornCPU:
             self._el = self.engine.get(PSTATE) >> 2 & 3
         return self._el
 
+    @property
+    def illegal(self) -> bool:
+        """PSTATE.IL, of which the engine makes nothing."""
+        return self.s.illegal
+
+    def random_number(self) -> int:
+        """Draw the next number that RNDR and RNDRRS give."""
+        return self._numbers.bits64()
+
+    def _derive(self) -> None:
+        self._el = None
+
     def forget_el(self) -> None:
         """The Exception level may have changed behind our back, by ERET."""
         self._el = None
@@ -145,23 +170,23 @@ class UnicornCPU:
     @property
     def pstate(self) -> int:
         """PSTATE in the layout of SPSR_ELx."""
-        return self.engine.get(PSTATE) | self._pm << _PM_BIT
+        return self.engine.get(PSTATE) | self.s.pm << _PM_BIT
 
     @property
     def pm(self) -> bool:
         """PSTATE.PM, which the engine does not have."""
-        return self._pm
+        return self.s.pm
 
     @pm.setter
     def pm(self, value: bool) -> None:
-        if value != self._pm:
-            self._pm = value
+        if value != self.s.pm:
+            self.s.pm = value
             self.pm_changed()
 
     def returned(self, from_el: int) -> None:
         """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""
         self._el = None
-        self.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
+        self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
             self.pm = bool(self.registers.raw(banked.SPSR[from_el]) & s.SPSR.PM.mask)
         if self.secure_memory is not None:
@@ -225,7 +250,7 @@ class UnicornCPU:
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
         hear(self, Maintenance(tlb=True, code=True))
-        self.events = EventRegister()
+        self.events.reset()
         self.state.taken_to = 0
         self.registers.reset(self._unknown.bits64)
         for register, value in RESET_VALUES.items():
@@ -273,7 +298,7 @@ class UnicornCPU:
         engine.put(SP, engine.get(SP_EL[value >> 2 & 3 if value & 1 else 0]))
         engine.rebuild()
         self._el = value >> 2 & 3
-        self.illegal = bool(value & s.SPSR.IL.mask)
+        self.s.illegal = bool(value & s.SPSR.IL.mask)
         self.pm = bool(value >> _PM_BIT & 1)
         if self.secure_memory is not None:
             self.secure_memory.changed()

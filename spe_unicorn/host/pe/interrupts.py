@@ -7,6 +7,7 @@ level, whenever a line or a routing control changes, into four bits a level (``S
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
@@ -26,6 +27,7 @@ from spe_unicorn.host.native.delivery import (
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import pending_exception
+from spe_unicorn.stateful import Stateful
 
 _ALWAYS: Final = {ExceptionType.IRQ: IRQ, ExceptionType.FIQ: FIQ}
 _UNLESS_MASKED: Final = {
@@ -53,6 +55,8 @@ _VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 class Line:
     """One interrupt input of the PE: an ``arch.ports.IRQLine``."""
 
+    DERIVED = ("level",)
+
     def __init__(self, changed: Callable[[], None]) -> None:
         self.level = False
         self._changed = changed
@@ -74,12 +78,22 @@ class InsistentLine(Line):
             self._changed()
 
 
-class Interrupts:
+@dataclass(slots=True)
+class InterruptsState:
+    """What is saved of the inputs: their levels are the devices'."""
+
+    serror: bool = False
+    """A physical SError is pending."""
+
+
+class Interrupts(Stateful[InterruptsState]):
     """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`.
 
     With ``by_state`` one interrupt is an IRQ or an FIQ by the PE's Exception level and Security
     state, as :attr:`signals` says.
     """
+
+    WIRING = ("signals",)
 
     def __init__(self, cpu: UnicornCPU, by_state: bool = False) -> None:
         self._cpu = cpu
@@ -89,7 +103,7 @@ class Interrupts:
         line = InsistentLine if by_state else Line
         self.irq, self.fiq = line(self.update), line(self.update)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
-        self._serror = False
+        self.s = InterruptsState()
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
         """The levels of IRQ and FIQ at the PE as it is given, where that makes a difference."""
         self.became_pending: Signal[[]] = Signal()
@@ -98,12 +112,15 @@ class Interrupts:
 
     def pend_serror(self) -> None:
         """A physical SError is pending, until it is taken."""
-        self._serror = True
+        self.s.serror = True
         self.update()
 
     def reset(self) -> None:
         """The PE is reset: no SError is pending."""
-        self._serror = False
+        self.s = InterruptsState()
+        self._derive()
+
+    def _derive(self) -> None:
         self.update()
 
     @property
@@ -112,7 +129,7 @@ class Interrupts:
 
         A profiling exception ends it only if it is not masked.
         """
-        physical = self.irq.level or self.fiq.level or self._serror
+        physical = self.irq.level or self.fiq.level or self.s.serror
         return (
             physical
             or (self._cpu.el <= EL1 and self._any_virtual())
@@ -134,7 +151,7 @@ class Interrupts:
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         deliver = 0
-        physical = self.irq.level or self.fiq.level or self._serror
+        physical = self.irq.level or self.fiq.level or self.s.serror
         if physical or self.profiling.level or self._any_virtual():
             for el in range(4):
                 deliver |= at_level(el, self._deliverable_at(el))
@@ -184,7 +201,7 @@ class Interrupts:
 
     def _take_physical(self, kind: ExceptionType, target: int) -> None:
         if kind is ExceptionType.SERROR:
-            self._serror = False
+            self.s.serror = False
             self._enter(ExceptionRecord(kind, SERROR), target)
             self.update()
         else:
@@ -208,7 +225,7 @@ class Interrupts:
 
     def _serror_at(self, el: int) -> int:
         """What a physical SError adds to ``State.deliver`` at an Exception level."""
-        if not self._serror:
+        if not self.s.serror:
             return 0
         pe = PEAt(self._cpu, el)
         if not route_interrupt(pe, ExceptionType.SERROR, True).masked:
@@ -224,7 +241,7 @@ class Interrupts:
         return {
             ExceptionType.IRQ: irq,
             ExceptionType.FIQ: fiq,
-            ExceptionType.SERROR: self._serror,
+            ExceptionType.SERROR: self.s.serror,
         }
 
     def _on_pm(self) -> None:

@@ -36,6 +36,8 @@ class Levels:
     alignment checks apply.
     """
 
+    DERIVED = ("_entered", "_known")
+
     def __init__(
         self, cpu: UnicornCPU, marks_at: Callable[[int], int], checks_at: Callable[[int], int]
     ) -> None:

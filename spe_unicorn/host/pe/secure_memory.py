@@ -29,6 +29,8 @@ from spe_unicorn.host.native.state import State
 class SecureMemory:
     """What of Secure memory one PE reaches."""
 
+    DERIVED = ("space", "_given", "_looking", "_scanned", "_aliased")
+
     def __init__(self, pe: PE, engine: Engine, state: State, memory: RamMemory) -> None:
         self.space = PASpace.Secure
         """The physical address space of the access that is looked at."""

@@ -48,6 +48,8 @@ class StopHandler:
     ``devices`` those registers among them that are devices'.
     """
 
+    TRANSIT = ("ending", "failure", "status")
+
     def __init__(
         self,
         cpu: UnicornCPU,

@@ -14,7 +14,7 @@ Four kinds of register:
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
+from typing import ClassVar, Final
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import ImpDef
@@ -86,6 +86,7 @@ class EngineCell:
 class SteeringCell(EngineCell):
     """An engine register whose writes the hooks count, so that it can be cached between two."""
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("_value", "_writes")
     __slots__ = ("_hooks", "_state", "_value", "_writes")
 
     def __init__(self, engine: Engine, encoding: Encoding, hooks: NativeHooks) -> None:
@@ -117,6 +118,7 @@ class SplitCell(SteeringCell):
     ones are taken away from the engine, which would do with them what we do.
     """
 
+    DERIVED = ("_kept",)  # of what was written, which the register file saves
     __slots__ = ("_dropped", "_kept", "_withheld")
 
     def __init__(
@@ -143,6 +145,8 @@ class SplitCell(SteeringCell):
 
 class Steering:
     """The cells that the hooks compare writes with, kept true after a write that trapped."""
+
+    WIRING = ("translation",)
 
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks

@@ -92,6 +92,8 @@ class SystemAccesses:
     it is not to be taken.
     """
 
+    TRANSIT = ("redirected",)
+
     def __init__(
         self,
         cpu: UnicornCPU,

@@ -71,6 +71,8 @@ class Blocks:
     population.
     """
 
+    DERIVED = ("_free", "_known", "_numbers", "_slots", "instructions")
+
     def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
         self._hooks = hooks
         self._cracker = cracker

@@ -30,6 +30,9 @@ _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 class EngineRuns:
     """The runs of one PE's engine."""
 
+    TRANSIT = ("target",)
+    WIRING = ("watcher",)
+
     def __init__(
         self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, population: Population
     ) -> None:

@@ -27,6 +27,8 @@ _MASK: Final = (1 << 64) - 1
 class Population:
     """Tells ``unit`` of what one PE has executed, and has records made of what is sampled."""
 
+    DERIVED = ("_counted", "_epoch", "row")
+
     def __init__(self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks, latch: Latch) -> None:
         self.row: list[int] | None = None
         """How many members the operations are that run without being weighed by the hook."""

@@ -57,6 +57,9 @@ _MASK: Final = (1 << 64) - 1
 class Runner:
     """Runs one PE. ``handler`` carries out what a stop is about."""
 
+    TRANSIT = ("_slice", "_slice_over", "running", "stopping")
+    WIRING = ("watcher",)
+
     def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
         self.cpu = cpu
         self.unit = unit

@@ -95,6 +95,8 @@ def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> Non
 class Noted:
     """Describes samples of ``instructions``, a list that grows, by its numbers."""
 
+    DERIVED = ("_known", "_traits", "_instructions", "_samples")
+
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self._instructions = instructions
         self._traits = np.zeros((1024, _TRAITS), np.int64)
