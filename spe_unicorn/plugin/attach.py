@@ -287,7 +287,7 @@ class Attachment:
         self.runner = Runner(self.cpu, self.unit, self.handler)
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
-        uc.ctl_flush_tb()
+        engine.forget_all_code()
         self._executed = 0
         self._leave()
         self._emu_stop = uc.emu_stop

@@ -215,5 +215,13 @@ class Engine:
         return str(UcError(status))
 
     def forget_code(self, begin: int, end: int) -> None:
-        """Drop the translations of code in ``[begin, end)``, virtual addresses."""
+        """Drop the translations of code in ``[begin, end)``, virtual addresses.
+
+        This and :meth:`forget_all_code` are the doors by which Python forgets code: whoever adds or
+        removes a hook, a mark or a breakpoint comes through them.
+        """
         self.uc.ctl_remove_cache(begin, end)
+
+    def forget_all_code(self) -> None:
+        """Drop all translations."""
+        self.uc.ctl_flush_tb()

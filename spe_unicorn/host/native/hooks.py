@@ -217,7 +217,7 @@ class NativeHooks:
             self.follows_flow = True
             if self._hooks:
                 self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
-                self.engine.uc.ctl_flush_tb()
+                self.engine.forget_all_code()
 
     def mark_traps(self, trapped: frozenset[int]) -> None:
         """Have blocks marked that hold what fine-grained traps trap: those seen before, too."""
@@ -249,7 +249,7 @@ class NativeHooks:
         for handle in self._hooks:
             lib.uc_hook_del(self.engine.handle, handle)
         self._hooks.clear()
-        self.engine.uc.ctl_flush_tb()
+        self.engine.forget_all_code()
 
     def ask_by(self, answer: Callable[[], int]) -> None:
         """The function behind :attr:`Action.ASK`; it must not raise."""

@@ -96,7 +96,7 @@ class NoticedLoads:
             self._installed = True
             hooks = self._hooks
             hooks.add(uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state))
-            hooks.engine.uc.ctl_flush_tb()
+            hooks.engine.forget_all_code()
 
     def take(self) -> list[Load]:
         """What was noticed since the last time."""

@@ -72,7 +72,7 @@ class Alignment:
         else:
             cpu.hooks.delete(self._hook)
             self._hook = None
-        cpu.engine.uc.ctl_flush_tb()
+        cpu.engine.forget_all_code()
 
     @property
     def active(self) -> bool:

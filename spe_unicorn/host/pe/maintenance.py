@@ -54,7 +54,7 @@ def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
         cpu.engine.flush_tlb()
     translates = s.SCTLR_EL3 in cpu.registers and cpu.registers.read(s.SCTLR_EL3).M
     if maintenance.code or (maintenance.lines and translates):
-        cpu.engine.uc.ctl_flush_tb()
+        cpu.engine.forget_all_code()
     elif maintenance.lines:
         _forget_lines(cpu, maintenance.lines)
     cpu.state.epoch += 1

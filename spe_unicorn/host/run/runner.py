@@ -35,6 +35,7 @@ from spe_unicorn.host.pe.stops import CALLS, StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, ORDERING, Ending, Watcher
 from spe_unicorn.host.run.blocks import Block, Blocks
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION, EngineRuns
+from spe_unicorn.host.run.horizons import Horizon, arrived, nearest
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.probes import Probes
 from spe_unicorn.host.run.watching import distance
@@ -84,6 +85,19 @@ class Runner:
         if self._model is not None:
             self._model.step_by_step(False)
         self._slice_over = False
+        self._slice_began = self._stops = 0
+        self._began = 0.0
+        self._goal = NEVER_HAPPENS
+        self._slice_horizon = Horizon(
+            lambda: self._slice_began + self._slice, self._look_around, exact=False
+        )
+        self.horizons = [
+            Horizon(lambda: handler.platform.deadline, self._happen),
+            Horizon(lambda: self._goal, lambda: Ending.LIMIT),
+            self._slice_horizon,
+        ]
+        """What ends a run of the engine, the next chosen operation apart. What is due first goes
+        first; whoever has another reason adds it."""
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
         handler.asked_to_stop = lambda: self.stopping
@@ -125,40 +139,29 @@ class Runner:
         cpu = self.cpu
         handler = self.handler
         handler.ending = None
-        platform = handler.platform
-        goal = None if operations is None else cpu.executed + operations
+        self._goal = NEVER_HAPPENS if operations is None else cpu.executed + operations
         if until != NEVER:
             self._engine.forget_code(until, until + 4)
         cpu.forget_el()
         self.unit.refresh()
-        slice_began = cpu.executed
-        slice_ends = slice_began + self._slice
-        stops = 0
-        began = time.monotonic()
+        self._begin_slice()
         while handler.ending is None:
             executed = cpu.executed
-            if executed >= platform.deadline:
-                platform.happen()
-                continue
-            if goal is not None and executed >= goal:
-                return Ending.LIMIT
+            horizon = arrived(self.horizons, executed)
             pc = cpu.pc
-            if pc == until:
+            if pc == until and (horizon is None or not horizon.exact):
                 return Ending.UNTIL
-            stops += 1
-            if executed >= slice_ends or self._slice_over or stops > _STOPS or self.stopping:
-                self._slice_over = False
-                stops = 0
-                now = time.monotonic()
-                self._adapt(executed - slice_began, now - began)
-                slice_began = executed
-                slice_ends = executed + self._slice
-                began = now
-                self.slice_ended()
-                if self.stopping:
-                    self.stopping = False
-                    return Ending.INTERRUPTED
-            ends = platform.deadline if goal is None else min(goal, platform.deadline)
+            if horizon is None and (self._slice_over or self.stopping):
+                horizon = self._slice_horizon
+            if horizon is not None:
+                ending = horizon.arrive()
+                if ending is not None:
+                    return ending
+                continue
+            self._stops += 1
+            self._slice_over = self._stops > _STOPS
+            slice_left = nearest(self.horizons, exact=False) - executed
+            ends = nearest(self.horizons, exact=True)
             left = None if ends == NEVER_HAPPENS else ends - executed
             if (cpu.illegal or pc & self._state.pc_mask) and self._cannot_execute(pc):
                 continue
@@ -168,7 +171,7 @@ class Runner:
                 self._go(1, 1, until)
                 handler.memory.close()
             else:
-                self._go(slice_ends - executed, left, until)
+                self._go(slice_left, left, until)
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending
@@ -212,6 +215,26 @@ class Runner:
             return
         halts = self._engine.halts
         self._engine.halt_at(found | (halts if len(halts) < _HALTS else set()))
+
+    def _happen(self) -> None:
+        """Something of the platform's is due: a timer, a device."""
+        self.handler.platform.happen()
+
+    def _begin_slice(self) -> None:
+        self._slice_over = False
+        self._stops = 0
+        self._slice_began = self.cpu.executed
+        self._began = time.monotonic()
+
+    def _look_around(self) -> Ending | None:
+        """A slice is over: look at the clock, the user and the limits."""
+        self._adapt(self.cpu.executed - self._slice_began, time.monotonic() - self._began)
+        self._begin_slice()
+        self.slice_ended()
+        if self.stopping:
+            self.stopping = False
+            return Ending.INTERRUPTED
+        return None
 
     def _adapt(self, operations: int, seconds: float) -> None:
         """Size slices by the guest's speed, which was that many operations in ``seconds``."""
@@ -486,7 +509,7 @@ class Runner:
         if state.stale_code:
             # the engine sees stores by the guest to code, but not through every mapping of it
             state.stale_code = 0
-            self._engine.uc.ctl_flush_tb()
+            self._engine.forget_all_code()
         if state.steered:
             if state.steered & STEERED:
                 self.handler.steered()
