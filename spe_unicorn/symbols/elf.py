@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.symbols.errors import ElfError as ElfError
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 
 DAMAGED = (
+    DWARFError,
     ELFError,
     ArithmeticError,
     AssertionError,
@@ -26,7 +27,7 @@ DAMAGED = (
     TypeError,
     ValueError,
 )
-"""What pyelftools raises on damaged files: besides its own error what its parser met there. Which
+"""What pyelftools raises on damaged files: besides its own errors what its parser met there. Which
 that is differs between its releases: overflows in 0.33, in 0.31 endless recursion and more."""
 
 _SYM_SIZE = 24

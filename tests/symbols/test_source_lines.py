@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.symbols.elf import read_elf
-from spe_unicorn.symbols.lines import Line, SourceLines
+from spe_unicorn.symbols.lines import Line, SourceLines, read_lines
 from spe_unicorn.symbols.table import printable
 
 ADDR2LINE = shutil.which("aarch64-linux-gnu-addr2line")
@@ -63,6 +66,22 @@ def test_a_file_without_lines_or_with_damaged_ones_has_none(tmp_path) -> None:
         assert found is None or isinstance(found, Line)
     file.unlink()
     assert SourceLines(elf).at(address) is None
+
+
+def test_a_unit_whose_abbreviations_are_nowhere_has_no_lines(tmp_path) -> None:
+    data = bytearray(shipped_firmware("hello").read_bytes())
+    section = ELFFile(io.BytesIO(data)).get_section_by_name(".debug_info")
+    at = section["sh_offset"]
+    while at < section["sh_offset"] + section["sh_size"]:
+        length, version = struct.unpack_from("<IH", data, at)
+        struct.pack_into("<I", data, at + (8 if version >= 5 else 6), 0x7FFF_FFFF)
+        at += 4 + length
+    file = tmp_path / "hello.elf"
+    file.write_bytes(data)
+    elf = read_elf(file)
+    address = next(s.address for s in elf.symbols if s.name == "main")
+    assert SourceLines(elf).at(address) is None
+    assert read_lines(elf).at(address) is None
 
 
 def test_names_are_printed_in_characters_that_a_terminal_shows() -> None:
