@@ -36,6 +36,7 @@ class EC(IntEnum):
     DataAbort = 0x24
     SPAlignment = 0x26
     SError = 0x2F
+    SoftwareStep = 0x32
     SoftwareBreakpoint = 0x3C
     Profiling = 0x3D
 
@@ -108,6 +109,8 @@ PC_ALIGNMENT = Syndrome(EC.PCAlignment)
 SP_ALIGNMENT = Syndrome(EC.SPAlignment)
 FP_ACCESS_TRAP = Syndrome(EC.AdvSIMDFPAccessTrap, _CONDITION_ALWAYS)
 SVE_ACCESS_TRAP = Syndrome(EC.SVEAccessTrap)
+SOFTWARE_STEPS = frozenset({EC.SoftwareStep, EC.SoftwareStep + 1})
+"""The classes of software step, from a lower Exception level and from the same."""
 PAC_TRAP = Syndrome(EC.PACTrap)
 PSB_CSYNC_TRAP = Syndrome(EC.OtherTrap, 0x3)
 """PSB CSYNC trapped by HFGITR_EL2.PSBCSYNC."""

@@ -71,6 +71,8 @@ class CPUState:
     """PSTATE.PM, which the engine does not have."""
     illegal: bool = False
     """PSTATE.IL, of which the engine makes nothing."""
+    stepped: tuple[int, int] | None = None
+    """The PC, and how much had been executed, where the host last ended a software step."""
 
 
 class UnicornCPU(Stateful[CPUState]):
@@ -182,6 +184,14 @@ class UnicornCPU(Stateful[CPUState]):
         if value != self.s.pm:
             self.s.pm = value
             self.pm_changed()
+
+    def advance_step(self) -> None:
+        """SSAdvance(): an operation that the engine has not executed is done, for software step."""
+        pstate = self.engine.get(PSTATE)
+        if pstate & s.SPSR.SS.mask:
+            self.engine.put(PSTATE, pstate & ~s.SPSR.SS.mask)
+            self.engine.rebuild()
+            self.s.stepped = self.pc, self.executed
 
     def returned(self, from_el: int) -> None:
         """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""

@@ -133,6 +133,7 @@ class RefusedAccesses:
         state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
         self._move(decode(words[0]), moved, address)
         self._cpu.pc = pc + 4 & _MASK
+        self._cpu.advance_step()
         return True
 
     def _move(self, instruction: Instruction, moved: Transfer, address: int) -> None:

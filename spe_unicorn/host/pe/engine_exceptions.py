@@ -11,7 +11,13 @@ from spe_unicorn.arch.exceptions.routing import (
     default_target,
     pointer_authentication_trap,
 )
-from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, Syndrome, system_register_trap
+from spe_unicorn.arch.exceptions.syndromes import (
+    EC,
+    SOFTWARE_STEPS,
+    UNDEFINED,
+    Syndrome,
+    system_register_trap,
+)
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord, acc_desc_gpr, acc_desc_ifetch
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
@@ -26,6 +32,7 @@ from spe_unicorn.host.ports import EngineException
 
 _INSTRUCTION_ABORTS: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA_ABORTS: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})
+_ISV: Final = 1 << 24
 _WNR: Final = 1 << 6
 _S1PTW: Final = 1 << 7
 _FSC: Final = 0x3F
@@ -51,6 +58,10 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
         # the engine has SVE, and CPTR_EL3.EZ keeps it from this core
         record = replace(exception.record, syndrome=UNDEFINED)
         return replace(exception, record=record, target_el=default_target(cpu))
+    elif syndrome.ec in SOFTWARE_STEPS:
+        if cpu.s.stepped == (cpu.pc, cpu.executed):
+            # the host has executed an operation, of which the engine does not know
+            syndrome = syndrome._replace(iss=syndrome.iss | _ISV)
     elif syndrome.ec in _DATA_ABORTS:
         if syndrome.iss & _TRANSFER and (not _has_stage2(cpu) or _writes_back(cpu)):
             syndrome = syndrome._replace(iss=syndrome.iss & ~_TRANSFER)

@@ -6,7 +6,7 @@ from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.exceptions.syndromes import EC
+from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
@@ -23,6 +23,8 @@ _ACCESSES: Final = 1 << 8
 _MASK: Final = (1 << 64) - 1
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
 """Stops in front of an operation in the middle of a block, or, for calls, behind it."""
+_TRAP: Final = 1
+"""The engine's number of Undefined exceptions, traps and software step."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not in front of a block which has not been counted."""
 
@@ -201,7 +203,7 @@ class EngineRuns:
         begun = int(state.block_operations)
         pc = state.pc if stop is Stop.EXCEPTION else self._cpu.pc
         if stop is Stop.EXCEPTION:
-            whole = state.interrupt == PREFETCH_ABORT
+            whole = state.interrupt == PREFETCH_ABORT or self.stepped()
         elif stop is Stop.UNMAPPED:
             whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
         else:
@@ -215,11 +217,18 @@ class EngineRuns:
             return min(begun - 1, index)
         return min(begun, index)
 
+    def stepped(self) -> bool:
+        """Whether the exception at which the engine stopped is software step's."""
+        if self._state.interrupt != _TRAP:
+            return False
+        syndrome = self._cpu.entries.of_engine().record.syndrome
+        return syndrome is not None and syndrome.ec in SOFTWARE_STEPS
+
     def finished(self, stop: Stop) -> bool:
         """Whether the last operation of the block that began last has been executed."""
         state = self._state
         if stop is Stop.EXCEPTION and state.interrupt in CALLS:
             return True
-        if stop is Stop.EXCEPTION and state.interrupt == PREFETCH_ABORT:
+        if stop is Stop.EXCEPTION and (state.interrupt == PREFETCH_ABORT or self.stepped()):
             return True
         return stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.surviving import ABORTED
@@ -49,6 +50,7 @@ class ReferenceRunner(Runner):
             return
         before = cpu.executed
         begun = cpu.pc
+        pending = bool(cpu.pstate & SPSR.SS.mask)  # software step executes an operation first
         members = self._population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
         operations = self._latch.begin(cpu.pc) if chosen else []
@@ -64,7 +66,8 @@ class ReferenceRunner(Runner):
         # the engine fetches the next operation before it stops: that can fault, and if this one
         # itself cannot be fetched it has not moved
         fetch = at_operation and not call and self._runs.finished(stop)
-        executed = call or not at_operation or (fetch and cpu.pc != begun)
+        stepped = stop is Stop.EXCEPTION and self._runs.stepped() and pending
+        executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
         state.granted = before + executed + state.budget
         if executed and words and self._model is not None:
             self._model.executed(decode(words[0]), begun, cpu.pc)

@@ -467,6 +467,8 @@ class Runner:
         operations = [begun[member] for member in selected]
         self._state.budget -= 1
         raised = self.handler.handle(stop)
+        if not raised and cpu.pc == pc + 4 & _MASK:
+            cpu.advance_step()
         self._state.flow_next = signed(pc + 4 & _MASK)
         system = self.handler.system
         redirected, system.redirected = system.redirected, None

@@ -1,0 +1,134 @@
+"""Software step: the engine's own, and that what the host carries out is a step like any other."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.memory_map import UART
+from spe_unicorn.machine.options import Sampling
+from tests.host.guests import put
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
+
+STEPPED, VECTORS, LOG = RAM + 0x1000, RAM + 0x2000, RAM + 0x20000
+MDSCR_EL1, OSLAR_EL1, PMSIRR_EL1 = (2, 0, 0, 2, 2), (2, 0, 1, 0, 4), (3, 0, 9, 9, 3)
+KDE_SS, TDE, SS, MASKED = 1 << 13 | 1, 1 << 8, 1 << 21, 0x1C0
+FROM_LOWER, FROM_HERE = 0x32, 0x33
+SVC = 0x15
+IL, ISV, EX = 1 << 25, 1 << 24, 1 << 6
+RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+
+
+def step_exception(ec: int, ex: int = 0) -> int:
+    return ec << 26 | IL | ISV | ex | 0x22
+
+
+def stepped(
+    code: list[int],
+    at: int,
+    el: int,
+    runner: type[Runner],
+    steps: int,
+    sampling: Sampling | None = None,
+    pcs: list[int] | None = None,
+) -> list[tuple[int, int, int]]:
+    """Step through ``code`` at one EL from another: where each step ended, its ESR and SPSR.SS."""
+
+    def register(name: str) -> type:
+        return getattr(s, f"{name}_EL{el}")
+
+    spsr, elr = (astuple(register(name).encoding) for name in ("SPSR", "ELR"))
+    start = [
+        *put(register("VBAR"), VECTORS),
+        *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
+        *(put(s.MDCR_EL2, TDE | 3 << 12) if el == EL2 else []),
+        *put(register("SPSR"), at << 2 | bool(at) | MASKED | SS),
+        *put(register("ELR"), STEPPED),
+        *a.mov64(19, LOG),
+        a.ERET,
+    ]
+    handler = [
+        *[a.mrs(20, elr), a.mrs(21, astuple(register("ESR").encoding)), a.mrs(22, spsr)],
+        *[a.str_(20, 19), a.str_(21, 19, 8), a.str_(22, 19, 16), a.add_imm(19, 19, 24)],
+        *[a.movz(23, SS >> 16, 16), a.orr(22, 22, 23), a.msr(spsr, 22), a.ERET],
+    ]
+    board = board_at(start, el=el, runner=runner, sampling=sampling)
+    if pcs is not None:
+        board.unit.recorded.connect(lambda _, operation: pcs.append(operation.pc))
+    board.memory.fill(STEPPED, a.code([*code, *[a.NOP] * 8, a.b(0)]))
+    for offset in (0x200, 0x400):
+        board.memory.fill(VECTORS + offset, a.code(handler))
+    assert board.run(len(start) + steps * (len(handler) + 1)) is Ending.LIMIT
+    log = board.memory.read(LOG, 24 * steps)
+    assert log is not None
+    return [
+        (place - STEPPED, esr, spsr >> 21 & 1)
+        for place, esr, spsr in struct.iter_unpack("<3Q", log)
+    ]
+
+
+@RUNNERS
+@pytest.mark.parametrize(("at", "el"), [(0, EL1), (EL1, EL1), (0, EL2), (EL1, EL2), (EL2, EL2)])
+def test_each_operation_is_a_step(at: int, el: int, runner: type[Runner]) -> None:
+    code = [a.add_imm(1, 1, 1), a.b(8), a.NOP, a.add_imm(2, 2, 1)]
+    ec = FROM_HERE if at == el else FROM_LOWER
+    assert stepped(code, at, el, runner, 3) == [
+        (0x4, step_exception(ec), 0),
+        (0xC, step_exception(ec), 0),
+        (0x10, step_exception(ec), 0),
+    ]
+
+
+@RUNNERS
+def test_what_the_host_carries_out_is_a_step(runner: type[Runner]) -> None:
+    code = [
+        *[*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2), a.add_imm(2, 2, 1)],
+        *[a.msr(PMSIRR_EL1, 31), a.mrs(3, PMSIRR_EL1), a.add_imm(3, 3, 1)],
+    ]
+    found = stepped(code, EL1, EL1, runner, len(code))
+    assert found == [(4 * n + 4, step_exception(FROM_HERE), 0) for n in range(len(code))]
+
+
+@RUNNERS
+def test_a_call_ends_its_step_without_a_step_exception(runner: type[Runner]) -> None:
+    found = stepped([a.svc(5), a.NOP], EL1, EL1, runner, 2)
+    assert found == [(0x4, SVC << 26 | IL | 5, 0), (0x8, step_exception(FROM_HERE), 0)]
+
+
+@RUNNERS
+def test_an_operation_that_faults_is_still_to_be_stepped(runner: type[Runner]) -> None:
+    ((place, esr, step),) = stepped([a.udf(0)], EL1, EL1, runner, 1)
+    assert (place, esr >> 26, step) == (0, 0, 1)
+
+
+@RUNNERS
+def test_a_load_exclusive_says_so(runner: type[Runner]) -> None:
+    code = [*a.mov64(6, RAM + 0x8000), a.ldxr(5, 6), a.NOP]
+    found = stepped(code, EL1, EL1, runner, len(code))
+    exceptions = [esr for _, esr, _ in found]
+    assert exceptions == [
+        *[step_exception(FROM_HERE)] * (len(code) - 2),
+        step_exception(FROM_HERE, EX),
+        step_exception(FROM_HERE),
+    ]
+
+
+def test_each_operation_is_in_the_population_once() -> None:
+    """A step exception is no operation: what was stepped is one, and what handles it is."""
+    code = [*[*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2)], a.msr((3, 0, 13, 0, 4), 31), a.b(0)]
+    records = []
+    for runner in (Runner, ReferenceRunner):
+        pcs: list[int] = []
+        sampling = Sampling(1, jitter=False)
+        stepped(code, EL1, EL1, runner, len(code) + 3, sampling, pcs)
+        records.append([pc - STEPPED for pc in pcs if 0 <= pc - STEPPED < 0x100])
+    assert records[0] == records[1]
+    assert records[0] == [4 * n for n in (*range(len(code)), *[len(code) - 1] * 3)]
