@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.spe.packets import Event, OperationClass
+from spe_unicorn.symbols.table import printable as printable
 
 COUNTERS = {0: "total", 1: "issue", 2: "translation", 4: "alternate_issue"}
 """Counters by index."""
@@ -24,13 +25,6 @@ DATA_SOURCES = {
 
 _STATES = ("secure", "non-secure", "reserved", "realm")
 _EVENTS = {event.value: str(event.name).lower() for event in Event}
-
-
-def printable(text: str) -> str:
-    """``text`` without anything that a terminal obeys: an escape as backslash, x1b."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def state_name(ns: int, nse: int) -> str:
