@@ -1,6 +1,6 @@
 """Shipped programs: from any place on they run as they are stepped, in every mode.
 
-What is compared is what tests/firmware/test_differential.py compares.
+What is compared is what tests/firmware/sampling/test_differential.py compares.
 """
 
 from __future__ import annotations

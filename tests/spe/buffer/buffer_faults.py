@@ -9,7 +9,7 @@ from spe_unicorn.arch.registers.spe import (
     PMBSR_EL1,
 )
 from tests.spe.bench import Bench
-from tests.spe.buffer_tables import (
+from tests.spe.buffer.buffer_tables import (
     ACCESSED,
     AP_TABLE_READ_ONLY,
     READ_ONLY,

@@ -23,13 +23,13 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.spe.bench import Bench
-from tests.spe.buffer_faults import (
+from tests.spe.buffer.buffer_faults import (
     STAGE1,
     STAGE2,
     expect_event,
     sampled,
 )
-from tests.spe.buffer_tables import (
+from tests.spe.buffer.buffer_tables import (
     BYTE_ALIGNED,
     FRAME,
     NOWHERE,

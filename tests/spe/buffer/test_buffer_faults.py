@@ -14,7 +14,7 @@ from spe_unicorn.arch.registers.system import (
     TTBR0_EL1,
     TTBR0_EL2,
 )
-from tests.spe.buffer_faults import (
+from tests.spe.buffer.buffer_faults import (
     BEYOND,
     GRANULES,
     OWNERS,
@@ -25,7 +25,7 @@ from tests.spe.buffer_faults import (
     service,
     stage1_faults,
 )
-from tests.spe.buffer_tables import (
+from tests.spe.buffer.buffer_tables import (
     ACCESSED,
     BYTE_ALIGNED,
     DBM,

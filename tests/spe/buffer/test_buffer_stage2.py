@@ -12,7 +12,7 @@ from spe_unicorn.arch.registers.spe import (
 from spe_unicorn.arch.registers.system import (
     TTBR0_EL1,
 )
-from tests.spe.buffer_faults import (
+from tests.spe.buffer.buffer_faults import (
     GRANULES,
     STAGE2,
     cases,
@@ -20,7 +20,7 @@ from tests.spe.buffer_faults import (
     sampled,
     stage2_faults,
 )
-from tests.spe.buffer_tables import (
+from tests.spe.buffer.buffer_tables import (
     ACCESSED,
     DBM,
     FRAME,
