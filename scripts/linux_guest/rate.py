@@ -18,10 +18,9 @@ from archive import Packages
 from guest import ROOT, SETTINGS, Guest, scenario
 from lean import Lean, without_spe
 
-from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.session.machine import Machine
 
 RAM = 512 << 20
 AIM_BOOT, AIM_RECORDING = 0.8, 3.0
@@ -77,17 +76,15 @@ def _main(machine: str, kernel: str, initrd: str) -> None:
 
     append = f"console=ttyAMA0 {SETTINGS}"
     options = MachineOptions(ram=RAM, kernel=kernel, initrd=initrd, append=append)
-    board = Board(options, ConsoleEnds(write=write))
-    board.start(boot_plan(options))
+    whole = Machine(options, console=ConsoleEnds(write=write), records=False)
     began = time.process_time()
     if machine == "lean":
-        without_spe(board)
-        runner = Lean(board)
+        without_spe(whole.board)
+        runner = Lean(whole.board)
         runner.run()
         operations = runner.operations
     else:
-        board.run()
-        operations = board.executed
+        operations = whole.run().operations
     seconds = time.process_time() - began
     json.dump({"rate": operations / seconds / 1e6, "marks": marks}, sys.stdout)
 

@@ -193,8 +193,8 @@ class _Session:
         """Run to the end, report, and return the exit status."""
         machine, stopper = self.machine, self.stopper
         self.board.slice_ended.connect(self._on_slice)
-        stopper.on_stop = machine.stop
-        stopper.on_show = self._show
+        stopper.stopped.connect(machine.stop)
+        stopper.shown.connect(self._show)
         stopper.start_clock()
         if stopper.reason is not None:
             machine.stop()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+from spe_unicorn.signals import Signal
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 """The signals that end a run, as people know them."""
@@ -53,14 +54,14 @@ class Reason:
 class Stopper:
     """Collects reasons to end; the first one counts. While entered, it takes the signals.
 
-    ``on_stop`` is called as soon as there is a reason, also from a signal handler. ``on_show`` is
+    ``stopped`` is told as soon as there is a reason, also from a signal handler. ``shown`` is
     called after SIGUSR1, which ends nothing, when :meth:`asked` is asked next.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
         self.reason: Reason | None = None
-        self.on_stop: Callable[[], None] | None = None
-        self.on_show: Callable[[], None] | None = None
+        self.stopped: Signal[[]] = Signal()
+        self.shown: Signal[[]] = Signal()
         self._show = False
         self._timeout = timeout
         self._deadline: float | None = None
@@ -87,14 +88,13 @@ class Stopper:
         """End the run."""
         if self.reason is None:
             self.reason = reason
-        if self.on_stop is not None:
-            self.on_stop()
+        self.stopped()
 
     def asked(self) -> bool:
         """Whether to end; looks at the clock. Nothing of the machine is half done meanwhile."""
-        if self._show and self.on_show is not None:
+        if self._show:
             self._show = False
-            self.on_show()
+            self.shown()
         if self._deadline is not None and time.monotonic() >= self._deadline:
             self._deadline = None
             cause = f"the time limit of {self._timeout:g} s was reached"

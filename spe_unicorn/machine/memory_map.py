@@ -20,7 +20,7 @@ class Kind(Enum):
     """Memory that the guest reads and executes; its writes are lost. It answers no CFI queries."""
     RAM = auto()
     SECURE_RAM = auto()
-    """RAM on a board with ``--secure``, in the Secure physical address space alone."""
+    """RAM on a board with ``secure``, in the Secure physical address space alone."""
     DEVICE = auto()
 
 
@@ -43,9 +43,9 @@ class Region:
 
 
 FLASH: Final = Region("flash", 0x0000_0000, 0x0800_0000, Kind.FLASH)
-"""Where ``--bios`` goes and the PE resets to."""
+"""Where ``bios`` goes and the PE resets to."""
 SECURE_FLASH: Final = Region("secure flash", 0x0000_0000, 0x0400_0000, Kind.FLASH)
-"""The half of it that is in the Secure address space alone on a board with ``--secure``."""
+"""The half of it that is in the Secure address space alone on a board with ``secure``."""
 OTHER_FLASH: Final = Region("flash", SECURE_FLASH.end, FLASH.end - SECURE_FLASH.end, Kind.FLASH)
 """The other half."""
 GIC_DISTRIBUTOR: Final = Region("gicd", 0x0800_0000, 0x0001_0000)
@@ -54,9 +54,9 @@ GIC_REDISTRIBUTORS: Final = Region("gicr", 0x080A_0000, 0x00F6_0000)
 UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
 RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
 SECURE_UART: Final = Region("secure pl011", 0x0904_0000, 0x0000_1000)
-"""A second UART, on a board with ``--secure`` and in the Secure address space alone."""
+"""A second UART, on a board with ``secure`` and in the Secure address space alone."""
 SECURE_GPIO: Final = Region("secure pl061", 0x090B_0000, 0x0000_1000)
-"""A PL061 on a board with ``--secure``, in the Secure address space alone."""
+"""A PL061 on a board with ``secure``, in the Secure address space alone."""
 POWER_PINS: Final = {0: "off", 1: "reset"}
 """What a rising output of it does to the machine, by its pin."""
 VIRTIO_SLOTS: Final = 32

@@ -6,13 +6,9 @@ import re
 
 import pytest
 
-from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.boot.plan import boot_plan
-from spe_unicorn.machine.console_ends import ConsoleEnds
-from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn import Machine
 from spe_unicorn.machine.shipped import shipped_firmware
 
-RAM = 128 << 20
 PROGRAM = "spe_access"
 
 CORES = {
@@ -27,12 +23,8 @@ CORES = {
 
 def run_at_el3(core_name: str) -> tuple[int | None, str]:
     """The exit status and the console of the program, started at EL3."""
-    console = bytearray()
-    options = MachineOptions(shipped_firmware(PROGRAM), core=core_name, el=3)
-    board = Board(options, ConsoleEnds(write=console.extend))
-    board.start(boot_plan(options))
-    board.run()
-    return board.exit_status, console.decode()
+    machine = Machine(shipped_firmware(PROGRAM), core=core_name, el=3)
+    return machine.run().exit_status, machine.console.text
 
 
 @pytest.mark.parametrize("core", CORES)
