@@ -36,9 +36,9 @@ from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
 from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.native.reads import NoticedLoads
+from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.pe.system_access import SystemAccess
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement

@@ -16,7 +16,7 @@ from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.devices.gicv3 import PMBIRQ
 from spe_unicorn.devices.gicv3 import registers as icc
-from spe_unicorn.host.pe.system_access import SystemAccess
+from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.memory_map import GIC_DISTRIBUTOR, GIC_REDISTRIBUTORS
 from spe_unicorn.machine.pe import ProcessingElement

@@ -15,7 +15,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.debug.places import place
 from spe_unicorn.debug.verdicts import changes, fields, outcome
-from spe_unicorn.host.pe.system_access import SystemAccess
+from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.line import record_line

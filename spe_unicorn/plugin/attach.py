@@ -32,10 +32,10 @@ from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop, grant
+from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.pe.system_access import TABLE
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner

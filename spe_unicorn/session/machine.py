@@ -28,7 +28,7 @@ from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.pe.system_access import SystemAccess
+from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import boot_plan

@@ -22,15 +22,15 @@ from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop
-from spe_unicorn.host.pe import pe_registers
+from spe_unicorn.host.pe.access import pe_registers
+from spe_unicorn.host.pe.access.device_access import RefusedAccesses
+from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
 from spe_unicorn.host.pe.controls import Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.device_access import RefusedAccesses
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.secure_authentication import execute_authentication
-from spe_unicorn.host.pe.system_access import TABLE, SystemAccesses
 from spe_unicorn.host.ports import DeviceRegister, Ending, EngineException, Failure, Platform
 
 _MASK: Final = (1 << 64) - 1

@@ -41,7 +41,7 @@ from spe_unicorn.host.native.state import (
     Answer,
     end_after_block,
 )
-from spe_unicorn.host.pe.address_translation import translate_address
+from spe_unicorn.host.pe.access.address_translation import translate_address
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import NestedAccess

@@ -1,0 +1,1 @@
+"""Accesses that the host makes in place of the engine: System registers, devices, AT."""
