@@ -165,7 +165,7 @@ def test_a_loud_host_is_given_a_second_chance(bench: SimpleNamespace) -> None:
 
 def test_sides_take_turns_and_an_older_one_may_lack_a_machine(bench: SimpleNamespace) -> None:
     here = FakeSide(bench, [*FITTING, *QUIET])
-    older = FakeSide(bench, [2 * pace for pace in QUIET], commit="0123456")
+    older = FakeSide(bench, [9.0, *(2 * pace for pace in QUIET)], commit="0123456")
     one, other = measured(bench, here, older)
     assert other.bare_seconds == pytest.approx(2 * one.bare_seconds)
     assert one.ratios["uops off"] is not None
