@@ -30,7 +30,7 @@ class Stateful(Generic[S]):
     TRANSIT: ClassVar[tuple[str, ...]] = ()
     """Attributes that mean something within an operation, or a run, alone."""
     WIRING: ClassVar[tuple[str, ...]] = ()
-    """Wiring that is connected behind the construction, once."""
+    """Wiring that is connected after the construction, once."""
 
     s: S
     """The saved state: a plain dataclass."""

@@ -300,7 +300,7 @@ def _all(
     times: Sequence[Times],
     work: Work,
 ) -> None:
-    """Each command once on each side, its time behind the earlier ones."""
+    """Each command once on each side, its time after the earlier ones."""
     for side, by_command in zip(there, times, strict=True):
         for words, list_ in zip(commands, by_command, strict=True):
             list_.extend(_once(figure, side, words, work))

@@ -1,4 +1,4 @@
-"""What a shell offers behind options and arguments, and the command that sets a shell up for it."""
+"""What a shell offers after options and arguments, and the command that sets a shell up for it."""
 
 from __future__ import annotations
 

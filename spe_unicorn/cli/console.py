@@ -24,7 +24,7 @@ _LONGEST = 4096
 class Console:
     """``read`` and ``write`` of the machine's console.
 
-    ``before_write`` is called in front of each output (it takes the progress line away),
+    ``before_write`` is called before each output (it takes the progress line away),
     ``stopping`` says whether to give up waiting, ``on_error`` is told why output cannot go on.
     """
 
@@ -122,7 +122,7 @@ class Console:
 
 
 class Lines:
-    """Takes a console's output, and gives it line by line to ``write``, each behind ``prefix``.
+    """Takes a console's output, and gives it line by line to ``write``, each after ``prefix``.
 
     Control characters and what is no UTF-8 are shown as Python escapes. A line without an end comes
     out when it has :data:`_LONGEST` bytes, and at :meth:`close`.

@@ -46,11 +46,11 @@ def size(text: str) -> int:
 
 
 def console(*words: str) -> Callable[[str], str]:
-    """Where a console is: one of a few words, or a file behind ``file:``."""
+    """Where a console is: one of a few words, or a file after ``file:``."""
 
     def convert(text: str) -> str:
         if text not in words and not text.removeprefix("file:"):
-            raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
+            raise click.BadParameter(f"{text!r}: a file name is missing after the colon")
         if text not in words and not text.startswith("file:"):
             allowed = f"{', '.join(words)} and file:PATH"
             raise click.BadParameter(f"{text!r}: allowed are {allowed}")
@@ -98,5 +98,5 @@ def trace(text: str) -> TraceChoice:
     """``KIND[,KIND...][:FILE]``."""
     kinds, colon, file = text.partition(":")
     if colon and not file:
-        raise click.BadParameter(f"{text!r}: a file name is missing behind the colon")
+        raise click.BadParameter(f"{text!r}: a file name is missing after the colon")
     return TraceChoice(_traces(kinds), file or None)

@@ -157,7 +157,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             type=console("stderr", "stdio", "none"),
             metavar="stderr|stdio|file:PATH|none",
             help="Output of the second UART, which --secure adds. By default its lines go to"
-            ' standard error behind "secure: ".',
+            ' standard error after "secure: ".',
         ),
         click.option(
             "--seed",

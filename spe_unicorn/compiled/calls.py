@@ -53,7 +53,7 @@ class ForeignCall(_Word):
     """The call of a C function at an address, which is its first argument in compiled code.
 
     All further arguments are 64-bit numbers there and are cut to the types of ``arguments``; so is
-    what an int32 ``result`` is widened to. ``variadic`` is how many arguments stand in front of the
+    what an int32 ``result`` is widened to. ``variadic`` is how many arguments stand before the
     dots in the function's prototype, None where it has no dots.
     """
 

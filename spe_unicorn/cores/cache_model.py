@@ -2,7 +2,7 @@
 
 Latencies are modelled, not measured. The host tells :attr:`CacheModel.data` of every data access
 and :attr:`CacheModel.predictor` of every branch that the guest makes, and calls
-:meth:`CacheModel.begin` in front of an operation that is sampled; :meth:`CacheModel.timing` then
+:meth:`CacheModel.begin` before an operation that is sampled; :meth:`CacheModel.timing` then
 tells what that operation did.
 
 An operation takes what ``cores.model`` says of its class, and besides what its access takes longer

@@ -43,7 +43,7 @@ _HEADER: Final = 16
 _NOTES: Final = 128
 """So many accesses are noted one by one, more than any operation that is divided makes."""
 _NOTE: Final = 3
-"""A note, behind the levels: address, size in bytes, what the access did."""
+"""A note, after the levels: address, size in bytes, what the access did."""
 # A level is three words of the header.
 _START: Final = 0
 """Where its sets begin."""
@@ -57,7 +57,7 @@ _UNBOUNDED: Final = 1 << 40
 
 
 def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
-    """Empty levels behind a header, which says at the places given where they are; then room."""
+    """Empty levels after a header, which says at the places given where they are; then room."""
     words = np.zeros(header + sum(level.entries for _, level in levels) + room, np.int64)
     words[header : len(words) - room] = _EMPTY
     start = header

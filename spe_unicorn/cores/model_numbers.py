@@ -111,7 +111,7 @@ class ModelNumbers:
     memory: int = 200
     """Cycles of an access that no cache holds."""
     wrong_path: int = 32
-    """Operations that are begun behind a mispredicted branch before that is known."""
+    """Operations that are begun after a mispredicted branch before that is known."""
     predictor: PredictorSizes = field(default_factory=lambda: PredictorSizes(4096, 10, 1024, 16))
 
     def __post_init__(self) -> None:

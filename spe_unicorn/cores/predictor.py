@@ -9,7 +9,7 @@ executes.
   predictor.
 - A direct branch's target is known as soon as it is decoded, so it is never mispredicted.
 - An indirect branch goes where the branch target buffer says it went last. A return goes to the
-  address that the return stack has on top. Where these hold nothing, fetching goes on behind the
+  address that the return stack has on top. Where these hold nothing, fetching goes on after the
   branch.
 
 Whoever executes the guest tells the predictor of each branch exactly once, in program order, when
@@ -69,7 +69,7 @@ _MISPREDICTED: Final = 10
 _MISSED: Final = 11
 """Whether any branch since :meth:`Predictor.begin` was mispredicted."""
 _COUNTERS: Final = 12
-"""The header's length: counters come first behind it."""
+"""The header's length: counters come first after it."""
 _WEAKLY_NOT_TAKEN: Final = 1
 _TAKEN: Final = 2
 _STRONGLY_TAKEN: Final = 3

@@ -51,7 +51,7 @@ class Core:
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
     wrong_path: int = 0
-    """How many operations behind a mispredicted branch belong to the population, 0 for none."""
+    """How many operations after a mispredicted branch belong to the population, 0 for none."""
     numbers: ModelNumbers = field(default_factory=ModelNumbers)
     """The numbers of the cache model."""
     model_features: Features = frozenset()

@@ -129,7 +129,7 @@ SETUP_NOT_SYNCHRONIZED: Final = Rule(
     "without a context synchronization event, whether the first samples see the old or the new"
     " value of a register is UNPREDICTABLE",
     "D17.9.1, R_PVRNK; D17.9, I_NDWCG",
-    "put an ISB in front of the write that enables profiling",
+    "put an ISB before the write that enables profiling",
 )
 READ_NOT_SYNCHRONIZED: Final = Rule(
     "read-not-synchronized",
@@ -155,10 +155,10 @@ WRITE_BEFORE_DRAIN: Final = Rule(
 )
 RECORDS_NOT_SYNCHRONIZED: Final = Rule(
     "records-not-synchronized",
-    "a record is in memory for certain only behind a DSB of loads and stores that follows a context"
+    "a record is in memory for certain only after a DSB of loads and stores that follows a context"
     " synchronization event and PSB CSYNC",
     "D17.9, I_MLGHW",
-    "read the buffer behind ISB; PSB CSYNC; DSB NSH",
+    "read the buffer after ISB; PSB CSYNC; DSB NSH",
 )
 CONTEXT_BEFORE_DRAIN: Final = Rule(
     "context-before-drain",

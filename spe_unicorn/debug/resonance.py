@@ -29,7 +29,7 @@ _LEAVES: Final = frozenset({Mark.EXCEPTION, Mark.ERET, Mark.UNALLOCATED, Mark.WF
 
 @dataclass(frozen=True)
 class Resonance:
-    """Of ``counted`` samples ``here`` are of the operation at ``pc``, ``next`` of those behind."""
+    """Of ``counted`` samples ``here`` are of the operation at ``pc``, ``next`` of those after."""
 
     pc: int
     here: int

@@ -16,7 +16,7 @@ class Synchronization:
     """Numbers of members, counted from the start."""
 
     fenced: int = 0
-    """In front of the last context synchronization event."""
+    """Before the last context synchronization event."""
     drained: int = 0
     """Whose records a PSB CSYNC has forced out."""
     visible: int = 0

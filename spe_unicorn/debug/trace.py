@@ -2,7 +2,7 @@
 
 A line begins with the number of the operation (the first one of the run is 1), so that traces of
 different kinds can be laid side by side. On a board of several PEs that is the number of the PE's
-own operation, behind the PE's own number. The same run gives the same lines.
+own operation, after the PE's own number. The same run gives the same lines.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def effective_address(
 ) -> int:
     """The virtual address that ``access`` goes to, 64 bits.
 
-    ``pc`` is that of the instruction, ``x`` X0 to X30 in front of it, ``vector_length`` in bits.
+    ``pc`` is that of the instruction, ``x`` X0 to X30 before it, ``vector_length`` in bits.
     A pointer authentication code (``access.authenticated``) is still in the result: how many bits
     it has is known to the translation regime alone.
     """
@@ -73,7 +73,7 @@ def condition_holds(condition: int, nzcv: int) -> bool:
 
 
 def branch_taken(instruction: Instruction, x: Sequence[int], nzcv: int) -> bool:
-    """Whether the branch goes to its target, by X0 to X30 and the flags in front of it.
+    """Whether the branch goes to its target, by X0 to X30 and the flags before it.
 
     Raises ValueError for what is no branch.
     """

@@ -16,7 +16,7 @@ _VIRTIO_WORDS: Final = {
 
 
 class EmptyVirtioSlots:
-    """Virtio-mmio transports without a device, one behind the other. Writes do nothing."""
+    """Virtio-mmio transports without a device, one after the other. Writes do nothing."""
 
     def read(self, offset: int, size: int) -> int:
         """The ``size`` bytes at ``offset`` of the first slot."""

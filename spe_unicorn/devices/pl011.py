@@ -141,7 +141,7 @@ class PL011(Stateful[PL011State]):
     def write(self, offset: int, size: int, value: int) -> None:
         """What the guest writes: the low ``size`` bytes of ``value`` at ``offset``.
 
-        Registers are written from their first byte on; the bytes behind a short write are 0.
+        Registers are written from their first byte on; the bytes after a short write are 0.
         """
         value &= (1 << 8 * size) - 1
         if offset == Offset.DR:

@@ -24,7 +24,7 @@ _IDENTIFICATION: Final = bytes((0x61, 0x10, 0x04, 0x00, 0x0D, 0xF0, 0x05, 0xB1))
 
 
 class Offset(IntEnum):
-    """Where the registers behind GPIODATA are, in bytes from the start of the device."""
+    """Where the registers after GPIODATA are, in bytes from the start of the device."""
 
     DIR = 0x400
     IS = 0x404

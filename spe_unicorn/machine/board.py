@@ -296,7 +296,7 @@ class Board(Stateful[BoardState]):
                 return ending
 
     def reached(self) -> None:
-        """What the run was to go up to has happened: it ends behind the operation that runs."""
+        """What the run was to go up to has happened: it ends after the operation that runs."""
         self.running.handler.ending = Ending.UNTIL
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from spe_unicorn.machine.boot.image import LoadError
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the file's name in front of every LoadError from within."""
+    """Put the file's name before every LoadError from within."""
     try:
         yield
     except LoadError as error:

@@ -35,7 +35,7 @@ class Region:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """The first address after it."""
         return self.base + self.size
 
     def __contains__(self, address: int) -> bool:

@@ -70,7 +70,7 @@ class MachineOptions:
 
     firmware: File | Image | None = None
     arguments: tuple[str, ...] = ()
-    """What the guest gets by semihosting, behind the name of its file."""
+    """What the guest gets by semihosting, after the name of its file."""
     kernel: File | None = None
     """Started instead of ``firmware``, with the address of the device tree in X0."""
     append: str | None = None

@@ -64,7 +64,7 @@ class CPUOff:
 
 @dataclass(frozen=True, slots=True)
 class CPUSuspend:
-    """The calling PE waits as in a WFI, then goes on behind the call; X0 is SUCCESS."""
+    """The calling PE waits as in a WFI, then goes on after the call; X0 is SUCCESS."""
 
 
 Answer = int | SystemAction | CPUOn | CPUOff | CPUSuspend

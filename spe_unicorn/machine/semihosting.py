@@ -238,7 +238,7 @@ class Semihosting(Stateful[SemihostingState]):
         """SYS_WRITE0. What is longer than :data:`_LONGEST_STRING` is no string any more."""
         left = _LONGEST_STRING
         while left > 0:
-            # Up to the end of a page: what lies behind the string may not be mapped.
+            # Up to the end of a page: what lies after the string may not be mapped.
             piece = self._load(address, min(256, _PAGE - address % _PAGE))
             text, end, _ = piece.partition(b"\0")
             if text:

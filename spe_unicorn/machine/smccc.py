@@ -34,7 +34,7 @@ _SMC64: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """What X0 and the registers behind it hold after the call."""
+    """What X0 and the registers after it hold after the call."""
 
     x: tuple[int, ...]
 

@@ -28,7 +28,7 @@ class RecordWriter(Protocol):
     """Takes records as they come and leaves a complete file behind when closed."""
 
     def write(self, record: bytes, cpu: int = 0) -> None:
-        """Add one whole record, with or without the padding behind it."""
+        """Add one whole record, with or without the padding after it."""
         ...
 
     def close(self) -> None:

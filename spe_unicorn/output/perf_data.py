@@ -189,7 +189,7 @@ class PerfDataWriter:
         self._count_data()
 
     def _introduce(self, process: int, thread: int) -> None:
-        """Name a thread in front of its first sample, and have the image in its process."""
+        """Name a thread before its first sample, and have the image in its process."""
         if thread in self._named or self._image is None:
             return
         self._named.add(thread)
@@ -320,7 +320,7 @@ def _attribute(sample_type: int, period: int, pmu: int | None = None) -> bytes:
 
 
 def _event_id(number: int) -> int:
-    """An id: that of the trace of a cpu by its number, those of others behind; 0 would be none."""
+    """An id: that of the trace of a cpu by its number, those of others after; 0 would be none."""
     return number + 1
 
 

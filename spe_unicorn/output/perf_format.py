@@ -27,7 +27,7 @@ RECORD_HEADER = Struct("<IHH")
 """Type, misc, size of the record with this header."""
 
 SAMPLE_ID = Struct("<IIQI4xQ")
-"""pid, tid, time in ns, cpu, id: behind every record of a kernel."""
+"""pid, tid, time in ns, cpu, id: after every record of a kernel."""
 SAMPLE_TYPE = 0x1 | 0x2 | 0x4 | 0x80 | 0x8000 | 0x10000
 """IP, TID, TIME, CPU, DATA_SRC, IDENTIFIER: what :data:`SAMPLE_ID` holds, and that the samples made
 from the trace have data sources, without which ``perf mem report`` does not look at them."""
@@ -80,10 +80,10 @@ class Feature(IntEnum):
 
 
 DIGEST = "sha256:"
-"""Stands in front of the digest of the image, in hexadecimal, in :attr:`Feature.OSRELEASE`."""
+"""Stands before the digest of the image, in hexadecimal, in :attr:`Feature.OSRELEASE`."""
 
 
-# What follows the header of each type of record; SAMPLE_ID comes behind where there is one.
+# What follows the header of each type of record; SAMPLE_ID comes after where there is one.
 
 TASK = Struct("<II")
 """pid, tid: the start of COMM and MMAP, of which a name is the end."""

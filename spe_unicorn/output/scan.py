@@ -24,7 +24,7 @@ _OPERATION_TYPES = b"[" + b"".join(header(PacketType.OPERATION_TYPE, i) for i in
 
 
 class Field(NamedTuple):
-    """A packet of a layout: its header at ``offset`` of the record, its payload behind that.
+    """A packet of a layout: its header at ``offset`` of the record, its payload after that.
 
     ``number`` is the index of a :class:`~spe_unicorn.spe.packets.Packet`, but 0 for an Operation
     Type, whose class changes from record to record. Sizes are in bytes.
@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Offset behind the payload."""
+        """Offset after the payload."""
         return self.payload + self.size
 
 
@@ -55,7 +55,7 @@ class Layout:
     def __init__(self, data: Buffer, placed: PlacedRecord) -> None:
         """The layout of a record in ``data``."""
         self.size = placed.end - placed.start
-        """Bytes of the record, padding behind it not counted."""
+        """Bytes of the record, padding after it not counted."""
         self.fields = _fields(data, placed)
         """Padding left out."""
         self.spans = tuple((f.offset, f.end, f.kind is PacketType.TIMESTAMP) for f in self.fields)
@@ -90,7 +90,7 @@ def _fields(data: Buffer, placed: PlacedRecord) -> tuple[Field, ...]:
 
 
 Found = tuple[Layout, int, int]
-"""A record: its layout, where it starts, and where the padding behind it ends."""
+"""A record: its layout, where it starts, and where the padding after it ends."""
 
 
 class Scanner:

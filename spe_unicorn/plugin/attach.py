@@ -106,9 +106,7 @@ class ProfilingExceptionError(Exception):
     """What SPE raises has no vectors at the Exception level that takes it, ``target_el``."""
 
     def __init__(self, what: str, target_el: int, pc: int) -> None:
-        super().__init__(
-            f"{what} in front of {pc:#x} is taken to EL{target_el}, whose VBAR is not set"
-        )
+        super().__init__(f"{what} before {pc:#x} is taken to EL{target_el}, whose VBAR is not set")
         self.target_el = target_el
 
 

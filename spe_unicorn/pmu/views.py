@@ -109,7 +109,7 @@ class MonitorView:
     # What is to be seen
 
     def _named(self, register: type[SysReg]) -> type[SysReg]:
-        """The register behind PMXEVTYPER_EL0 and PMXEVCNTR_EL0."""
+        """The register after PMXEVTYPER_EL0 and PMXEVCNTR_EL0."""
         selected = self._pe.registers.read(r.PMSELR_EL0).SEL
         if register is r.PMXEVTYPER_EL0:
             return r.PMCCFILTR_EL0 if selected == r.CYCLE_COUNTER else r.PMEVTYPERS[selected]

@@ -14,7 +14,7 @@ KEPT = 16 << 20
 class Console:
     """One console. What is typed here is read before what comes from where it leads to.
 
-    ``typed`` is called behind each :meth:`type`.
+    ``typed`` is called after each :meth:`type`.
     """
 
     def __init__(self, typed: Callable[[], None] = lambda: None) -> None:

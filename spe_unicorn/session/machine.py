@@ -309,7 +309,7 @@ class Machine:
     def observe(self, kind: Kind, observer: Callable[..., object]) -> Callable[[], None]:
         """Have ``observer`` told of what happens; what is returned ends that.
 
-        It is told, each time behind the PE concerned (``PE``, but for console and misuse):
+        It is told, each time after the PE concerned (``PE``, but for console and misuse):
 
         - ``record``: the record, decoded, and its bytes, padding included
         - ``management``: the event, and the Exception level whose PMBSR_ELx records it

@@ -4,8 +4,8 @@
 ``250000``            that many operations of all PEs since reset
 ``0x40000100``        the first arrival of a PE at a virtual address
 ``memcpy``            the first arrival at a symbol of the image
-``memcpy+0x10``       the first arrival at so many bytes behind it
-``console:login:``    the console's output of the text behind the colon
+``memcpy+0x10``       the first arrival at so many bytes after it
+``console:login:``    the console's output of the text after the colon
 ====================  ==========================================================
 
 A point is parsed without an image, so that a wrong command line is refused at once, and resolved
@@ -53,7 +53,7 @@ class AtAddress:
 
 @dataclass(frozen=True, slots=True)
 class AtSymbol:
-    """The first arrival at a symbol, or at ``offset`` bytes behind it."""
+    """The first arrival at a symbol, or at ``offset`` bytes after it."""
 
     name: str
     offset: int = 0
@@ -83,7 +83,7 @@ def parse_point(text: str) -> Point:
     if text.startswith(_CONSOLE):
         output = text.removeprefix(_CONSOLE)
         if not output:
-            raise PointError(f"{text!r}: the text to wait for is missing behind the colon")
+            raise PointError(f"{text!r}: the text to wait for is missing after the colon")
         return AtOutput(output)
     if text.isascii() and text.isdigit():
         return AtOperation(int(text))

@@ -65,7 +65,7 @@ _OUTCOME_WORDS: Final = _FIRST_VALUE + _OUTCOME_VALUES
 _PC, _VA, _PA, _TARGET, _PREVIOUS, _TIME, _CONTEXT1, _CONTEXT2 = range(6, 14)
 _VALUES: Final = 14
 _WRITTEN: Final = _VALUES
-"""Where, behind the values, the number of bytes written is told."""
+"""Where, after the values, the number of bytes written is told."""
 _UNBOUNDED: Final = 1 << 30
 
 _SOURCES: Final = {
@@ -220,7 +220,7 @@ class Batch:
         self._outcomes[:, _KNOWN] = 0
 
     def overlap(self, samples: Any) -> bool:
-        """Whether one of the samples is selected before the one in front of it is complete."""
+        """Whether one of the samples is selected before the one before it is complete."""
         ends = samples[:, SELECTED_AT] + self._outcomes[self._numbers(samples), _TOTAL]
         return bool((ends[:-1] > samples[1:, SELECTED_AT]).any())
 

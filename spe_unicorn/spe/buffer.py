@@ -45,7 +45,7 @@ class ProfilingBuffer:
     is called for them, where somebody wants to know; to the buffer they make no difference.
 
     ``peek`` translates without changing anything, a fault where that cannot be. With it the
-    translation of the page behind the current one is fetched when the current one is entered, as
+    translation of the page after the current one is fetched when the current one is entered, as
     hardware may: records can then be made many at a time across the end of a page.
     """
 
@@ -76,7 +76,7 @@ class ProfilingBuffer:
         self._space = PASpace.NonSecure
         self._peek = None if self._aborts_matter else peek
         self._following: AddressDescriptor | None = None
-        """The translation of the page behind the current one, if that is at hand."""
+        """The translation of the page after the current one, if that is at hand."""
         self._answers = False
         """Whether memory has taken a write to the current page: then it takes all of them."""
 

@@ -212,7 +212,7 @@ def header(kind: PacketType, index: int = 0, size: int | None = None) -> bytes:
 
 
 def payload_size(header_byte: int) -> int:
-    """Payload bytes behind a header byte, also one that means nothing (D18.1).
+    """Payload bytes after a header byte, also one that means nothing (D18.1).
 
     For an extended header the byte that counts is the second one.
     """
@@ -245,7 +245,7 @@ def is_extended(header_byte: int) -> bool:
 
 
 def read_packet(data: Buffer, offset: int) -> tuple[Packet, int] | BadPacket:
-    """The packet at ``offset`` and the offset behind it. Raises IndexError at the end of data."""
+    """The packet at ``offset`` and the offset after it. Raises IndexError at the end of data."""
     key = data[offset]
     start = offset + 1
     if is_extended(key):
@@ -269,7 +269,7 @@ def _truncated(data: Buffer, offset: int) -> BadPacket:
 
 
 def skip_packet(data: Buffer, offset: int) -> int:
-    """The offset behind whatever packet is at ``offset``, known or not, by the rule for sizes."""
+    """The offset after whatever packet is at ``offset``, known or not, by the rule for sizes."""
     first = data[offset]
     if not is_extended(first):
         return offset + 1 + payload_size(first)

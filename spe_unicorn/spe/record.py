@@ -248,7 +248,7 @@ def _present(record: Record, fields: Mapping[int, str]) -> list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PlacedRecord:
-    """A record found in a stream: bytes ``start`` to ``end``, padding behind it not counted.
+    """A record found in a stream: bytes ``start`` to ``end``, padding after it not counted.
 
     ``packets`` are all its packets but Padding, each with its offset in the stream.
     """
@@ -262,7 +262,7 @@ class PlacedRecord:
 def decode_stream(data: Buffer, offset: int = 0) -> Iterator[PlacedRecord | BadPacket]:
     """The records of a stream from ``offset`` on, and what is wrong with it, in order.
 
-    A record with a bad packet is left out. Reading goes on behind the next terminator, found by
+    A record with a bad packet is left out. Reading goes on after the next terminator, found by
     the sizes that all headers have, if that is a place where records of this stream start: a
     multiple of the largest power of two that divides the offsets of all records so far.
     """
@@ -283,7 +283,7 @@ def decode_stream(data: Buffer, offset: int = 0) -> Iterator[PlacedRecord | BadP
 
 
 def resume_offset(data: Buffer, bad: int, starts: int) -> int:
-    """Where reading goes on behind the bad packet at ``bad``: the end, or where a record may start.
+    """Where reading goes on after the bad packet at ``bad``: the end, or where a record may start.
 
     ``starts`` is the bitwise OR of the offsets at which records have started so far.
     """
@@ -293,7 +293,7 @@ def resume_offset(data: Buffer, bad: int, starts: int) -> int:
 
 
 def _next_start(data: Buffer, offset: int, grid: int) -> int:
-    """The first offset behind the bad packet at ``offset`` where a record may start."""
+    """The first offset after the bad packet at ``offset`` where a record may start."""
     end = len(data)
     while offset < end:
         terminator = data[offset] in _TERMINATORS

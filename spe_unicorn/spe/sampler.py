@@ -100,7 +100,7 @@ class Sampler(Stateful[SamplerState], ABC):
 
     The members are operations, or where there is a ``cracker`` their micro-operations. All those of
     one operation may be accounted before the first sampled one is completed; the samples are then
-    completed in their order. ``wrong_path`` is how many operations behind a mispredicted branch are
+    completed in their order. ``wrong_path`` is how many operations after a mispredicted branch are
     members, too, 0 for none; it needs a ``cracker``.
 
     ``events`` is where PMU events are counted, None without a PMU. ``features`` are those of the

@@ -14,7 +14,7 @@ COMMAND = Path(sys.executable).parent / "spe-unicorn"
 
 
 def offered(*words: str) -> list[str]:
-    """What the command offers a bash behind these words, the last of which is not done yet."""
+    """What the command offers a bash after these words, the last of which is not done yet."""
     result = subprocess.run(
         [COMMAND],
         env={

@@ -33,7 +33,7 @@ def test_a_mistake_says_what_was_written_the_rule_and_what_to_do(command, firmwa
         r"  MSR PMSCR_EL1, 0x2 \(E1SPE 1\) enables profiling, with no ISB since the write to"
         r" PMSIRR_EL1\n"
         r"  rule: without a context synchronization event, .* \(Arm ARM D17\.9\.1, R_PVRNK;.*\)\n"
-        r"  do: put an ISB in front of the write that enables profiling\n",
+        r"  do: put an ISB before the write that enables profiling\n",
         said,
         re.MULTILINE,
     )

@@ -32,7 +32,7 @@ WALKED = L2_TLB_ACCESS | TLB_WALK
 
 
 def small(last: SharedCache | None = None) -> DataSide:
-    """2 pages of 2, 2x2 of 4; 2 sets of 2 lines, 4 of 2; behind it 8 sets of 2."""
+    """2 pages of 2, 2x2 of 4; 2 sets of 2 lines, 4 of 2; after it 8 sets of 2."""
     return DataSide(
         l1_tlb=Level(2, 2),
         l2_tlb=Level(4, 2),

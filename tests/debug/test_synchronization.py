@@ -6,7 +6,7 @@ from spe_unicorn.debug.synchronization import Synchronization
 
 
 def after(*steps: int | str) -> Synchronization:
-    """A number is a context synchronization event behind so many members of the population."""
+    """A number is a context synchronization event after so many members of the population."""
     order = Synchronization()
     for step in steps:
         if isinstance(step, int):

@@ -1,4 +1,4 @@
-"""Where loads and stores go, by their words and by the registers in front of them."""
+"""Where loads and stores go, by their words and by the registers before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions and branches against the registers in front of them."""
+"""Conditions and branches against the registers before them."""
 
 from __future__ import annotations
 

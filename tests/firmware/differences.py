@@ -15,7 +15,7 @@ WINDOW = 12_000
 
 
 def places(result: Result) -> list[int]:
-    """In front of the first, a middle and the last record, and of some management events."""
+    """Before the first, a middle and the last record, and of some management events."""
     at = [sampled.operation for sampled in result.records]
     found = [at[n] for n in (0, len(at) // 2, -1)]
     at = [operation for operation, _, _ in result.events]

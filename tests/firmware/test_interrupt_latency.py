@@ -1,4 +1,4 @@
-"""The interrupt of a full Profiling Buffer is taken in front of the next operation.
+"""The interrupt of a full Profiling Buffer is taken before the next operation.
 
 ``irq_latency`` asks the same of every other cause, from within.
 """

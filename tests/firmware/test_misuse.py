@@ -148,7 +148,7 @@ def test_each_mistake_is_told_when_it_happens() -> None:
     misuses = watch_misuse(machine.board, lambda misuse: told.append(machine.board.cpu.counted()))
     machine.run()
     for at, misuse in zip(told, misuses.found, strict=True):
-        # what is noticed in the middle of a block is told behind it
+        # what is noticed in the middle of a block is told after it
         late = misuse.rule is RECORDS_NOT_SYNCHRONIZED
         assert at - 20 <= misuse.operation <= at if late else at == misuse.operation, misuse
     assert told == sorted(told)

@@ -72,7 +72,7 @@ def test_loads_from_far_away_collide_with_the_selections_that_follow(memory: int
     latencies = totals(machine)
     assert (max(latencies) > INTERVAL) == (memory == 700)
     # one operation is a cycle, so a sample that takes T cycles has the next selections collide
-    # that come less than T operations behind it
+    # that come less than T operations after it
     places = [sampled.operation for sampled in machine.sampled]
     gaps = [after - before for before, after in pairwise(places)]
     assert gaps == [-(-total // INTERVAL) * INTERVAL for total in latencies[:-1]]

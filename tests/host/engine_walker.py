@@ -168,7 +168,7 @@ class EngineWalker:
         return handle.value if hasattr(handle, "value") else handle
 
     def _find_cpu_state(self) -> int:
-        """Where the engine keeps the CPU: behind a pointer in the handle, known by its X0 to X7.
+        """Where the engine keeps the CPU: after a pointer in the handle, known by its X0 to X7.
 
         Read through /proc, where a wrong pointer is an error and not a crash.
         """

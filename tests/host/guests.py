@@ -1,4 +1,4 @@
-"""A guest at EL1 under code at EL2 that counts what it takes, and goes on behind it."""
+"""A guest at EL1 under code at EL2 that counts what it takes, and goes on after it."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_the_cycle_counter_is_prohibited_with_dp_only() -> None:
     [
         (PMU, 0, 0xFFFF_FFFE, 0xFFFF_FFFF, 0),
         (PMU, 0, 0xFFFF_FFFF, 0, 1),
-        (P5, 0, 0xFFFF_FFFF, 0x1_0000_0000, 1),  # goes on behind bit 31
+        (P5, 0, 0xFFFF_FFFF, 0x1_0000_0000, 1),  # goes on after bit 31
         (P5, 0, 0x7_FFFF_FFFF, 0x8_0000_0000, 1),
         (P5, 1, 0xFFFF_FFFF, 0x1_0000_0000, 0),
         (P5, 1, (1 << 64) - 1, 0, 1),

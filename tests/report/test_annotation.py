@@ -19,7 +19,7 @@ def test_each_instruction_has_its_samples():
         load(MAIN.address),
         load(MAIN.address),
         branch(MAIN.address + 4),
-        other(MAIN.address + MAIN.size),  # behind it
+        other(MAIN.address + MAIN.size),  # after it
         program=HELLO,
     )
     table = annotate(found, "main", disassemble)

@@ -60,7 +60,7 @@ def test_a_point_is_an_operation_an_address_a_symbol_or_output(text, point):
         ("+0x10", "'+0x10' is no POINT"),
         ("a b", "'a b' is no POINT"),
         ("consol:x", "'consol:x' is no POINT"),
-        ("console:", "'console:': the text to wait for is missing behind the colon"),
+        ("console:", "'console:': the text to wait for is missing after the colon"),
         ("0x", "'0x' is no address: write 0x and hexadecimal digits"),
         ("0xmain", "'0xmain' is no address: write 0x and hexadecimal digits"),
         ("0x10000000000000000", "'0x10000000000000000' is no address: it has more than 64 bits"),

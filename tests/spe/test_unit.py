@@ -121,7 +121,7 @@ def test_unsynchronised_write_takes_effect_at_once() -> None:
     bench.registers.write(PMSIRR_EL1, 2 << 8)
     bench.registers.write(PMSICR_EL1, 1)
     bench.registers.write(PMSFCR_EL1, PMSFCR_EL1.of(FT=1, LD=1).value)
-    bench.unit.refresh()  # what a host does behind every operation
+    bench.unit.refresh()  # what a host does after every operation
     assert bench.unit.until_hit() == 1
     bench.sample()
     assert bench.unit.statistics.filtered == 1

@@ -397,7 +397,7 @@ def _indirect(loop: _Loop) -> list[int]:
 
 
 def _lost(loop: _Loop) -> list[int]:
-    """A branch to where nothing can be fetched; the vectors resume behind it."""
+    """A branch to where nothing can be fetched; the vectors resume after it."""
     jump = loop.random.choice((a.br, a.blr))
     return [a.adr(RESUME, 8), jump(loop.random.choice((FAULTING, UART)))]
 

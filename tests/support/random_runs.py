@@ -103,7 +103,7 @@ def assert_model_saw(trace: Trace, machine: Machine) -> None:
         else:
             other.data.access(*piece)
     if trace.pieces[-1:] == [None]:
-        model.data.forget_translations()  # which it does in front of the next access
+        model.data.forget_translations()  # which it does before the next access
     model.begin()
     other.begin()
     assert (model.data.words == other.data.words).all()

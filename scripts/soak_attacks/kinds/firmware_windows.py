@@ -18,7 +18,7 @@ LIMIT = 240
 FURTHEST = 400_000
 """Operations from the start of a program within which a window begins."""
 MANY = 4000
-"""Samples from outside in front of a window: more would take all of the time."""
+"""Samples from outside before a window: more would take all of the time."""
 WINDOW = 6000
 
 

@@ -129,7 +129,7 @@ def control(
     """An _EL1 register: traps of EL2, traps of EL3, memory of a nested guest, the register.
 
     ``el3_at_el2`` are the traps of EL3 in another order at EL2; ``at_el2`` leads to another
-    register there, behind the traps.
+    register there, after the traps.
     """
     from_el2 = el3 if el3_at_el2 is None else el3_at_el2
 

@@ -22,7 +22,7 @@ def maps_as_non_secure(
 ) -> bool:
     """Whether stage 1 of a Secure regime maps Non-secure addresses that lie in ``ranges``.
 
-    Each range is its first address and the one behind it. Whether anybody may use the mapping does
+    Each range is its first address and the one after it. Whether anybody may use the mapping does
     not matter.
     """
     if not context.s1_enabled or context.paspace is not PASpace.Secure:

@@ -186,7 +186,7 @@ class RegisterFile:
         self._present: dict[type[SysReg], int] = {}
         self._writable: dict[type[SysReg], int] = {}
         self.written: Signal[[type[SysReg], int, int]] = Signal()
-        """Told of every :meth:`write` and :meth:`update` behind the store: old value, new value."""
+        """Told of every :meth:`write` and :meth:`update` after the store: old value, new value."""
         for register in registers:
             self.add(register)
 

@@ -27,7 +27,7 @@ def run(**options: Any) -> None:
 
     --kernel starts a Linux kernel or the like instead of FIRMWARE.
 
-    ARGUMENTS are handed to the guest, by semihosting; put -- in front of those that look like
+    ARGUMENTS are handed to the guest, by semihosting; put -- before those that look like
     options. The guest's console is standard input and output; with "-" as the file of -o, --json
     or --trace it is standard error instead.
 

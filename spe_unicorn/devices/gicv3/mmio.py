@@ -322,7 +322,7 @@ def _affinity(irouter: int) -> int:
 
 
 class Redistributors(WordRegisters):
-    """GICR of every PE, one behind the other.
+    """GICR of every PE, one after the other.
 
     GICR_WAKER is kept, and a PE asleep is not chosen for 1-of-N interrupts. Using the CPU interface
     of a sleeping PE is UNPREDICTABLE; our choice is that interrupts reach it all the same.

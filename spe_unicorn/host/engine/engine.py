@@ -92,7 +92,7 @@ class Engine:
         self.aborts = 0
         """How often a failed assertion of the engine ended a run."""
         self.halts: frozenset[int] = frozenset()
-        """Addresses, besides ``until``, in front of which a run ends: see :meth:`halt_at`."""
+        """Addresses, besides ``until``, before which a run ends: see :meth:`halt_at`."""
 
     def get(self, register: int) -> int:
         """The 64-bit value of an engine register."""
@@ -176,7 +176,7 @@ class Engine:
         """Execute from ``begin`` until a stop; the engine's error number, 0 for none.
 
         :data:`~spe_unicorn.host.engine.surviving.ABORTED` where an assertion of the engine failed:
-        it stands in front of a block that it could not translate.
+        it stands before a block that it could not translate.
         """
         return self._run(begin, until, 0)
 
@@ -194,7 +194,7 @@ class Engine:
         return self.aborts >= MOST_ABORTS
 
     def halt_at(self, addresses: Collection[int]) -> None:
-        """Have runs end in front of some virtual addresses, none of them by default.
+        """Have runs end before some virtual addresses, none of them by default.
 
         What is there is not translated. As with ``until``, the engine's way to end is a WFI of its
         own.
@@ -204,7 +204,7 @@ class Engine:
         self.halts = frozenset(addresses)
 
     def step(self, begin: int) -> int:
-        """Execute one operation at ``begin``; as :meth:`run`, which the block behind it can fail.
+        """Execute one operation at ``begin``; as :meth:`run`, which the block after it can fail.
 
         Exact only if nothing but steps has run on this engine.
         """

@@ -1,7 +1,7 @@
 """Runs of the engine that an assertion of its own does not end together with the process.
 
 Some words that no A64 instruction has fail an assertion in the engine's translator, which is
-``abort()``. No hook comes in front of a translation that would not make every store ten times
+``abort()``. No hook comes before a translation that would not make every store ten times
 slower (decision record 0023). So such words are found out by trying: the function that calls the
 engine notes where it stands, and the handler of SIGABRT goes back there. The translator is plain C,
 holds no lock and begins each block afresh: all that an abandoned block leaves behind is one of the

@@ -1,4 +1,4 @@
-"""The compiled hook in front of every operation, while alignment is checked somewhere."""
+"""The compiled hook before every operation, while alignment is checked somewhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SCRATCH: Final = State.scratch.offset
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """In front of an operation: stop if its alignment has to be looked at."""
+    """Before an operation: stop if its alignment has to be looked at."""
     s = record_at(user, LAYOUT)
     if s.checking == 0:
         return

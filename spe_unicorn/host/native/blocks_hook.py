@@ -131,7 +131,7 @@ def _deliverable(s: Any, engine: Any, user: Any) -> Any:
 
 @routine
 def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
-    """Stop in front of a block that has not been counted."""
+    """Stop before a block that has not been counted."""
     s.stop = why
     s.block = address
     s.block_operations = operations
@@ -154,7 +154,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
-        # run it, and have the hook stop in front of what the ERET leads to
+        # run it, and have the hook stop before what the ERET leads to
         s.notice = NOTICE_RETURN
         grant(s, operations)
     weight_known = s.weighed == 0 or _slot(s, engine, address, operations) >= 0
@@ -370,7 +370,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """In front of an operation that is hard to describe: note its registers if it is sampled."""
+    """Before an operation that is hard to describe: note its registers if it is sampled."""
     s = record_at(user, LAYOUT)
     if s.probe == np.int64(address):
         s.probe = 0

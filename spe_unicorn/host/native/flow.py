@@ -4,7 +4,7 @@ A block that does not begin where the one before it ended was reached by a taken
 exception or a return from one, which count here as well: the architecture leaves that open. Where
 it begins there, the last word of the one before says whether that was by a branch.
 
-Only cores that record it pay for this: it is a second hook for blocks, behind the one that counts.
+Only cores that record it pay for this: it is a second hook for blocks, after the one that counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ZERO: Final = 31
 
 @routine
 def tests(word: Any) -> Any:
-    """What a conditional branch to the operation behind it looks at.
+    """What a conditional branch to the operation after it looks at.
 
     The number of a register, 32 for the flags; -1 for every other word.
     """
@@ -47,7 +47,7 @@ def tests(word: Any) -> Any:
 
 @routine
 def took(word: Any, value: Any) -> Any:
-    """Whether ``word``, behind which execution went on, is a branch that was taken.
+    """Whether ``word``, after which execution went on, is a branch that was taken.
 
     ``value`` is that of what it :func:`tests`, NZCV in bits 31 to 28.
     """
@@ -66,7 +66,7 @@ def took(word: Any, value: Any) -> Any:
 
 @routine
 def _branched(s: Any, engine: Any, user: Any, address: Any) -> Any:
-    """Whether the operation in front of ``address``, executed last, is a branch that led here."""
+    """Whether the operation before ``address``, executed last, is a branch that led here."""
     if call_read(s.vmem_read, address_of(engine), address - 4, FETCH, s.code, 4) != 0:
         return False
     word = np.int64(array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)[0])
@@ -86,7 +86,7 @@ def _branched(s: Any, engine: Any, user: Any, address: Any) -> Any:
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """A block begins, or the engine stops in front of it."""
+    """A block begins, or the engine stops before it."""
     s = record_at(user, LAYOUT)
     if s.stop != 0:
         return  # this block is not going to run

@@ -227,7 +227,7 @@ class NativeHooks:
             self.quick.fill(-1)
 
     def stop_at_exceptions(self) -> None:
-        """Have exceptions stop the engine, behind all other hooks for them."""
+        """Have exceptions stop the engine, after all other hooks for them."""
         self._exceptions = self.add(uc_const.UC_HOOK_INTR, on_interrupt.address)
 
     def ignore_exceptions(self) -> None:

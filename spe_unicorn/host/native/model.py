@@ -1,11 +1,11 @@
 """The compiled hooks that feed a core model: every data access, and every branch.
 
-They are installed only for ``--model cache``, and in front of the hooks that count, so they see a
+They are installed only for ``--model cache``, and before the hooks that count, so they see a
 block before it is known whether it runs. Memory hooks are called with physical addresses, one call
 for each piece of an access.
 
 A branch ends its block, so it is known where it went when the next block begins, be it that this
-one runs or that the engine stops in front of it. Where the engine stops without coming to another
+one runs or that the engine stops before it. Where the engine stops without coming to another
 block, :meth:`ModelHooks.stopped` is told, since only Python knows then whether the branch has been
 executed. Either way it is resolved once.
 
@@ -14,7 +14,7 @@ is called as ``void f(engine, State *, int64_t branch, int64_t predicted, int64_
 engine, the state (``host.native.state``), the branch's address, where it had been predicted to
 go and where it went, all virtual. The block at ``actual`` has not been counted then:
 ``granted - budget`` operations have been executed, the branch included. So it is where the
-engine stopped behind the branch, when Python has it called.
+engine stopped after the branch, when Python has it called.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def went(engine: Any, user: Any, actual: Any) -> None:
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """A block begins, or the engine stops in front of it."""
+    """A block begins, or the engine stops before it."""
     m = record_at(user, _RECORD)
     if m.stepped != 0 or _word_at(m.unattended) != 0:
         return

@@ -145,7 +145,7 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
 def by_registers(instruction: Instruction) -> bool:
     """Whether general registers and the flags are all that it takes to describe an operation.
 
-    Predicates, vectors and their length are to be had only in front of it, and compiled code does
+    Predicates, vectors and their length are to be had only before it, and compiled code does
     neither authenticate pointers nor translate addresses as EL0.
     """
     access = instruction.access

@@ -18,29 +18,29 @@ class Stop(IntEnum):
     NONE = 0
     """No hook did: WFI, ``until``, an engine error, or a stop that the user asked for."""
     BUDGET = 1
-    """In front of a block that has more operations than the budget has left."""
+    """Before a block that has more operations than the budget has left."""
     EXCEPTION = 3
     """The guest took an exception; the engine has not entered a vector."""
     SYSTEM = 4
-    """In front of an MRS, MSR or SYS that Python answers."""
+    """Before an MRS, MSR or SYS that Python answers."""
     UNMAPPED = 5
-    """In front of an access to memory that the engine does not have."""
+    """Before an access to memory that the engine does not have."""
     NOTICED = 6
-    """After an ERET or a write to a steering register, in front of what follows it."""
+    """After an ERET or a write to a steering register, before what follows it."""
     UNSEEN = 7
-    """In front of a block that the block table does not hold."""
+    """Before a block that the block table does not hold."""
     INTERRUPT = 8
-    """In front of a block, with an interrupt to be taken."""
+    """Before a block, with an interrupt to be taken."""
     TRAP = 9
-    """In front of a block that has an operation which traps here and the engine would execute."""
+    """Before a block that has an operation which traps here and the engine would execute."""
     MISALIGNED = 10
-    """In front of a block at an address that is not a multiple of 4."""
+    """Before a block at an address that is not a multiple of 4."""
     WRONG_PATH = 11
-    """In front of a block, with a wrong path that Python is to look at."""
+    """Before a block, with a wrong path that Python is to look at."""
     ACCESS = 12
-    """In front of an operation whose alignment has to be looked at."""
+    """Before an operation whose alignment has to be looked at."""
     UNTRANSLATED = 13
-    """In front of a block that the engine cannot translate (``host.engine.surviving``)."""
+    """Before a block that the engine cannot translate (``host.engine.surviving``)."""
 
 
 class Action(IntEnum):
@@ -59,17 +59,17 @@ class Action(IntEnum):
     """The engine executes the access; translations that we keep are no longer true."""
     NOTICE = 5
     """The engine executes the access and, if the value is new in bits that the table ``matters``
-    has, stops behind it."""
+    has, stops after it."""
     ASK = 6
     """A Python function answers, with an :class:`Answer`."""
     REGIME = 7
     """NOTICE and TRANSLATION in one."""
     CODE = 8
-    """Instruction cache maintenance: TRANSLATION, and the engine stops behind the block."""
+    """Instruction cache maintenance: TRANSLATION, and the engine stops after the block."""
     LINE = 9
     """The same of one cache line, which the engine forgets at once."""
     RETURN = 10
-    """The engine executes the access to an SPSR_ELx, and stops behind it if that makes or ends a
+    """The engine executes the access to an SPSR_ELx, and stops after it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
     ALIAS = 12
     """At EL2 the register of EL2 at the same place is accessed, elsewhere the engine's own; Python
@@ -88,7 +88,7 @@ class Answer(IntEnum):
     STOP = 2
     """As with :attr:`Action.STOP`, so only for registers that the engine lacks."""
     NOTICE = 3
-    """It is done, and the engine stops behind the access, which ends its block."""
+    """It is done, and the engine stops after the access, which ends its block."""
 
 
 class Writer(Enum):
@@ -421,7 +421,7 @@ MARK_RETURN: Final = 1
 MARK_FP: Final = 2
 """The block has FP or SIMD operations."""
 MARK_SYNC: Final = 4
-"""The block has a PSB CSYNC: what was sampled before must be in memory behind it."""
+"""The block has a PSB CSYNC: what was sampled before must be in memory after it."""
 MARK_ERET: Final = 8
 """The block ends with the ERET that does not authenticate its address."""
 MARK_ORDER: Final = 16
@@ -445,7 +445,7 @@ below; the offset of its address (low half) and what it adds to its base (high h
 the number of its instruction."""
 PLAN_WORDS: Final = PLAN.itemsize // 8
 PLAN_EXACT: Final = 0
-"""Stop in front of the block and step to the operation."""
+"""Stop before the block and step to the operation."""
 PLAN_RUN: Final = 1
 """Let the block run, and note what the following bits say."""
 PLAN_FLAGS: Final = 1 << 1
@@ -471,7 +471,7 @@ PLAN_PLACE: Final = 52
 PLAN_PLACES: Final = 0x7FF
 """Shift and mask of the operation's place in its block."""
 PLANS: Final = 1 << 20
-"""Words in the pool of plans. Those of a block have its code behind them, one word an operation."""
+"""Words in the pool of plans. Those of a block have its code after them, one word an operation."""
 SAMPLES: Final = 64
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 

@@ -1,7 +1,7 @@
 """Alignment of data and of SP, which the engine checks for exclusives and LSE atomics alone.
 
 What it costs is paid by those who ask for it: while SCTLR_ELx.A is 1 at some Exception level, a
-compiled hook stands in front of every operation, and looks at loads and stores where the bit is 1.
+compiled hook stands before every operation, and looks at loads and stores where the bit is 1.
 SP is looked at there as well. That Device memory refuses what is not aligned is checked for
 devices, where an access comes to us anyway. Whoever wants it for memory that is mapped as such, or
 used without translation, and SP without that bit, has it checked everywhere.

@@ -123,7 +123,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.model: ModelHooks | None = None
         """What feeds the core model, if that is one that has to see everything."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
-        """Told of each exception in front of its entry."""
+        """Told of each exception before its entry."""
         mine = (r for r in REGISTERS if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)

@@ -104,7 +104,7 @@ class Latch:
         return operation
 
     def _branched_to(self, pc: int) -> bool:
-        """Whether the operation in front of ``pc``, executed last, is a branch that led there."""
+        """Whether the operation before ``pc``, executed last, is a branch that led there."""
         cpu = self._cpu
         words = cpu.virtual.code(pc - 4 & _MASK, 1) if cpu.hooks.follows_flow else None
         if words is None:
@@ -165,7 +165,7 @@ class Latch:
     def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
         """An operation whose block has run by its plan, which noted what was to be noted.
 
-        ``before`` cycles had gone by in front of it; ``following`` is the PC after it.
+        ``before`` cycles had gone by before it; ``following`` is the PC after it.
         """
         instruction = plan.instruction
         state = self._state
@@ -309,7 +309,7 @@ def _holding(condition: int) -> int:
 
 
 def _came_by(operation: Operation, target: int, flow: int) -> None:
-    """The last branch in front of an operation, if that was executed while profiling."""
+    """The last branch before an operation, if that was executed while profiling."""
     if flow & FLOW_VALID:
         operation.previous_target = target & _MASK
         operation.previous_target_el = flow & 3

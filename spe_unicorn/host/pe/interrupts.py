@@ -168,7 +168,7 @@ class Interrupts(Stateful[InterruptsState]):
         """Take what is due, if anything is.
 
         The SPE Profiling exception goes first, our choice, then SError, FIQ, IRQ, and the virtual
-        ones behind the physical ones.
+        ones after the physical ones.
         """
         cpu = self._cpu
         if self.profiling.level and (level := pending_exception(cpu)) is not None:

@@ -53,7 +53,7 @@ class SecureMemory:
         if security_state_at(pe, pe.el) is SecurityState.NON_SECURE:
             self.space = PASpace.NonSecure
             if self._given != UC_PROT_NONE:
-                # when the hook stops behind an ERET, the engine has fetched what it leads to
+                # when the hook stops after an ERET, the engine has fetched what it leads to
                 pc = self._engine.get(PC)
                 self._engine.forget_code(pc, pc + 4)
                 self._give(UC_PROT_NONE)

@@ -131,7 +131,7 @@ class StopHandler:
         return False
 
     def prevents_trap(self, accessor: Accessor, trap: SystemAccessTrap) -> bool:
-        """Asked in front of a trap of a System register access: True if it is not to be taken."""
+        """Asked before a trap of a System register access: True if it is not to be taken."""
         return False
 
     def steered(self) -> None:

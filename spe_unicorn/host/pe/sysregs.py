@@ -155,7 +155,7 @@ class Steering:
         """Those that steer translation, whose writes nobody has to know of at once."""
 
     def notice_translation(self) -> None:
-        """Have a new value of one that steers translation stop the engine behind its write."""
+        """Have a new value of one that steers translation stop the engine after its write."""
         for encoding, cell in self.translation:
             self.add(encoding, cell)
             self._hooks.act(Action.REGIME, encoding, WRITE, cell=cell.get())

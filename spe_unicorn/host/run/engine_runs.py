@@ -22,11 +22,11 @@ _ACCESSES: Final = 1 << 8
 """Accesses of devices after which it is looked whether somebody wants something."""
 _MASK: Final = (1 << 64) - 1
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
-"""Stops in front of an operation in the middle of a block, or, for calls, behind it."""
+"""Stops before an operation in the middle of a block, or, for calls, behind it."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
-"""Stops that are not in front of a block which has not been counted."""
+"""Stops that are not before a block which has not been counted."""
 
 
 class EngineRuns:
@@ -132,7 +132,7 @@ class EngineRuns:
         self._handler.status = status
 
     def _answer_devices(self, until: int) -> None:
-        """Go on with the run behind accesses that are nobody's matter but a device's."""
+        """Go on with the run after accesses that are nobody's matter but a device's."""
         state = self._state
         platform = self._handler.platform
         deadline = platform.deadline
@@ -175,7 +175,7 @@ class EngineRuns:
     def halted(self) -> bool:
         """Whether the engine, which no hook stopped, is where it was to end.
 
-        A WFI in front of such a place stops it, too: then it is the last operation of its block.
+        A WFI before such a place stops it, too: then it is the last operation of its block.
         """
         cpu, state = self._cpu, self._state
         pc = cpu.pc
@@ -194,7 +194,7 @@ class EngineRuns:
         return alignment.at(self._cpu.el) if alignment.active else 0
 
     def learn(self, operations: int) -> None:
-        """What the hook in front of operations has to know of the next ones."""
+        """What the hook before operations has to know of the next ones."""
         self._handler.controls.alignment.learn(self._cpu.pc, operations)
 
     def executed_of_block(self, stop: Stop) -> int:

@@ -33,7 +33,7 @@ class Population:
         self.row: list[int] | None = None
         """How many members the operations are that run without being weighed by the hook."""
         self.wrong_paths: WrongPaths | None = None
-        """What is begun behind mispredicted branches, where that belongs to the population."""
+        """What is begun after mispredicted branches, where that belongs to the population."""
         if unit.cracker is not None and unit.wrong_path:
             self.wrong_paths = WrongPaths(cpu, unit.cracker, unit.wrong_path)
         self._cpu = cpu
@@ -95,7 +95,7 @@ class Population:
         self.take_wrong_path()
 
     def take_wrong_path(self) -> None:
-        """Count what was begun behind a mispredicted branch, if compiled code has left that to us.
+        """Count what was begun after a mispredicted branch, if compiled code has left that to us.
 
         It takes no time: only the branch itself does.
         """

@@ -112,7 +112,7 @@ class ReferenceRunner(Runner):
         begun = self.cpu.pc
         self.handler.status = self._engine.step(begun)
         if self.handler.status == ABORTED:
-            # it translates the operation's block, or behind it the next one
+            # it translates the operation's block, or after it the next one
             self._look_for_untranslatable()
             if self.handler.ending is None:
                 self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0

@@ -1,7 +1,7 @@
 """The two-speed loop: far from a sample the guest runs natively, near it exactly.
 
-Before each run of the engine the runner grants a budget: the operations in front of the next
-chosen one, or in front of a limit. The compiled hook stops the engine in front of the block that
+Before each run of the engine the runner grants a budget: the operations before the next
+chosen one, or before a limit. The compiled hook stops the engine before the block that
 would exceed it. From there the chosen operation is either described by its block's plan, which
 lets the block run (see ``blocks``), or the runner steps to it. What comes out is the same either
 way, and the same as with ``host.run.reference``, which does nothing but step.
@@ -177,7 +177,7 @@ class Runner:
         return handler.ending
 
     def _cannot_execute(self, pc: int) -> bool:
-        """Take what comes in front of any operation at ``pc``; False if that is for the engine."""
+        """Take what comes before any operation at ``pc``; False if that is for the engine."""
         if self._state.deliver and self.handler.interrupts.take():
             self.unit.refresh()
         elif pc & 3:
@@ -201,7 +201,7 @@ class Runner:
         return True
 
     def _look_for_untranslatable(self) -> None:
-        """The engine gave up on the block at the PC: have it halt in front of the operation.
+        """The engine gave up on the block at the PC: have it halt before the operation.
 
         And of all such operations of the page, as each failure costs the engine something.
         """
@@ -267,7 +267,7 @@ class Runner:
         self._settle(stop)
         if stop is not Stop.BUDGET or state.block & state.pc_mask:
             return
-        # in front of a block that holds a chosen operation, or the end, or for want of room
+        # before a block that holds a chosen operation, or the end, or for want of room
         ahead = ends - cpu.executed
         block = int(state.block_operations)
         k = self._chosen_place()
@@ -289,7 +289,7 @@ class Runner:
             self._slice_over = True
 
     def _chosen_place(self) -> int | None:
-        """Where in the block in front of which the engine stands the next chosen operation is."""
+        """Where in the block before which the engine stands the next chosen operation is."""
         unit = self.unit
         if not unit.enabled:
             return None
@@ -316,7 +316,7 @@ class Runner:
         return min(gaps) - 1
 
     def _run_exactly(self, operations: int) -> bool:
-        """Run a number of operations of the block in front of which the engine stands.
+        """Run a number of operations of the block before which the engine stands.
 
         False if something came in between.
         """
@@ -452,7 +452,7 @@ class Runner:
             self._at_operation(stop)
 
     def _at_operation(self, stop: Stop) -> None:
-        """The engine stands in front of an operation that the host carries out."""
+        """The engine stands before an operation that the host carries out."""
         cpu = self.cpu
         if stop is Stop.TRAP and self._model is not None:
             self._model.begin()  # the engine has not tried it
@@ -526,7 +526,7 @@ class Runner:
         self.unit.refresh()
 
     def _trap(self, operations: int) -> bool:
-        """Run the block in front of which the engine stands, up to what is not for the engine.
+        """Run the block before which the engine stands, up to what is not for the engine.
 
         Or to what somebody watches for, and do that. False, and nothing has run, if there is
         neither among its first ``operations``.
@@ -546,7 +546,7 @@ class Runner:
         return True
 
     def _begun(self) -> Block | None:
-        """What is known of the block that began last, or in front of which the engine stopped."""
+        """What is known of the block that began last, or before which the engine stopped."""
         state = self._state
         return self._blocks.find(state.block & _MASK, int(state.block_operations))
 

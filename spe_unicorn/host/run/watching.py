@@ -1,7 +1,7 @@
 """Being told of operations that no hook sees: what puts SPE's work in order with the program.
 
 An ISB, a PSB CSYNC, a DSB and an ERET do nothing that the engine would stop for. A :class:`Watcher`
-has the runner stop in front of blocks that hold one, while it cares, and step over it. Which
+has the runner stop before blocks that hold one, while it cares, and step over it. Which
 operations are executed and sampled stays the same, it only takes longer.
 """
 

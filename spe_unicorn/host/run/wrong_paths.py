@@ -1,4 +1,4 @@
-"""The operations that a core begins behind a mispredicted branch, and never retires.
+"""The operations that a core begins after a mispredicted branch, and never retires.
 
 Where a profile says that they belong to the sample population, each misprediction adds a walk to
 it: from the predicted address on, along the code as it lies in memory, up to a number of operations
@@ -40,7 +40,7 @@ _NEVER_BEGUN: Final = frozenset(
         *(Mark.WFI, Mark.WFE, Mark.ERET, Mark.EXCEPTION, Mark.UNALLOCATED),
     }
 )
-"""Operations that wait until everything in front of them has retired, or are none."""
+"""Operations that wait until everything before them has retired, or are none."""
 
 
 @entry("void", "pointer", "pointer", "int64", "int64", "int64")

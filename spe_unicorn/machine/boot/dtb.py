@@ -37,7 +37,7 @@ class BoardDescription:
     """What the device tree has to say of one board.
 
     ``affinities`` are the PEs' MPIDR_EL1 affinity fields, ``conduit`` is PSCI's ``hvc`` or ``smc``
-    (None: the guest has no PSCI), ``initrd`` its first address and the one behind its last.
+    (None: the guest has no PSCI), ``initrd`` its first address and the one after its last.
     """
 
     ram_size: int

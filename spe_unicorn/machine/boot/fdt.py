@@ -120,7 +120,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def parse(data: bytes) -> DeviceTree:
-    """The tree that ``data`` begins with; bytes behind its total size are left alone.
+    """The tree that ``data`` begins with; bytes after its total size are left alone.
 
     Raises DeviceTreeError for what is not one.
     """

@@ -32,7 +32,7 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """The first physical address behind the segment."""
+        """The first physical address after the segment."""
         return self.address + self.size
 
 

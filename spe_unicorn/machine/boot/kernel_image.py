@@ -79,7 +79,7 @@ def _with_header(data: bytes, text_offset: int, image_size: int, flags: int) -> 
         raise LoadError("is a big-endian kernel; the machine is little-endian")
     if text_offset % 4:
         raise LoadError(f"its text_offset {text_offset:#x} is not a multiple of 4")
-    # A signature behind the kernel may make the file longer than what the kernel needs.
+    # A signature after the kernel may make the file longer than what the kernel needs.
     return KernelImage(data, text_offset, max(image_size, len(data)), has_header=True)
 
 

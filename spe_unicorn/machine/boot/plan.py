@@ -46,7 +46,7 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """The first address after it."""
         return self.address + self.size
 
 
@@ -225,7 +225,7 @@ def _kernel_plan(options: MachineOptions, image: Image, starts_as_firmware: bool
 
 def _no_room(before: str, size: int, address: int, ram_end: int) -> str:
     return (
-        f"has no room behind the {before}: it needs {size:#x} bytes at {address:#x}, "
+        f"has no room after the {before}: it needs {size:#x} bytes at {address:#x}, "
         f"but RAM ends at {ram_end:#x}: give it more RAM"
     )
 

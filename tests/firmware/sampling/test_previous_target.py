@@ -50,7 +50,7 @@ def test_each_operation_knows_the_branch_before_it(name: str, runner: type[Runne
 
 
 def test_only_branches_while_profiling_count(whole_run: WholeRun) -> None:
-    """EL0 alone is profiled: what EL1 did is never told of, and behind it nothing is known."""
+    """EL0 alone is profiled: what EL1 did is never told of, and after it nothing is known."""
     result = whole_run("spe_el0", core="max")
     records = [
         placed.record
@@ -97,7 +97,7 @@ def test_operations_that_are_looked_at_for_alignment_are_no_targets(
 
 ELR_EL1, SPSR_EL1 = (3, 0, 4, 0, 1), (3, 0, 4, 0, 0)
 TO_THE_NEXT = {
-    # what it is prepared by, the branch to the operation behind it, and whether that is taken
+    # what it is prepared by, the branch to the operation after it, and whether that is taken
     "b": ([], a.b(4), True),
     "bl": ([], a.bl(4), True),
     "br": ([a.adr(9, 8)], a.br(9), True),

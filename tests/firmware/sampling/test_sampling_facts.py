@@ -101,7 +101,7 @@ def test_without_perturbation_samples_are_interval_times_256_and_1_apart(interva
     operations = 200 * (interval * 256 + 1)
     result = machine.run(operations)
     assert set(gaps(machine)) == {interval * 256 + 1}
-    # profiling is enabled by an MSR in front of the three moves and the ERET that start the loop
+    # profiling is enabled by an MSR before the three moves and the ERET that start the loop
     boot = next(s for s in machine.image.segments if s.address == BOOT)
     enabled = boot.size // 4 - 4
     assert result.records[0].operation == enabled + interval * 256 + 1
@@ -114,7 +114,7 @@ def test_without_perturbation_samples_are_interval_times_256_and_1_apart(interva
     [
         # one byte, uniform from 0 to 255, is part of each interval
         (False, 256 + 128.5, sqrt((256**2 - 1) / 12)),
-        # the byte of a sample makes the gap in front of it longer and the one behind it shorter
+        # the byte of a sample makes the gap before it longer and the one after it shorter
         (True, 256 + 1, sqrt((256**2 - 1) / 6)),
     ],
 )

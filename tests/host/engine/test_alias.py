@@ -33,7 +33,7 @@ def put(register: type[SysReg], value: int) -> list[int]:
 
 
 def run(runner: type[Runner], words: list[int]) -> Machine:
-    """Run ``words`` and what is in front of them as a host at EL2."""
+    """Run ``words`` and what is before them as a host at EL2."""
     loop = a.code([a.b(0)])
     vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
     begin = [*put(s.HCR_EL2, E2H | TGE | RW), *put(s.VBAR_EL2, VECTORS), a.ISB]

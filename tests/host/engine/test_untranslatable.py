@@ -51,7 +51,7 @@ def group_words() -> list[int]:
 
 
 def board(code: list[int], el: int = EL3, runner: type[Runner] = Runner) -> Board:
-    """``code``, then a branch to itself. The vector counts in X20 and goes on behind.
+    """``code``, then a branch to itself. The vector counts in X20 and goes on after.
 
     X21 is the last syndrome, X22 the address of the first exception less that of the code.
     """

@@ -74,7 +74,7 @@ def machine(cause: str, runner: type[Runner], el: int) -> Machine:
 
 
 def put_in_place(machine: Machine, place: Place, random: Random) -> None:
-    """A random state of the PE, with translation, in front of what raises the exception."""
+    """A random state of the PE, with translation, before what raises the exception."""
     board = machine.board
     cpu, engine = board.cpu, board.cpu.engine
     target = place.target

@@ -21,7 +21,7 @@ RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 
 
 def drawn(seed: int, runner: type[Runner] = Runner, period: int | None = None) -> list[int]:
-    """RNDR, RNDRRS and RNDR again, and the flags behind them, which were all set."""
+    """RNDR, RNDRRS and RNDR again, and the flags after them, which were all set."""
     words = [
         *a.mov64(5, 0xF000_0000),
         a.msr(NZCV, 5),

@@ -49,7 +49,7 @@ MMU_ON = [
 def secure_board(
     code: list[int], runner: type[Runner], lower: list[int] | None = None, **options: object
 ) -> Board:
-    """EL3 code; its vector counts exceptions in X20 and goes on behind the operation."""
+    """EL3 code; its vector counts exceptions in X20 and goes on after the operation."""
     handler = [
         a.add_imm(20, 20, 1),
         a.mrs(21, astuple(s.ESR_EL3.encoding)),

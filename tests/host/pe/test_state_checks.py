@@ -51,7 +51,7 @@ def returning(el: int, spsr: int, elr: int = TARGET, eret: int = ERET) -> list[i
 
 
 def run_to(m: Machine, words: list[int], el: int) -> None:
-    """Run ``words`` and the code in front of them, and not one operation more."""
+    """Run ``words`` and the code before them, and not one operation more."""
     m.run(len(put(VBAR[el], VECTORS)) + len(words))
 
 

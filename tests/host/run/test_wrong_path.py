@@ -1,4 +1,4 @@
-"""Operations behind mispredicted branches, where a core says that they are sampled."""
+"""Operations after mispredicted branches, where a core says that they are sampled."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def population(
 
 
 def expected(wrong: list[tuple[int, int]], target: int) -> list[tuple[int, int, bool]]:
-    """ADR, ADD, BR, what is begun behind it, the NOP that it goes to, and the endless loop."""
+    """ADR, ADD, BR, what is begun after it, the NOP that it goes to, and the endless loop."""
     begun = [(place, part, True) for place, part in wrong]
     last = [(target, 0, False), (target + 1, 0, False)]
     return [(0, 0, False), (1, 0, False), (2, 0, False), *begun, *last]

@@ -367,12 +367,12 @@ def test_users_tree_of_any_depth_is_taken(files):
         ),
         (
             {"ram_mib": 8, "kernel": arm64_image(), "initrd": bytes(4 * MIB)},
-            "initrd: has no room behind the kernel: it needs 0x400000 bytes at 0x40500000, "
+            "initrd: has no room after the kernel: it needs 0x400000 bytes at 0x40500000, "
             "but RAM ends at 0x40800000: give it more RAM",
         ),
         (
             {"ram_mib": 6, "kernel": arm64_image()},
-            "the device tree has no room behind the kernel and initrd: it needs 0x",
+            "the device tree has no room after the kernel and initrd: it needs 0x",
         ),
     ],
 )

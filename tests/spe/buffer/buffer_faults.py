@@ -102,7 +102,7 @@ def expect_event(bench: Bench, ec: int, fsc: int, pointer: int, *, lost: bool = 
 
 
 def service(bench: TranslatedBench, pointer: int) -> None:
-    """What a driver does behind an event: put the mapping right, clear S, go on."""
+    """What a driver does after an event: put the mapping right, clear S, go on."""
     bench.registers.write(PMBPTR_EL1, pointer)
     bench.registers.write(PMBSR_EL1, 0)
     bench.unit.reload()

@@ -35,9 +35,9 @@ class RefusedAccesses:
         self._latch = Latch(cpu)
 
     def lets_through(self, stop: Stop) -> bool:
-        """Whether the operation in front of which the engine stopped may be executed after all.
+        """Whether the operation before which the engine stopped may be executed after all.
 
-        Until :meth:`close`, which must come behind that operation.
+        Until :meth:`close`, which must come after that operation.
         """
         if stop is Stop.ACCESS:
             return self._alignment.lets_through()

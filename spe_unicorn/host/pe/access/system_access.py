@@ -1,6 +1,6 @@
 """MRS, MSR and SYS that compiled code leaves to the host, answered by the rules in ``arch``.
 
-The hooks stop the engine in front of most of them (:meth:`SystemAccesses.execute`); registers that
+The hooks stop the engine before most of them (:meth:`SystemAccesses.execute`); registers that
 the engine has, and those that time alone moves, are answered in the middle of a run
 (:meth:`SystemAccesses.answer`).
 """
@@ -87,7 +87,7 @@ class SystemAccesses:
     """Carries out the accesses of one PE.
 
     ``table`` knows the accessors of registers that the hooks do not leave to the engine,
-    ``devices`` those registers among them that are devices'. ``steered`` is called behind a write
+    ``devices`` those registers among them that are devices'. ``steered`` is called after a write
     that steers what the engine does not know of. ``prevents_trap`` is asked before a trap: True if
     it is not to be taken.
     """
@@ -194,7 +194,7 @@ class SystemAccesses:
             cpu.inside = 0
 
     def _written(self, encoding: Encoding, value: int) -> bool:
-        """What the write of an engine's register does besides; True if it is to stop behind it."""
+        """What the write of an engine's register does besides; True if it is to stop after it."""
         action = normal_action(encoding, WRITE)
         if action is Action.ENGINE:
             return False
@@ -211,7 +211,7 @@ class SystemAccesses:
         return True
 
     def _stop_behind(self) -> None:
-        """Have the engine stop behind the access that it is about to make."""
+        """Have the engine stop after the access that it is about to make."""
         end_after_block(self._state)
 
     def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
@@ -224,7 +224,7 @@ class SystemAccesses:
         return value
 
     def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
-        """An EL1 name of a register of EL2, or an _EL12 name. True if it is to stop behind it."""
+        """An EL1 name of a register of EL2, or an _EL12 name. True if it is to stop after it."""
         if read:
             self._engine.set_x(rt, self._engine.system(encoding))
             return False
