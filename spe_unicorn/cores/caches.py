@@ -27,7 +27,7 @@ LLC_MISS: Final = 1 << 9
 L2D_ACCESS: Final = 1 << 19
 L2D_MISS: Final = 1 << 20
 L2_TLB_ACCESS: Final = 1 << 32
-"""What an access did. All but the last are bits of the Events packet, which has none for it."""
+"""What an access did: bits of the Events packet, but for the last, which no packet shows."""
 
 _OUTCOME: Final = 0
 """Where the header of the array holds what all accesses since :meth:`DataSide.begin` did."""

@@ -43,7 +43,7 @@ _NEAR: Final = 64
 _WORDS: Final = _NEAR // 4
 _ADDRESSES: Final = 1 << 64
 _MOST_NAPS: Final = 4
-"""Of WFEs that follow one another, the last for which the wait is twice that of the one before."""
+"""A wait doubles with each WFE that follows another at once, up to this number of them."""
 
 MakeSampler = Callable[["ProcessingElement"], Sampler]
 """Makes the sampling unit of a PE, whose lines and junction of events are there already."""

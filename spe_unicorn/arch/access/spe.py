@@ -219,7 +219,7 @@ STEERING_ACCESSORS: Final[tuple[Accessor, ...]] = (
     everywhere(RNDRRS),
     *map(id_register, ID_REGISTERS),
 )
-"""What steers SPE and an engine lacks, keeps in part, or knows too little of.
+"""Registers that steer SPE and that an engine lacks, keeps in part, or answers wrongly.
 
 A host answers these itself: HCR_EL2 and SCR_EL3 in part, the rest in whole. MDCR_EL2 and MDCR_EL3
 may live in the engine, but SPE has to hear of their writes.

@@ -1,4 +1,4 @@
-"""What of an instruction word a block has to be looked out for, for Python and compiled code."""
+"""What an instruction word asks of the hooks: one function, for Python and compiled code."""
 
 from __future__ import annotations
 

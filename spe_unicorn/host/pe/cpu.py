@@ -109,9 +109,9 @@ class UnicornCPU(Stateful[CPUState]):
         self.state = self.hooks.state
         self._el: int | None = None
         self.inside = 0
-        """Operations that the block which runs has before it, while Python is asked from within."""
+        """While a hook calls Python in the middle of a block: its operations not yet executed."""
         self.ahead = 0
-        """Operations that the engine is ahead of the one that is being counted."""
+        """Operations that the engine has executed after the one that is being counted."""
         self.s = CPUState()
         self.secure_memory: SecureMemory | None = None
         """Memory that Non-secure software does not reach, if there is any."""

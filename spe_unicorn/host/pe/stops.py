@@ -185,7 +185,10 @@ class StopHandler:
             self.ending = Ending.INTERRUPTED
 
     def _wait(self) -> bool:
-        """The WFI at the PC. True if it is trapped, which one that need not wait never is."""
+        """Execute the WFI at the PC; True if it trapped.
+
+        A WFI with an interrupt pending completes and never traps.
+        """
         cpu = self.cpu
         routed = None if self.interrupts.pending else wait_trap(cpu, WFx.WFI)
         if routed is not None:

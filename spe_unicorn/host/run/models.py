@@ -10,9 +10,9 @@ from spe_unicorn.cores.profile import Core, ModelName
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 MakeModel = Callable[[UnicornCPU, Iterable[tuple[int, int]] | None], CoreModel]
-"""Makes the model of one PE, before that has any other hook of ours.
+"""Makes the core model of one PE. Its hooks must be the first of ours on the engine.
 
-Given are the ranges of physical memory, first to last, that have caches, None for all.
+The ranges are those of physical memory that have caches, first and last address; None for all.
 """
 
 
@@ -20,7 +20,7 @@ def core_models(core: Core, name: ModelName) -> MakeModel:
     """What makes the models of that name for the PEs of one machine."""
     if name == "none":
         return lambda cpu, regions: ConstantModel()
-    # compiled code, which nobody is to wait for who does not want it
+    # Imported late: compiling takes seconds, and `--model none` does not need it.
     from spe_unicorn.cores.cache_model import CacheModel, last_level
     from spe_unicorn.host.native.model import ModelHooks
 
