@@ -324,7 +324,7 @@ def test_an_output_that_fails_after_the_summary_is_told_of(command, firmware):
 
 def test_nohup_lets_a_run_outlive_its_terminal(tmp_path, start):
     output = tmp_path / "out.jsonl"
-    arguments = ("-c", "10", "-o", output, "--max-insns", "3000000", program(tmp_path, LOOP))
+    arguments = ("-c", "10", "-o", output, "--max-insns", "600000", program(tmp_path, LOOP))
     process = start(
         "record", *arguments, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
     )
