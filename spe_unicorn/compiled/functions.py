@@ -63,6 +63,7 @@ class _Kept:
     """Machine code with one function to be called from outside."""
 
     name: str
+    optimized = True
 
     @cached_property
     def key(self) -> str:
@@ -78,7 +79,7 @@ class _Kept:
         code = cache.read(self.name, self.key)
         if code is None:
             cache.say_once()
-            code = machine_code.emit(self.ir(), machine_code.SYMBOL)
+            code = machine_code.emit(self.ir(), machine_code.SYMBOL, optimized=self.optimized)
             cache.write(self.name, self.key, code)
         return code
 
@@ -130,6 +131,8 @@ class HandWritten(_Kept):
 
     The text is its key.
     """
+
+    optimized = False
 
     def __init__(self, name: str, write: Callable[..., str], *arguments: Any) -> None:
         self.name = name

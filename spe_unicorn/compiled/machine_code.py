@@ -50,10 +50,11 @@ def environment() -> tuple[str, ...]:
     )
 
 
-def emit(ir: str, name: str) -> bytes:
+def emit(ir: str, name: str, *, optimized: bool = True) -> bytes:
     """An object file with the function ``name`` of some LLVM code, and all that it needs of it.
 
-    Raises RuntimeError if it needs something that a process without a compiler does not have.
+    Code that is not to be ``optimized`` keeps its branches as they are written. Raises RuntimeError
+    if it needs something that a process without a compiler does not have.
     """
     target = _target()
     module = binding.parse_assembly(ir)
@@ -64,7 +65,8 @@ def emit(ir: str, name: str) -> bytes:
     builder = binding.create_pass_builder(
         target, binding.create_pipeline_tuning_options(speed_level=_OPTIMIZE)
     )
-    builder.getModulePassManager().run(module, builder)
+    if optimized:
+        builder.getModulePassManager().run(module, builder)
     lacking = [f.name for f in module.functions if f.is_declaration and not _known(f.name)]
     if lacking:
         raise RuntimeError(f"{name} would need {', '.join(lacking)} to be there when it runs")
