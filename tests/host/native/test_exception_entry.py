@@ -145,7 +145,8 @@ def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> N
         assert not compiled.differences(stepped)
         assert stacks == plain_stacks == stepped_stacks
         assert entries == 1
-        assert by_python == 0
+        # the engine knows no CPTR_EL2.ZEN of a host, so this trap is ours from the beginning
+        assert by_python == (cause == "SVE" and bool(place.hcr & E2H))
         assert compiled.ending is Ending.LIMIT
         assert compiled.registers[33] & ~0x7FF == VECTORS
 
