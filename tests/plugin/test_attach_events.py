@@ -93,7 +93,7 @@ def test_without_vectors_it_is_an_error_that_names_the_level() -> None:
     words = [a.movz(2, COUNT), *WORK, a.NOP]
     uc, spe = programmed(words, room=320, vectors=False)
     raises_at_el1(spe)
-    with pytest.raises(ProfilingExceptionError, match="Profiling exception in front of") as caught:
+    with pytest.raises(ProfilingExceptionError, match="Profiling exception before") as caught:
         spe.emu_start(CODE, end(words))
     assert caught.value.target_el == 1
     assert uc.reg_read(regs.UC_ARM64_REG_PC) in range(CODE + 4, end(words), 4)
