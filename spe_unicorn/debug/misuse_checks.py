@@ -45,7 +45,7 @@ from spe_unicorn.arch.registers.system import (
     VTCR_EL2,
     VTTBR_EL2,
 )
-from spe_unicorn.arch.rules.effective import profiling_buffer_owner
+from spe_unicorn.arch.rules.effective import el_is_in_host, profiling_buffer_owner
 from spe_unicorn.bits import Res0, Res1
 from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_rules import Rule
@@ -255,7 +255,7 @@ def translation(pe: PE) -> dict[str, int]:
     sctlr, tcr = (SCTLR_EL2, TCR_EL2) if el2 else (SCTLR_EL1, TCR_EL1)
     table: type[SysReg]
     if el2:
-        table = TTBR1_EL2 if upper and registers.read(HCR_EL2).E2H else TTBR0_EL2
+        table = TTBR1_EL2 if upper and el_is_in_host(pe, EL2) else TTBR0_EL2
     else:
         table = TTBR1_EL1 if upper else TTBR0_EL1
     result = {

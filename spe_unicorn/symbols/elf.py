@@ -18,6 +18,7 @@ from spe_unicorn.symbols.table import Symbol, SymbolTable
 DAMAGED = (
     DWARFError,
     ELFError,
+    NotImplementedError,  # of pyelftools, for tables that no compiler makes
     ArithmeticError,
     AssertionError,
     AttributeError,

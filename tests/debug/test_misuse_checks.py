@@ -25,6 +25,7 @@ from spe_unicorn.arch.registers.spe import (
 )
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.registers.system import (
+    HCR_EL2,
     MDCR_EL2,
     MDCR_EL3,
     TTBR0_EL1,
@@ -283,3 +284,9 @@ def test_the_page_has_every_rule_as_it_is():
     page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "misuse.md"
     rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
     assert rows == [f"| `{rule.name}` | {rule.text} | {rule.source} |" for rule in RULES]
+
+
+def test_the_translation_of_a_buffer_of_el2_without_vhe_has_one_table():
+    features = frozenset({Feature.FEAT_SPE, Feature.FEAT_EL2})
+    pe = FakePE({PMBPTR_EL1: 1 << 55, HCR_EL2: 1 << 34, MDCR_EL2: 0}, el=2, features=features)
+    assert "TTBR0_EL2.BADDR" in checks.translation(pe)

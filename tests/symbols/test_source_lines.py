@@ -89,3 +89,14 @@ def test_names_are_printed_in_characters_that_a_terminal_shows() -> None:
     assert printable("größe") == "größe"
     assert printable("a\x1b[2Jb\nc\u202e") == "a\\x1b[2Jb\\nc\\u202e"
     assert Line("/src/\x1b[31mevil.c", 7).short == "\\x1b[31mevil.c:7"
+
+
+def test_a_table_of_ranges_with_segments_is_no_internal_error(tmp_path) -> None:
+    data = bytearray(shipped_firmware("hello").read_bytes())
+    section = ELFFile(io.BytesIO(data)).get_section_by_name(".debug_aranges")
+    data[section["sh_offset"] + 11] = 8  # segment_selector_size, behind the address' size
+    file = tmp_path / "hello.elf"
+    file.write_bytes(data)
+    elf = read_elf(file)
+    address = next(s.address for s in elf.symbols if s.name == "main")
+    assert SourceLines(elf).at(address) is None
