@@ -64,8 +64,8 @@ class Lean:
             state.special = bool(state.deliver)
             cpu.engine.run(cpu.pc)
             act = self._do.get(Stop(state.stop))
-            if state.steered or state.stale_code:
-                self._steered()
+            if state.controls_written or state.stale_code:
+                self._controls_written()
             if act is not None:
                 self._give_back()
                 act()
@@ -79,11 +79,11 @@ class Lean:
             if done < state.block_operations:
                 state.budget += int(state.block_operations) - done
 
-    def _steered(self) -> None:
+    def _controls_written(self) -> None:
         state = self._state
         if state.stale_code:
             self.cpu.engine.uc.ctl_flush_tb()
-        state.steered = state.stale_code = 0
+        state.controls_written = state.stale_code = 0
         self.enter_exceptions()
 
     def enter_exceptions(self) -> None:

@@ -242,7 +242,7 @@ class _Watch:
         """A run has come to its end."""
         self._look_at_loads()
 
-    def steered(self, pc: int) -> None:
+    def controls_written(self, pc: int) -> None:
         """A register of the translation regime, of EL2 or EL3 was written."""
         before, self._translation = self._translation, checks.translation(self._cpu)
         words = self._cpu.virtual.code(pc, 1)

@@ -136,6 +136,6 @@ class Watcher(Protocol):
         """A run has come to its end."""
         ...
 
-    def steered(self, pc: int) -> None:
+    def controls_written(self, pc: int) -> None:
         """A register that steers SPE or its addresses may have been written, at ``pc``."""
         ...

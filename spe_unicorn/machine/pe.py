@@ -178,7 +178,7 @@ class ProcessingElement(Stateful[PEState]):
         cpu.start(el, entry)
         for number, value in enumerate(x):
             cpu.engine.set_x(number, value)
-        self.handler.steered()
+        self.handler.controls_written()
         self.unit.reset()
         if self.runner.watcher is not None:
             self.runner.watcher.reset()
@@ -209,7 +209,7 @@ class ProcessingElement(Stateful[PEState]):
         hear(cpu, Maintenance(tlb=True, flush=True, code=True))
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)
-        self.handler.steered()
+        self.handler.controls_written()
         self.unit.reload()
 
     @property

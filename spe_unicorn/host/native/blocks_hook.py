@@ -27,7 +27,7 @@ from spe_unicorn.host.native.state import (
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
-    MARKS_OF_OURS,
+    MARKS_OF_HOST_OPERATIONS,
     NOTICE_RETURN,
     PLAN,
     PLAN_ACCESS,
@@ -67,7 +67,7 @@ _PHYSICAL: Final = State.physical.offset
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
 
-_OURS: Final = int(MARKS_OF_OURS)
+_OURS: Final = int(MARKS_OF_HOST_OPERATIONS)
 _STOP_BUDGET, _STOP_NOTICED = int(Stop.BUDGET), int(Stop.NOTICED)
 _STOP_UNSEEN, _STOP_INTERRUPT, _STOP_TRAP = int(Stop.UNSEEN), int(Stop.INTERRUPT), int(Stop.TRAP)
 _STOP_WRONG_PATH: Final = int(Stop.WRONG_PATH)
@@ -147,7 +147,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if s.watch | s.weigh | s.room == 0:
         return True
     marks = _marks(s, engine, address, operations)
-    if marks < 0 or (marks & MARK_SYNC and s.noted != 0):
+    if marks < 0 or (marks & MARK_SYNC and s.samples_in_ring != 0):
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
     if marks & s.watch & _OURS:
@@ -188,7 +188,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     s.pending = 0
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
-    row = record_at(pointer_to(s.samples + s.noted * SAMPLE_BYTES), SAMPLE)
+    row = record_at(pointer_to(s.samples + s.samples_in_ring * SAMPLE_BYTES), SAMPLE)
     row.instruction = s.instruction
     row.pc = s.block + 4 * k
     row.cycles = executed - behind - 1 + s.skipped
@@ -229,8 +229,8 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.level = bits
     row.flow_target = s.flow_target
     row.flow = s.flow
-    gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.noted]
-    s.noted += 1
+    gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]
+    s.samples_in_ring += 1
     if s.weigh != 0:
         behind = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
         row.members = s.members_granted - s.members - behind
@@ -274,7 +274,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     """A block that is not known to be harmless, where the population is counted by weights."""
     if s.pending != 0:
         _note_sample(s, engine, user, address)
-        if s.noted >= s.room:
+        if s.samples_in_ring >= s.room:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
     if s.wrong != 0:
@@ -330,7 +330,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         return
     if s.pending != 0:
         _note_sample(s, engine, user, address)
-        if s.noted >= s.room:
+        if s.samples_in_ring >= s.room:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
         if operations <= s.budget and aligned:

@@ -186,7 +186,7 @@ class Transit(ctypes.Structure):
         Field("base", _HOOKS, "Base register of the pending sample, as noted."),
         Field("index", _HOOKS, "Index register of it."),
         Field("flags", _HOOKS, "Condition flags of it."),
-        Field("noted", _TURNS, "Samples in the ring that nobody has completed yet."),
+        Field("samples_in_ring", _TURNS, "Samples in the ring that nobody has completed yet."),
         Field("wrong", _TURNS, "Whether Python has to look at the wrong path at `wrong_path`."),
         Field("wrong_path", _HOOKS, "Where that wrong path begins."),
         Field(
@@ -196,10 +196,10 @@ class Transit(ctypes.Structure):
             " ERET.",
         ),
         Field(
-            "steered",
+            "controls_written",
             _TURNS,
-            "Whether that is for a write to a register that steers SPE or the hooks (STEERED), or"
-            " of which only records tell (RECORDS_STEERED).",
+            "Whether that is for a write to a register that steers SPE or the hooks"
+            " (CONTROLS_WRITTEN), or of which only records tell (RECORD_CONTROLS_WRITTEN).",
         ),
         Field("stale_code", _TURNS, "Whether it is for instruction cache maintenance."),
         Field("level", _HOOKS, "The Exception level of the ERET that is noticed."),
@@ -343,15 +343,15 @@ class State(ctypes.Structure):
     def ready(self) -> None:
         """All that steers the run that begins has been set."""
         self.gap_epoch = self.epoch
-        self.look_special()
+        self.update_special()
 
-    def look_special(self) -> None:
+    def update_special(self) -> None:
         """Look anew whether blocks have to be looked at."""
         self.special = bool(self.watch or self.deliver or self.weigh or self.room)
 
     def nothing_is_due(self) -> None:
         """Whatever the hooks noticed has been seen to, or is nobody's matter."""
-        self.notice = self.steered = self.stale_code = self.pending = 0
+        self.notice = self.controls_written = self.stale_code = self.pending = 0
 
 
 LAYOUT: Final = np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS])
@@ -360,8 +360,8 @@ BUDGET_SPENT: Final = 1
 """``State.notice`` where the engine stops after the block for another reason than an ERET."""
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
-STEERED, RECORDS_STEERED = 1, 2
-"""Bits of ``State.steered``."""
+CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
+"""Bits of ``State.controls_written``."""
 TAKEN_ESR, TAKEN_FAR = 1, 2
 """Bits of ``State.taken_has``."""
 
@@ -432,7 +432,7 @@ MARK_EVENT: Final = 64
 """The block has a WFE, SEV or SEVL."""
 MARK_SVE: Final = 128
 """The block has SVE operations."""
-MARKS_OF_OURS: Final = (
+MARKS_OF_HOST_OPERATIONS: Final = (
     MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
 )
 """What a block has that may not be for the engine."""

@@ -17,12 +17,12 @@ from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
     CODE_MAINTENANCE,
+    CONTROLS_WRITTEN,
     FLUSH_MAINTENANCE,
     KEYS,
     LAYOUT,
     READ,
-    RECORDS_STEERED,
-    STEERED,
+    RECORD_CONTROLS_WRITTEN,
     SYSTEM,
     TLB_MAINTENANCE,
     WRITE,
@@ -145,7 +145,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         if action == _REGIME:
             s.epoch += 1
         # the access is the last operation of its block
-        s.steered |= RECORDS_STEERED if action == _RECORDS else STEERED
+        s.controls_written |= RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN
         end_after_block(s)
         return 0
     if action == _RETURN:
@@ -153,7 +153,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         suspect = is_suspect(s.legal_returns, el, r.value)
         if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
-            s.steered |= STEERED
+            s.controls_written |= CONTROLS_WRITTEN
             end_after_block(s)
         return 0
     if action == _ALIAS:

@@ -276,7 +276,7 @@ class Controls(Stateful[ControlsState]):
             )
         cpu.entries.look_at_returns()
 
-    def ours(self, instruction: Instruction) -> bool:
+    def is_host_operation(self, instruction: Instruction) -> bool:
         """Whether an operation is not for the engine, at the PE's Exception level."""
         if instruction.word == ERET and self._state.suspect >> self._cpu.el & 1:
             return True

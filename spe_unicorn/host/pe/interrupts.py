@@ -160,7 +160,7 @@ class Interrupts(Stateful[InterruptsState]):
                 deliver |= _VIRTUAL_SERROR
         state = self._cpu.state
         state.deliver = deliver
-        state.look_special()
+        state.update_special()
         if self.became_pending and self.pending:
             self.became_pending()
 

@@ -73,7 +73,13 @@ class StopHandler:
         self.exceptions = Exceptions(cpu, self.fail)
         registers = {**(devices or {}), **pe_registers.registers(cpu, self.interrupts)}
         self.system = SystemAccesses(
-            cpu, self.controls, self.exceptions, table, registers, self.steered, self.prevents_trap
+            cpu,
+            self.controls,
+            self.exceptions,
+            table,
+            registers,
+            self.controls_written,
+            self.prevents_trap,
         )
         self.memory = RefusedAccesses(cpu, self.controls.alignment, self.exceptions, platform)
         self._state = cpu.hooks.state
@@ -134,9 +140,9 @@ class StopHandler:
         """Asked before a trap of a System register access: True if it is not to be taken."""
         return False
 
-    def steered(self) -> None:
+    def controls_written(self) -> None:
         """A register was written that steers what the engine does not know of."""
-        self.cpu.steering.look_again()
+        self.cpu.steering.resync_cells()
         if self.cpu.secure_memory is not None:
             self.cpu.secure_memory.changed()
         before = self.controls.offsets

@@ -166,7 +166,7 @@ class Steering:
         self._cells.append((encoding, cell))
         return cell
 
-    def look_again(self) -> None:
+    def resync_cells(self) -> None:
         """A steering register was written, or a write to it trapped."""
         for encoding, cell in self._cells:
             self._hooks.set_cell(encoding, cell.get())

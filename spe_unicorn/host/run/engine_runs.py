@@ -69,11 +69,11 @@ class EngineRuns:
         gap_floor: int = 0,
         members: int = UNBOUNDED,
         *,
-        watch: bool = True,
+        straight: bool = False,
     ) -> Stop:
         """Grant ``budget`` operations and run the engine until something stops it.
 
-        Without ``watch`` they are so many operations in a row from the PC on.
+        ``straight``: they are so many operations in a row from the PC on, and no block is looked at.
         """
         state = self._state
         population = self._population
@@ -81,9 +81,9 @@ class EngineRuns:
         self._cpu.forget_el()
         collects = self.watcher is not None or True in self._unit.enabled_at
         if collects and not state.collects:
-            self._cpu.steering.look_again()
+            self._cpu.steering.resync_cells()
         state.collects = collects
-        if watch:
+        if not straight:
             watched = self.watched
             state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
             if watched:
@@ -91,19 +91,19 @@ class EngineRuns:
         state.checking = self.checking()
         population.row = None
         position = population.position
-        weigh = self._cracker is not None and watch and self._unit.enabled
+        weigh = self._cracker is not None and not straight and self._unit.enabled
         state.weigh = weigh
         state.speculates = population.wrong_paths is not None and self._unit.enabled
         if self._cracker is not None:
             # the hook takes weights away from this even where they do not count
             state.members_granted, state.members = position + members, members
-            if not watch:
+            if straight:
                 population.row = population.weights(self._cpu.pc, budget)
         self.note_flow()
         state.ready()
         self.target = until
         self._execute(until)
-        if state.stop == Stop.UNMAPPED and watch and self._plain:
+        if state.stop == Stop.UNMAPPED and not straight and self._plain:
             self._answer_devices(until)
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))

@@ -139,8 +139,8 @@ class Population:
         state = self._state
         hooks = cpu.hooks
         instructions = self._blocks.instructions
-        rows = hooks.samples[: state.noted]
-        state.noted = 0
+        rows = hooks.samples[: state.samples_in_ring]
+        state.samples_in_ring = 0
         executed, skipped = cpu.executed, int(state.skipped)
         self._unit.refresh()  # they may be of several Exception levels
         members = int(rows["members"][-1]) - self._counted

@@ -45,7 +45,7 @@ class ReferenceRunner(Runner):
         words = cpu.virtual.code(cpu.pc, 1)
         if self._model is not None:
             self._model.begin()
-        if words and self.handler.controls.ours(decode(words[0])):
+        if words and self.handler.controls.is_host_operation(decode(words[0])):
             self._at_operation(Stop.TRAP)
             return
         before = cpu.executed

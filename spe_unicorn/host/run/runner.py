@@ -21,10 +21,10 @@ from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.state import (
     CODE_WORDS,
-    MARKS_OF_OURS,
+    CONTROLS_WRITTEN,
+    MARKS_OF_HOST_OPERATIONS,
     NOTICE_RETURN,
     SAMPLES,
-    STEERED,
     UNBOUNDED,
     Stop,
     signed,
@@ -275,7 +275,7 @@ class Runner:
             k = None
         ended = exact and ahead < block
         first = k + 1 if k is not None else ahead if ended else 0
-        if state.watch & MARKS_OF_OURS and self._trap(first):
+        if state.watch & MARKS_OF_HOST_OPERATIONS and self._trap(first):
             return
         if k is not None:
             if k > 0:
@@ -324,7 +324,7 @@ class Runner:
             return True
         target = self.cpu.pc + 4 * operations & _MASK
         self._engine.forget_code(self.cpu.pc, self.cpu.pc + 4)
-        stop = self._runs.run(operations, target, watch=False)
+        stop = self._runs.run(operations, target, straight=True)
         if stop is Stop.NONE and self.cpu.pc == target and not self.handler.status:
             self._population.count_all()
             return True
@@ -341,11 +341,11 @@ class Runner:
         if self._runs.checking():
             self._runs.learn(1)
         self._engine.forget_code(first.pc, first.pc + 4)
-        stop = self._runs.run(1, first.pc + 4 & _MASK, watch=False)
+        stop = self._runs.run(1, first.pc + 4 & _MASK, straight=True)
         if self.handler.memory.lets_through(stop):
             self._state.budget += 1
             self._population.pass_by(-len(operations))
-            stop = self._runs.run(1, first.pc + 4 & _MASK, watch=False)
+            stop = self._runs.run(1, first.pc + 4 & _MASK, straight=True)
         self.handler.memory.close()
         if stop in AT_AN_OPERATION and not self._runs.finished(stop):
             self._state.budget += 1
@@ -404,7 +404,7 @@ class Runner:
 
     def _complete_samples(self, stop: Stop, done: int) -> None:
         """Complete what the hook noted, and the sample of the last block if that came so far."""
-        if self._state.noted:
+        if self._state.samples_in_ring:
             self._population.complete_noted()
         if self._state.pending:
             self._population.complete_pending(stop, done)
@@ -512,16 +512,16 @@ class Runner:
             # the engine sees stores by the guest to code, but not through every mapping of it
             state.stale_code = 0
             self._engine.forget_all_code()
-        if state.steered:
-            if state.steered & STEERED:
-                self.handler.steered()
+        if state.controls_written:
+            if state.controls_written & CONTROLS_WRITTEN:
+                self.handler.controls_written()
                 self._population.reload()
             else:
-                self.cpu.steering.look_again()
+                self.cpu.steering.resync_cells()
                 self.unit.recollect()
-            state.steered = 0
+            state.controls_written = 0
             if self.watcher is not None:
-                self.watcher.steered(self.cpu.pc - 4 & _MASK)
+                self.watcher.controls_written(self.cpu.pc - 4 & _MASK)
         self.handler.returned()
         self.unit.refresh()
 
@@ -533,13 +533,13 @@ class Runner:
         """
         block = self._begun()
         assert block is not None
-        ours = self.handler.controls.ours
+        is_host_operation = self.handler.controls.is_host_operation
         watched = distance(self.watcher, block.code)
-        k = next((k for k, i in enumerate(block.code[:watched]) if ours(i)), watched)
+        k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)
         if k >= min(operations, len(block.code)):
             return False
         if self._run_exactly(k):
-            if ours(block.code[k]):
+            if is_host_operation(block.code[k]):
                 self._at_operation(Stop.TRAP)
             else:
                 self._step()

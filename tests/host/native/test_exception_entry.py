@@ -102,7 +102,7 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
         engine.put(number, random.getrandbits(60) << 4)
     cpu.set_pstate(flags | place.mode)
     cpu.pc = CODE
-    board.handler.steered()
+    board.handler.controls_written()
     board.pes[0].unit.reload()
 
 

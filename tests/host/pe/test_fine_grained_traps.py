@@ -55,7 +55,7 @@ def test_code_that_has_run_before_is_trapped_from_now_on(runner) -> None:
     assert subject.run(120) is Ending.LIMIT
     assert subject.cpu.engine.x(20) == 0
     subject.cpu.registers.set_raw(fgt.HFGRTR_EL2, 1 << 33)
-    subject.handler.steered()
+    subject.handler.controls_written()
     assert subject.run(120) is Ending.LIMIT
     assert 10 < subject.cpu.engine.x(20) < 40
     assert subject.cpu.engine.x(21) == SYSREG | iss(TPIDR, 7, True)

@@ -29,7 +29,7 @@ def isr_read_at(
     board.cpu.registers.set_raw(s.HCR_EL2, hcr.value)
     assert board.cpu.pstate & A_I_F == A_I_F
     pend(board, physical=physical, lines=lines)
-    board.handler.steered()
+    board.handler.controls_written()
     board.runner.run(1)
     assert board.cpu.el == el
     return board.cpu.engine.x(5)

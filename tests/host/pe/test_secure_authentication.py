@@ -75,7 +75,7 @@ def test_codes_in_secure_state_are_those_of_non_secure_state(runner: type[Runner
     assert found[2] >> 48
     subject = board([*CODE], non_secure, runner)
     subject.cpu.registers.set_raw(s.HCR_EL2, 1 << 31 | 3 << 40)
-    subject.handler.steered()
+    subject.handler.controls_written()
     assert subject.run(200) is Ending.LIMIT
     assert [subject.cpu.engine.x(n) for n in (1, 2, 3, 4, 20)] == found
 

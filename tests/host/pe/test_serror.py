@@ -51,7 +51,7 @@ def machine_with(
         (spe.PMBLIMITR_EL1, pointer + 0x4000 | 1),
     ):
         registers.write(register, value)
-    machine.board.handler.steered()
+    machine.board.handler.controls_written()
     machine.board.pes[0].unit.reload()
     return machine
 
@@ -111,7 +111,7 @@ def test_el2_takes_it_from_el1_whatever_el1_masks() -> None:
     registers = machine.board.cpu.registers
     routed = registers.read(s.HCR_EL2).replace(AMO=1)
     registers.set_raw(s.HCR_EL2, routed.value)
-    machine.board.handler.steered()
+    machine.board.handler.controls_written()
     assert machine.board.cpu.pstate & A_BIT
     machine.run(600)
     assert machine.board.cpu.el == 2

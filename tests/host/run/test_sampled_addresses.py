@@ -74,7 +74,7 @@ def guest_hypervisor(runner: type[Runner], period: int | None) -> Machine:
     registers.set_raw(HCR_EL2, registers.raw(HCR_EL2) | nested)
     registers.set_raw(VNCR_EL2, DATA)
     registers.set_raw(VBAR_EL2, VECTORS)
-    machine.board.handler.steered()
+    machine.board.handler.controls_written()
     return machine
 
 
@@ -188,7 +188,7 @@ def loads_with_pointers(runner: type[Runner], program: list[int], period: int = 
     registers.set_raw(VBAR_EL1, VECTORS)
     machine.board.memory.fill(VECTORS + 0x200, a.code([a.b(0)]))
     machine.board.cpu.engine.rebuild()
-    machine.board.handler.steered()
+    machine.board.handler.controls_written()
     return machine
 
 
@@ -307,7 +307,7 @@ def under_tables(code: list[int], runner: type[Runner], period: int) -> Machine:
     registers.set_raw(TCR_EL1, 25 | 1 << 23 | 2 << 32)  # T0SZ, EPD1, 40 bits of PA
     registers.set_raw(TTBR0_EL1, TABLES)
     registers.set_raw(SCTLR_EL1, registers.raw(SCTLR_EL1) | 1)
-    machine.board.handler.steered()
+    machine.board.handler.controls_written()
     return machine
 
 

@@ -32,9 +32,9 @@ from spe_unicorn.arch.registers.system import CNTPOFF_EL2, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.state import (
+    CONTROLS_WRITTEN,
     READ,
-    RECORDS_STEERED,
-    STEERED,
+    RECORD_CONTROLS_WRITTEN,
     SYSTEM,
     WRITE,
     Action,
@@ -87,9 +87,9 @@ class SystemAccesses:
     """Carries out the accesses of one PE.
 
     ``table`` knows the accessors of registers that the hooks do not leave to the engine,
-    ``devices`` those registers among them that are devices'. ``steered`` is called after a write
-    that steers what the engine does not know of. ``prevents_trap`` is asked before a trap: True if
-    it is not to be taken.
+    ``devices`` those registers among them that are devices'. ``controls_written`` is called after a
+    write that steers what the engine does not know of. ``prevents_trap`` is asked before a trap:
+    True if it is not to be taken.
     """
 
     TRANSIT = ("redirected",)
@@ -101,7 +101,7 @@ class SystemAccesses:
         exceptions: Exceptions,
         table: SysRegTable,
         devices: Mapping[type[SysReg], DeviceRegister],
-        steered: Callable[[], None],
+        controls_written: Callable[[], None],
         prevents_trap: Callable[[Accessor, SystemAccessTrap], bool],
     ) -> None:
         self.accessed: Signal[[SystemAccess]] = Signal()
@@ -113,7 +113,7 @@ class SystemAccesses:
         self._exceptions = exceptions
         self._table = table
         self._devices = devices
-        self._steered = steered
+        self._controls_written = controls_written
         self._prevents_trap = prevents_trap
         self._engine = cpu.engine
         self._state = cpu.hooks.state
@@ -147,7 +147,7 @@ class SystemAccesses:
                 if self.accessed:
                     new = cpu.registers.raw(target)
                 if value != old and (target in FGT_REGISTERS or target is CNTPOFF_EL2):
-                    self._steered()
+                    self._controls_written()
         if self.accessed:
             self.accessed(
                 SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
@@ -202,12 +202,12 @@ class SystemAccesses:
         if action is Action.RETURN:
             return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
         if action is Action.RECORDS:
-            self._state.steered |= RECORDS_STEERED
+            self._state.controls_written |= RECORD_CONTROLS_WRITTEN
             return bool(self._state.collects)
         self._state.epoch += 1
         watched = action is Action.TRANSLATION and self._controls.watches_order
         if watched or action in (Action.NOTICE, Action.REGIME):
-            self._state.steered |= STEERED
+            self._state.controls_written |= CONTROLS_WRITTEN
         return True
 
     def _stop_behind(self) -> None:
@@ -248,7 +248,7 @@ class SystemAccesses:
             return True
         self._el2_register(EL12_NAMES[encoding], rt, read)
         cpu.pc = cpu.pc + 4 & _MASK
-        self._steered()
+        self._controls_written()
         return False
 
     def _redirected(
