@@ -73,7 +73,7 @@ class EngineRuns:
     ) -> Stop:
         """Grant ``budget`` operations and run the engine until something stops it.
 
-        ``straight``: they are so many operations in a row from the PC on, and no block is looked at.
+        ``straight``: they are so many operations in a row from the PC on; no block is looked at.
         """
         state = self._state
         population = self._population
