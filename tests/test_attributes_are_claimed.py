@@ -10,7 +10,7 @@ from spe_unicorn.stateful import Stateful
 from tests.support.claims import attributes, changed, held, is_plain, objects, unclaimed
 
 ROOMS = tuple(
-    f"spe_unicorn.{room}" for room in ("arch", "cores", "devices", "machine", "pmu", "spe")
+    f"spe_unicorn.{room}" for room in ("arch", "cores", "devices", "host", "machine", "pmu", "spe")
 )
 """Rooms whose attributes are claimed."""
 MACHINES = {

@@ -168,7 +168,4 @@ def without_spe(board: Board) -> None:
     """Have the hooks look at nothing that SPE alone needs."""
     state = board.cpu.hooks.state
     state.watch = state.suspect = 0
-    hooks = board.cpu.hooks
-    for kind in range(3):
-        hooks.actions[kind][hooks.actions[kind] == Action.NOTICE] = Action.ENGINE
-        hooks.actions[kind][hooks.actions[kind] == Action.RETURN] = Action.ENGINE
+    board.cpu.hooks.accesses.leave_to_engine(Action.NOTICE, Action.RETURN)

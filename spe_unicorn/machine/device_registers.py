@@ -110,9 +110,9 @@ def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
     hooks = cpu.hooks
     for accessor in TIMER_ACCESSORS:
         if accessor.register in (*COMPARATORS, *ALIASES) and accessor.register is not CNTKCTL_EL12:
-            hooks.act(Action.ASK, accessor.encoding, READ, WRITE)
+            hooks.accesses.act(Action.ASK, accessor.encoding, READ, WRITE)
     for accessor in gic:
-        hooks.act(Action.STOP, accessor.encoding, READ, WRITE)
+        hooks.accesses.act(Action.STOP, accessor.encoding, READ, WRITE)
     for register in (CNTPCTSS_EL0, CNTVCTSS_EL0):
         if register.implemented(cpu.features):
-            hooks.act(Action.STOP, register.encoding, READ)
+            hooks.accesses.act(Action.STOP, register.encoding, READ)

@@ -174,8 +174,7 @@ class Machine:
         for pe in self.board.pes:
             pe.cpu.engine.uc.ctl_flush_tb()
             # a runner knows only the blocks that it entered
-            pe.cpu.hooks.block_keys.fill(-1)
-            pe.cpu.hooks.quick.fill(-1)
+            pe.cpu.hooks.blocks.forget()
             pe.runner = runner(pe.cpu, pe.unit, pe.handler)
 
     def run(self, operations: int | None = None) -> Result:

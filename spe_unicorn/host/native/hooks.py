@@ -23,7 +23,6 @@ from unicorn import UcError
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import ESR_EL2
 from spe_unicorn.compiled import address_of, entry, record_at
 from spe_unicorn.host.engine.engine import PC, Engine, lib
@@ -35,21 +34,19 @@ from spe_unicorn.host.native.exception import enter, saved_states
 from spe_unicorn.host.native.flow import on_flow
 from spe_unicorn.host.native.hot_path import BLOCK_HOOKS
 from spe_unicorn.host.native.state import (
-    BLOCKS,
     CODE_WORDS,
-    ENTRY_PSTATE,
-    KEYS,
     LAYOUT,
-    LINES,
-    PLANS,
-    SAMPLE,
-    SAMPLES,
-    Action,
     State,
     Stop,
-    signed,
 )
 from spe_unicorn.host.native.system import on_mrs, on_msr, on_sys
+from spe_unicorn.host.native.tables import (
+    AccessTable,
+    BlockTable,
+    CodeLines,
+    EntryTable,
+    SampleRing,
+)
 
 _STOP_PC: Final = State.pc.offset
 _PC: Final = int(PC)
@@ -89,26 +86,22 @@ def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, use
 
 
 class NativeHooks:
-    """The compiled hooks on one engine, and the tables that they read."""
+    """The compiled hooks on one engine. The tables that they read have owners of their own."""
+
+    TRANSIT = ("_constants",)
+    WIRING = ("_ask", "_exceptions", "_hooks", "follows_flow")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.state = State()
-        self.actions = np.zeros((3, KEYS), np.uint8)
-        self.cells = np.zeros(KEYS, np.int64)
-        self.matters = np.full(KEYS, -1, np.int64)
-        self.block_keys = np.full(BLOCKS, -1, np.int64)
-        self.block_epochs = np.zeros(BLOCKS, np.int64)
-        self.block_marks = np.zeros(BLOCKS, np.int64)
-        self.block_plans = np.zeros(BLOCKS, np.int64)
-        self.weights = np.zeros(BLOCKS, np.int64)
-        self.plans = np.zeros(PLANS, np.int64)
-        self.samples = np.zeros(SAMPLES, SAMPLE)
-        self.gaps = np.zeros(SAMPLES, np.int64)
-        self.quick = np.full(BLOCKS, -1, np.int64)
-        self.code = np.zeros(CODE_WORDS, np.uint32)
-        self.context = engine.uc.context_save()
-        state = self.state
+        self.state = state = State()
+        self.blocks = BlockTable(state)
+        self.accesses = AccessTable(state)
+        self.samples = SampleRing(state)
+        self.lines = CodeLines(state)
+        self.entries = EntryTable(state)
+        self.follows_flow = False
+        """Whether the last branch is known."""
+        self._hooks: list[ctypes.c_size_t] = []
         for function in (
             *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
             *("vmem_translate", "vmem_read"),
@@ -116,38 +109,17 @@ class NativeHooks:
             setattr(state, function, address_of_function(f"uc_{function}"))
         state.context_write = address_of_function("uc_context_reg_write")
         state.control = address_of_function("uc_ctl")
-        self.named = named_registers()
-        self.lines = np.zeros(LINES, np.int64)
-        self.saved_states = saved_states()
-        self.alias = rows_of(ESR_EL2.encoding)
-        self.entry_pstate = np.zeros(ENTRY_PSTATE, np.int64)
-        state.context = self.context.context.value
-        for table in (
-            "actions",
-            "cells",
-            "matters",
-            "block_keys",
-            "block_epochs",
-            "block_marks",
-            "block_plans",
-            "weights",
-            "plans",
-            "code",
-            "samples",
-            "gaps",
-            "quick",
-            "named",
-            "lines",
-            "saved_states",
-            "entry_pstate",
-            "alias",
-        ):
-            setattr(state, table, getattr(self, table).ctypes.data)
-        self._hooks: list[ctypes.c_size_t] = []
-        self.follows_flow = False
-        """Whether the last branch is known."""
-        self.trapped: frozenset[int] = frozenset()
-        """What blocks have ``MARK_TRAP`` for (``arch.access.fine_grained_traps``)."""
+        self._context = engine.uc.context_save()
+        state.context = self._context.context.value
+        self._constants = {
+            "named": named_registers(),
+            "saved_states": saved_states(),
+            "alias": rows_of(ESR_EL2.encoding),
+            "code": np.zeros(CODE_WORDS, np.uint32),
+        }
+        """Names of registers with room for their values, and room for the words of a block."""
+        for name, table in self._constants.items():
+            setattr(state, name, table.ctypes.data)
 
     def install(
         self,
@@ -219,13 +191,6 @@ class NativeHooks:
                 self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
                 self.engine.forget_all_code()
 
-    def mark_traps(self, trapped: frozenset[int]) -> None:
-        """Have blocks marked that hold what fine-grained traps trap: those seen before, too."""
-        if trapped != self.trapped:
-            self.trapped = trapped
-            self.block_keys.fill(-1)
-            self.quick.fill(-1)
-
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, after all other hooks for them."""
         self._exceptions = self.add(uc_const.UC_HOOK_INTR, on_interrupt.address)
@@ -255,13 +220,3 @@ class NativeHooks:
         """The function behind :attr:`Action.ASK`; it must not raise."""
         self._ask = ctypes.CFUNCTYPE(ctypes.c_int32)(answer)
         self.state.ask = ctypes.cast(self._ask, ctypes.c_void_p).value or 0
-
-    def act(self, action: Action, encoding: Encoding, *kinds: int, cell: int = 0) -> None:
-        """Choose what the hooks do with an encoding, for each of READ, WRITE and SYSTEM named."""
-        for kind in kinds:
-            self.actions[kind, encoding.key] = action
-        self.set_cell(encoding, cell)
-
-    def set_cell(self, encoding: Encoding, value: int) -> None:
-        """What :attr:`Action.CELL` reads, or the offset that :attr:`Action.COUNT` subtracts."""
-        self.cells[encoding.key] = signed(value)

@@ -34,13 +34,14 @@ from spe_unicorn.cores.predictor import Branch, resolve
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.native.calls import call_misprediction, call_read
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import State, signed
+from spe_unicorn.host.native.state import Field, State, Writer, signed
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
 _END: Final = np.dtype([(name, np.int64) for name in ("block", "known", "kind", "target")])
 """An entry: address of the block, epoch and size of it, kind of branch, target of a direct one."""
 _END_BYTES: Final = _END.itemsize
+_ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 
@@ -48,37 +49,33 @@ _EVERYTHING: Final = ((1, 0),)
 class ModelState(ctypes.Structure):
     """What the hooks of a core model and Python share.
 
-    ``epoch``, ``unattended`` and ``flushes`` are the addresses of fields of the
-    :class:`~spe_unicorn.host.native.state.State` at ``state``, so that nothing here depends on what
-    other fields that has. While ``pending``, ``branch``, ``kind`` and ``target`` say what ends the
-    block that began last. ``stepped`` is set while somebody tells of branches who sees each
-    operation.
+    Addresses of single fields of ``host.native.state.State`` stand here, so that nothing depends on
+    what other fields that has.
     """
 
-    _fields_ = [
-        # addresses
-        ("state", ctypes.c_int64),
-        ("epoch", ctypes.c_int64),
-        ("unattended", ctypes.c_int64),
-        ("flushes", ctypes.c_int64),
-        ("vmem_read", ctypes.c_int64),
-        ("data_side", ctypes.c_int64),
-        ("last", ctypes.c_int64),
-        ("predictor", ctypes.c_int64),
-        ("ends", ctypes.c_int64),
-        ("on_misprediction", ctypes.c_int64),
-        # what is going on
-        ("stepped", ctypes.c_int64),
-        ("flushed", ctypes.c_int64),
-        ("pending", ctypes.c_int64),
-        ("branch", ctypes.c_int64),
-        ("kind", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-        ("scratch", ctypes.c_int64),
-    ]
+    FIELDS: Final = (
+        Field("state", _ONCE, "Address of the `State`."),
+        Field("epoch", _ONCE, "Address of its field `epoch`."),
+        Field("unattended", _ONCE, "Address of its field `unattended`."),
+        Field("flushes", _ONCE, "Address of its field `flushes`."),
+        Field("vmem_read", _ONCE, "`uc_vmem_read`."),
+        Field("data_side", _ONCE, "The words of the PE's data caches and TLBs."),
+        Field("last", _ONCE, "The words of the last level of cache."),
+        Field("predictor", _ONCE, "The words of the branch predictor."),
+        Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
+        Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
+        Field("stepped", _PYTHON, "Whether Python tells of branches, since it steps operations."),
+        Field("flushed", _HOOKS, "The `flushes` up to which the model has emptied its TLBs."),
+        Field("pending", _TURNS, "Whether the block that began last ends with a branch: the next."),
+        Field("branch", _TURNS, "The address of that branch."),
+        Field("kind", _TURNS, "Its `cores.predictor.Branch`."),
+        Field("target", _TURNS, "Where it goes if it is direct and taken."),
+        Field("scratch", _HOOKS, "Room for one word that an engine function reads."),
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
 
-_RECORD: Final = np.dtype([(field[0], np.int64) for field in ModelState._fields_])
+_RECORD: Final = np.dtype([(field.name, np.int64) for field in ModelState.FIELDS])
 _READ: Final = int(uc_const.UC_PROT_READ)
 _SCRATCH: Final = ModelState.scratch.offset
 _NONE, _DIRECT, _CONDITIONAL, _CALL = (
@@ -197,6 +194,8 @@ class ModelHooks:
     ``regions`` are the ranges of physical memory, first to last, that accesses go to; None for all
     that there is.
     """
+
+    DERIVED = ("_ends",)
 
     def __init__(
         self,

@@ -76,6 +76,8 @@ def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: A
 class NoticedLoads:
     """Loads of one engine from the bytes that :meth:`look_out` names."""
 
+    TRANSIT = ("_installed", "_rows")
+
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
         self._state = _ReadState()

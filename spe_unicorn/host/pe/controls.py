@@ -229,7 +229,7 @@ class Controls(Stateful[ControlsState]):
         trapped = frozenset().union(*meaning.trapped, *meaning.missed)
         self._traps_any = bool(trapped)
         if trapped:
-            cpu.hooks.mark_traps(trapped)
+            cpu.hooks.blocks.mark_traps(trapped)
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
         if True in self._sve_traps:
             relevant |= MARK_SVE
@@ -242,10 +242,10 @@ class Controls(Stateful[ControlsState]):
             relevant |= MARK_EVENT
         if relevant != self._state.relevant:
             self._state.relevant = relevant
-            cpu.hooks.quick.fill(-1)
+            cpu.hooks.blocks.forget_harmless()
         self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
-        cpu.hooks.set_cell(sysregs.CNTVCT_EL0, offset)
+        cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
         behind = physical_count_offset(cpu)
         self.offsets = offset, behind
         self._answer_count(sysregs.CNTPCT_EL0, bool(behind))
@@ -260,9 +260,9 @@ class Controls(Stateful[ControlsState]):
 
     def _answer_count(self, counter: Encoding, asked: bool) -> None:
         """Have reads of a counter asked about, or counted by the compiled hook."""
-        actions = self._cpu.hooks.actions
-        if actions[READ, counter.key] in (Action.ASK, Action.COUNT):
-            actions[READ, counter.key] = Action.ASK if asked else Action.COUNT
+        accesses = self._cpu.hooks.accesses
+        if accesses.action(counter, READ) in (Action.ASK, Action.COUNT):
+            accesses.change(Action.ASK if asked else Action.COUNT, counter, READ)
 
     def _look_at_returns(self) -> None:
         """Which values of SPSR_ELx.M an ERET can return to, and whether it has such a one."""
@@ -325,7 +325,7 @@ class Controls(Stateful[ControlsState]):
         if host == self._redirects:
             return
         self._redirects = host
-        hooks = self._cpu.hooks
+        accesses = self._cpu.hooks.accesses
         for encoding, at_el2 in REDIRECTED.items():
             for kind in (READ, WRITE):
                 normal = sysregs.normal_action(encoding, kind)
@@ -333,7 +333,7 @@ class Controls(Stateful[ControlsState]):
                     normal = Action.REGIME
                 plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
                 redirected = Action.ALIAS if plain else Action.ASK
-                hooks.actions[kind, encoding.key] = redirected if host else normal
+                accesses.change(redirected if host else normal, encoding, kind)
 
 
 def _keep_reserved_bits_from(cpu: UnicornCPU) -> None:
@@ -398,7 +398,7 @@ REDIRECTED: Final[dict[Encoding, Encoding]] = dict(
 def answer_el12_names(hooks: NativeHooks) -> None:
     """Have the _EL12 names answered by us: the engine has none of them."""
     for name in EL12_NAMES:
-        hooks.act(Action.STOP, name, READ, WRITE)
+        hooks.accesses.act(Action.STOP, name, READ, WRITE)
 
 
 EL12_NAMES: Final[dict[Encoding, Encoding]] = {

@@ -240,18 +240,19 @@ class UnicornCPU(Stateful[CPUState]):
 
         ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
-        self.hooks.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
-        self.hooks.act(Action.CELL, sysregs.MPIDR_EL1, READ, cell=sysregs.MPIDR_RES1 | affinity)
+        accesses = self.hooks.accesses
+        accesses.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
+        accesses.act(Action.CELL, sysregs.MPIDR_EL1, READ, cell=sysregs.MPIDR_RES1 | affinity)
         for register in (s.ISR_EL1, s.RNDR, s.RNDRRS):
-            self.hooks.act(Action.ASK, register.encoding, READ)
+            accesses.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         sysregs.check_returns(self.hooks)
         self.whole = True
         self.state.pc_mask = 0b11
-        self.hooks.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
+        accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
-            self.hooks.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
+            accesses.act(Action.ASK, Encoding(1, op1, 7, crm, op2), SYSTEM)
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)

@@ -20,7 +20,6 @@ from spe_unicorn.host.native.state import (
     LEVEL_BITS,
     MARK_ERET,
     MARK_RETURN,
-    signed,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
@@ -67,7 +66,7 @@ class Levels:
                 entered.append((EL0, EL2))
         for target in targets:
             kept, set_ = kept_and_set(cpu, target)
-            cpu.hooks.entry_pstate[2 * target : 2 * target + 2] = signed(kept), set_
+            cpu.hooks.entries.set(target, kept, set_)
         self._entered = tuple((el, to) for el, to in entered if not traps_supervisor_call(cpu, el))
 
     def watch(self, enabled_at: Sequence[bool], watched: bool) -> int:

@@ -37,14 +37,14 @@ def maintained(cpu: UnicornCPU) -> Maintenance | None:
     state = cpu.state
     if not state.maintenance and not state.line_count:
         return None
-    lines = tuple(cpu.hooks.lines[: state.line_count].tolist())
+    lines = cpu.hooks.lines.take()
     result = Maintenance(
         tlb=bool(state.maintenance & TLB_MAINTENANCE),
         flush=bool(state.maintenance & FLUSH_MAINTENANCE),
         code=bool(state.maintenance & CODE_MAINTENANCE),
         lines=lines,
     )
-    state.maintenance = state.line_count = 0
+    state.maintenance = 0
     return result
 
 

@@ -106,7 +106,7 @@ class SteeringCell(EngineCell):
     def set(self, value: int) -> None:
         """Store the raw 64-bit value, and forget translations that it may have changed."""
         super().set(value)
-        self._hooks.set_cell(self._encoding, value)
+        self._hooks.accesses.set_cell(self._encoding, value)
         self._state.writes += 1
         self._state.epoch += 1
 
@@ -133,7 +133,7 @@ class SplitCell(SteeringCell):
         """The raw 64-bit value."""
         if self._writes != self._state.writes:
             theirs = EngineCell.get(self)
-            written = int(self._hooks.cells[self._encoding.key]) & (1 << 64) - 1
+            written = self._hooks.accesses.cell(self._encoding)
             if not (written ^ theirs) & _ALWAYS_KEPT:
                 self._kept = written & self._dropped
             if theirs & self._withheld:
@@ -158,7 +158,7 @@ class Steering:
         """Have a new value of one that steers translation stop the engine after its write."""
         for encoding, cell in self.translation:
             self.add(encoding, cell)
-            self._hooks.act(Action.REGIME, encoding, WRITE, cell=cell.get())
+            self._hooks.accesses.act(Action.REGIME, encoding, WRITE, cell=cell.get())
         self.translation = []
 
     def add(self, encoding: Encoding, cell: SteeringCell) -> SteeringCell:
@@ -169,7 +169,7 @@ class Steering:
     def resync_cells(self) -> None:
         """A steering register was written, or a write to it trapped."""
         for encoding, cell in self._cells:
-            self._hooks.set_cell(encoding, cell.get())
+            self._hooks.accesses.set_cell(encoding, cell.get())
 
 
 def install(
@@ -188,7 +188,7 @@ def install(
     for register in list(registers):
         encoding = register.encoding
         if register.owner is Owner.HOST:
-            hooks.act(answer, encoding, READ, WRITE)
+            hooks.accesses.act(answer, encoding, READ, WRITE)
         elif register not in ours:
             action = write_action(register)
             if action in (Action.ENGINE, Action.RETURN):
@@ -200,21 +200,21 @@ def install(
                 withheld = register.withheld if answer is Action.STOP else 0
                 cell = SplitCell(engine, encoding, hooks, register.kept, withheld)
                 if answer is Action.STOP:
-                    hooks.act(Action.ASK, encoding, READ)
+                    hooks.accesses.act(Action.ASK, encoding, READ)
             registers.add(register, cell)
             if action is Action.TRANSLATION:
                 steering.translation.append((encoding, cell))
             else:
                 steering.add(encoding, cell)
-            hooks.act(action, encoding, WRITE)
+            hooks.accesses.act(action, encoding, WRITE)
             if register in _MATTERS:
-                hooks.matters[encoding.key] = _MATTERS[register]
+                hooks.accesses.stop_for(encoding, _MATTERS[register])
     for accessor in _SECOND_ACCESSORS:
-        hooks.act(answer, accessor, READ, WRITE)
+        hooks.accesses.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:
-        hooks.act(Action.TRANSLATION, encoding, SYSTEM)
+        hooks.accesses.act(Action.TRANSLATION, encoding, SYSTEM)
     for encoding in _CODE_MAINTENANCE:
-        hooks.act(Action.CODE, encoding, SYSTEM)
+        hooks.accesses.act(Action.CODE, encoding, SYSTEM)
     return steering
 
 
@@ -226,21 +226,21 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
 def show_identity(engine: Engine, hooks: NativeHooks) -> None:
     """Have the identity that EL2 shows to EL1 be the PE's own, as firmware leaves it."""
     for register, shown in ((MIDR_EL1, VPIDR_EL2), (MPIDR_EL1, VMPIDR_EL2)):
-        if hooks.actions[READ, register.key] == Action.CELL:
-            engine.set_system(shown, int(hooks.cells[register.key]))
+        if hooks.accesses.action(register, READ) is Action.CELL:
+            engine.set_system(shown, hooks.accesses.cell(register))
 
 
 def check_returns(hooks: NativeHooks) -> None:
     """Have returns from exceptions checked that the engine does not check."""
     for register in _RETURN_STATE:
-        hooks.act(Action.RETURN, register.encoding, WRITE)
+        hooks.accesses.act(Action.RETURN, register.encoding, WRITE)
 
 
 def keep_time(hooks: NativeHooks) -> None:
     """Answer the counters with guest time, derived from executed operations."""
-    hooks.act(Action.CELL, CNTFRQ_EL0, READ, cell=FREQUENCY)
-    hooks.act(Action.COUNT, CNTPCT_EL0, READ)
-    hooks.act(Action.COUNT, CNTVCT_EL0, READ)
+    hooks.accesses.act(Action.CELL, CNTFRQ_EL0, READ, cell=FREQUENCY)
+    hooks.accesses.act(Action.COUNT, CNTPCT_EL0, READ)
+    hooks.accesses.act(Action.COUNT, CNTVCT_EL0, READ)
 
 
 def identify(registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef: ImpDef) -> None:
@@ -249,14 +249,14 @@ def identify(registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef
         theirs = engine.system(register.encoding)
         value = id_register(register, theirs, registers.features, impdef)
         registers.add(register, _constant(value))
-        hooks.act(Action.CELL, register.encoding, READ, cell=value)
+        hooks.accesses.act(Action.CELL, register.encoding, READ, cell=value)
 
 
 def show_gic(registers: RegisterFile, hooks: NativeHooks) -> None:
     """Tell guests that the GIC's CPU interface has System registers."""
     value = registers.read(ID_AA64PFR0_EL1).replace(GIC=1).value
     registers.add(ID_AA64PFR0_EL1, _constant(value))
-    hooks.set_cell(ID_AA64PFR0_EL1.encoding, value)
+    hooks.accesses.set_cell(ID_AA64PFR0_EL1.encoding, value)
 
 
 def _constant(value: int) -> ReadOnlyCell:

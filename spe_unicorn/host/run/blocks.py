@@ -17,28 +17,17 @@ maintenance starts a new epoch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
-from spe_unicorn.host.native.state import (
-    BLOCKS,
-    MARK_TRAP,
-    PLAN_PROBE,
-    PLAN_WORDS,
-    PLANS,
-    signed,
-    slot_of,
-)
-
-_MASK: Final = (1 << 64) - 1
+from spe_unicorn.host.native.state import BLOCKS, PLAN_PROBE, slot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +60,16 @@ class Blocks:
     population.
     """
 
-    DERIVED = ("_free", "_known", "_numbers", "_slots", "instructions")
+    DERIVED = ("_known", "_numbers", "_slots", "instructions")
 
     def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
-        self._hooks = hooks
+        self._table = hooks.blocks
         self._cracker = cracker
         self.instructions: list[Instruction] = []
         """By the numbers that plans give them in the table."""
         self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
-        self._free = 0
 
     def enter(self, address: int, words: tuple[int, ...]) -> Block:
         """Enter the block of ``words`` at ``address`` into the table of this epoch."""
@@ -98,21 +86,9 @@ class Blocks:
             )
             block = Block(code, plans, marks, flat)
             self._known[words] = block
-        hooks = self._hooks
-        if self._free + len(block.words) > PLANS:
-            hooks.block_keys.fill(-1)
-            hooks.quick.fill(-1)
-            self._free = 0
-        hooks.plans[self._free : self._free + len(block.words)] = block.words
-        slot = slot_of(address, len(words))
-        hooks.block_keys[slot] = signed(address) ^ len(words)
-        hooks.block_epochs[slot] = hooks.state.epoch
-        traps = any(trap_id(word) in hooks.trapped for word in words) if hooks.trapped else False
-        hooks.block_marks[slot] = block.marks | (MARK_TRAP if traps else 0)
-        hooks.block_plans[slot] = self._free
-        hooks.weights[slot] = len(block.plans)
-        hooks.quick[slot] = -1
-        self._free += len(block.words)
+        slot = self._table.enter(
+            address, words, block.words, marks=block.marks, members=len(block.plans)
+        )
         self._slots[slot] = block
         return block
 
@@ -125,25 +101,18 @@ class Blocks:
 
     def find(self, address: int, operations: int) -> Block | None:
         """The block of that many operations that this epoch's table holds for ``address``."""
-        hooks = self._hooks
-        slot = slot_of(address, operations)
-        if (
-            hooks.block_keys[slot] != signed(address) ^ operations
-            or hooks.block_epochs[slot] != hooks.state.epoch
-        ):
-            return None
-        return self._slots[slot]
+        slot = self._table.find(address, operations)
+        return None if slot is None else self._slots[slot]
 
     def probe(self, address: int, block: Block, member: int) -> None:
         """Have a member of the block at ``address`` described by a probe at its operation."""
         slot = slot_of(address, len(block.code))
         plan = block.plans[member]
         word, detail = Plan(plan.instruction, plan.place, exact=False).words
-        place = int(self._hooks.block_plans[slot]) + PLAN_WORDS * member
-        self._hooks.plans[place : place + 2] = word | PLAN_PROBE, detail
+        self._table.set_plan(slot, member, word | PLAN_PROBE, detail)
 
     def at(self, slot: int) -> tuple[Block, int]:
         """The block in a slot of the table, and its address; it has not been replaced since."""
         block = self._slots[slot]
         assert block is not None
-        return block, (int(self._hooks.block_keys[slot]) ^ len(block.code)) & _MASK
+        return block, self._table.address(slot, len(block.code))

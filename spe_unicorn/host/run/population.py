@@ -137,10 +137,8 @@ class Population:
         """Complete the samples that the compiled hook took by itself, in order."""
         cpu = self._cpu
         state = self._state
-        hooks = cpu.hooks
         instructions = self._blocks.instructions
-        rows = hooks.samples[: state.samples_in_ring]
-        state.samples_in_ring = 0
+        rows = cpu.hooks.samples.take()
         executed, skipped = cpu.executed, int(state.skipped)
         self._unit.refresh()  # they may be of several Exception levels
         members = int(rows["members"][-1]) - self._counted

@@ -58,7 +58,10 @@ _MASK: Final = (1 << 64) - 1
 class Runner:
     """Runs one PE. ``handler`` carries out what a stop is about."""
 
-    TRANSIT = ("_slice", "_slice_over", "running", "stopping")
+    TRANSIT = (
+        *("_began", "_goal", "_slice", "_slice_began", "_slice_over", "_stops"),
+        *("running", "stopping"),
+    )
     WIRING = ("watcher",)
 
     def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
@@ -311,8 +314,7 @@ class Runner:
         if not room or self._runs.watched or self._model is not None:
             return 0
         gaps = unit.following(room)
-        self.cpu.hooks.gaps[: len(gaps)] = gaps
-        self._state.room = len(gaps)
+        self.cpu.hooks.samples.allow(gaps)
         return min(gaps) - 1
 
     def _run_exactly(self, operations: int) -> bool:

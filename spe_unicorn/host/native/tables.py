@@ -1,0 +1,236 @@
+"""The tables that compiled hooks read. Each belongs to one class here; others ask its methods.
+
+The hooks know a table by its address, which a field of ``Wiring`` holds. They write samples, code
+lines, values of registers, and which blocks are harmless. Python alone writes everything else,
+between two runs of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.arch.access.fine_grained_traps import trap_id
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.host.native.state import (
+    BLOCKS,
+    ENTRY_PSTATE,
+    KEYS,
+    LINES,
+    MARK_TRAP,
+    PLAN_WORDS,
+    PLANS,
+    SAMPLE,
+    SAMPLES,
+    Action,
+    State,
+    signed,
+    slot_of,
+)
+
+_MASK: Final = (1 << 64) - 1
+
+
+class BlockTable:
+    """The blocks that compiled code knows, each in the slot that ``slot_of`` gives it.
+
+    A block that the table does not hold stops the engine (``Stop.UNSEEN``), and is then entered.
+    """
+
+    DERIVED = (
+        *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
+        "_trapped",
+    )
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._keys = np.full(BLOCKS, -1, np.int64)
+        """Address XOR number of operations; -1 for an empty slot."""
+        self._epochs = np.zeros(BLOCKS, np.int64)
+        self._marks = np.zeros(BLOCKS, np.int64)
+        self._members = np.zeros(BLOCKS, np.int64)
+        """How many members of the population each block has."""
+        self._places = np.zeros(BLOCKS, np.int64)
+        """Where each block's plans begin in the pool."""
+        self._plans = np.zeros(PLANS, np.int64)
+        """The pool: the plans of a block, then its code."""
+        self._free = 0
+        """The first word of the pool that no block has."""
+        self._harmless = np.full(BLOCKS, -1, np.int64)
+        """Blocks that the hook has found to need no second look; the hook fills it."""
+        self._trapped: frozenset[int] = frozenset()
+        """Fine-grained traps that are on, as ``arch.access.fine_grained_traps`` numbers them."""
+        state.block_keys = self._keys.ctypes.data
+        state.block_epochs = self._epochs.ctypes.data
+        state.block_marks = self._marks.ctypes.data
+        state.block_plans = self._places.ctypes.data
+        state.weights = self._members.ctypes.data
+        state.plans = self._plans.ctypes.data
+        state.quick = self._harmless.ctypes.data
+
+    def forget(self) -> None:
+        """Forget all blocks: each is entered anew before it runs again."""
+        self._keys.fill(-1)
+        self._harmless.fill(-1)
+
+    def forget_harmless(self) -> None:
+        """Forget which blocks are harmless: what a run has to look out for has changed."""
+        self._harmless.fill(-1)
+
+    def mark_traps(self, trapped: frozenset[int]) -> None:
+        """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included."""
+        if trapped != self._trapped:
+            self._trapped = trapped
+            self.forget()
+
+    def enter(
+        self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int
+    ) -> int:
+        """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
+
+        ``plans`` is an array of 64-bit words: a plan for each of the block's ``members``, then the
+        code. A block that had the slot is forgotten. When the pool is full all blocks are.
+        """
+        if self._free + len(plans) > PLANS:
+            self.forget()
+            self._free = 0
+        self._plans[self._free : self._free + len(plans)] = plans
+        if self._trapped and any(trap_id(word) in self._trapped for word in words):
+            marks |= MARK_TRAP
+        slot = slot_of(address, len(words))
+        self._keys[slot] = signed(address) ^ len(words)
+        self._epochs[slot] = self._state.epoch
+        self._marks[slot] = marks
+        self._places[slot] = self._free
+        self._members[slot] = members
+        self._harmless[slot] = -1
+        self._free += len(plans)
+        return slot
+
+    def find(self, address: int, operations: int) -> int | None:
+        """The slot of the block of so many operations at ``address``, None if it is not known."""
+        slot = slot_of(address, operations)
+        if (
+            self._keys[slot] != signed(address) ^ operations
+            or self._epochs[slot] != self._state.epoch
+        ):
+            return None
+        return slot
+
+    def address(self, slot: int, operations: int) -> int:
+        """The address of the block in a slot, which has so many operations."""
+        return (int(self._keys[slot]) ^ operations) & _MASK
+
+    def set_plan(self, slot: int, member: int, how: int, access: int) -> None:
+        """Replace the plan of one member of the block in a slot; ``state.PLAN`` names the words."""
+        place = int(self._places[slot]) + PLAN_WORDS * member
+        self._plans[place : place + 2] = how, access
+
+
+class AccessTable:
+    """What the hooks do with each encoding of MRS, MSR and SYS, and the values that they know."""
+
+    DERIVED = ("_actions", "_cells", "_watched")
+
+    def __init__(self, state: State) -> None:
+        self._actions = np.zeros((3, KEYS), np.uint8)
+        """An ``Action`` for each of READ, WRITE and SYSTEM and each ``Encoding.key``."""
+        self._cells = np.zeros(KEYS, np.int64)
+        self._watched = np.full(KEYS, -1, np.int64)
+        state.actions = self._actions.ctypes.data
+        state.cells = self._cells.ctypes.data
+        state.matters = self._watched.ctypes.data
+
+    def act(self, action: Action, encoding: Encoding, *kinds: int, cell: int = 0) -> None:
+        """Choose what the hooks do with an encoding, for each of READ, WRITE and SYSTEM named.
+
+        ``cell`` is the encoding's value from now on (see :meth:`set_cell`).
+        """
+        for kind in kinds:
+            self._actions[kind, encoding.key] = action
+        self.set_cell(encoding, cell)
+
+    def change(self, action: Action, encoding: Encoding, kind: int) -> None:
+        """Choose what the hooks do with an encoding; its value stays."""
+        self._actions[kind, encoding.key] = action
+
+    def action(self, encoding: Encoding, kind: int) -> Action:
+        """What the hooks do with an encoding."""
+        return Action(self._actions[kind, encoding.key])
+
+    def leave_to_engine(self, *actions: Action) -> None:
+        """Have the engine execute all accesses for which the hooks have one of these actions."""
+        self._actions[np.isin(self._actions, actions)] = Action.ENGINE
+
+    def set_cell(self, encoding: Encoding, value: int) -> None:
+        """Set the value of an encoding.
+
+        ``Action.CELL`` reads it, ``Action.COUNT`` subtracts it, ``Action.NOTICE`` compares a write
+        with it.
+        """
+        self._cells[encoding.key] = signed(value)
+
+    def cell(self, encoding: Encoding) -> int:
+        """The value of an encoding: the one set, or what the guest wrote after that."""
+        return int(self._cells[encoding.key]) & _MASK
+
+    def stop_for(self, encoding: Encoding, bits: int) -> None:
+        """Have ``Action.NOTICE`` stop for a change of these bits of the register alone."""
+        self._watched[encoding.key] = signed(bits)
+
+
+class SampleRing:
+    """Samples that the hook takes by itself, and how far apart they are."""
+
+    TRANSIT = ("_gaps", "_rows")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._rows = np.zeros(SAMPLES, SAMPLE)
+        self._gaps = np.zeros(SAMPLES, np.int64)
+        state.samples = self._rows.ctypes.data
+        state.gaps = self._gaps.ctypes.data
+
+    def allow(self, gaps: Sequence[int]) -> None:
+        """Let the hook take a sample for each of ``gaps``: members from it to the one after it."""
+        self._gaps[: len(gaps)] = gaps
+        self._state.room = len(gaps)
+
+    def take(self) -> Any:
+        """The samples taken, rows of ``state.SAMPLE``, good until the engine runs again."""
+        rows = self._rows[: self._state.samples_in_ring]
+        self._state.samples_in_ring = 0
+        return rows
+
+
+class CodeLines:
+    """Physical addresses of lines of instruction caches that the guest has invalidated."""
+
+    TRANSIT = ("_lines",)
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._lines = np.zeros(LINES, np.int64)
+        state.lines = self._lines.ctypes.data
+
+    def take(self) -> tuple[int, ...]:
+        """The lines since the last time."""
+        lines = tuple(self._lines[: self._state.line_count].tolist())
+        self._state.line_count = 0
+        return lines
+
+
+class EntryTable:
+    """What an exception makes of PSTATE, by the Exception level that it is taken to."""
+
+    DERIVED = ("_words",)
+
+    def __init__(self, state: State) -> None:
+        self._words = np.zeros(ENTRY_PSTATE, np.int64)
+        state.entry_pstate = self._words.ctypes.data
+
+    def set(self, el: int, kept: int, added: int) -> None:
+        """An exception taken to ``el`` leaves the bits ``kept`` of PSTATE, and sets ``added``."""
+        self._words[2 * el : 2 * el + 2] = signed(kept), signed(added)
