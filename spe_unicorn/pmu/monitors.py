@@ -8,7 +8,7 @@ operation find the overflows and freezes of the operations before it, and its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +33,7 @@ from spe_unicorn.pmu.counting import (
 )
 from spe_unicorn.pmu.events import SYNCHRONOUS, PMUEvent
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_route
+from spe_unicorn.stateful import Stateful
 
 _COUNTERS: Final = MOST_COUNTERS + 2
 _WIDE: Final = 64
@@ -40,7 +41,7 @@ _NARROW: Final = 32
 _MASK: Final = (1 << _WIDE) - 1
 
 
-@dataclass
+@dataclass(slots=True)
 class MonitorState:
     """All that the Performance Monitors remember. Lists and maps go by the counters' numbers.
 
@@ -59,7 +60,7 @@ class MonitorState:
     pending: bool = False
 
 
-class PerformanceMonitors:
+class PerformanceMonitors(Stateful[MonitorState]):
     """Counts for ``pe``, whose registers hold the controls of EL2 and EL3.
 
     ``implemented`` is the number of event counters. ``spe_stopped`` says whether profiling by SPE
@@ -67,12 +68,14 @@ class PerformanceMonitors:
     registers for.
     """
 
+    TRANSIT = ("_increments",)
+
     def __init__(
         self, pe: PE, implemented: int, spe_stopped: Callable[[], bool] = lambda: False
     ) -> None:
         if not 0 <= implemented <= MOST_COUNTERS:
             raise ValueError(f"a PE has at most {MOST_COUNTERS} event counters, got {implemented}")
-        self.state = MonitorState()
+        self.s = MonitorState()
         self.implemented = implemented
         self._pe = pe
         self._spe_stopped = spe_stopped
@@ -84,7 +87,7 @@ class PerformanceMonitors:
     def event(self, number: int, count: int = 1) -> None:
         """Event ``number`` happened ``count`` times at the current Exception level."""
         for counter in range(self.implemented):
-            if PMEVTYPER(self.state.types[counter]).evtCount == number:
+            if PMEVTYPER(self.s.types[counter]).evtCount == number:
                 self._count(counter, count)
 
     def cycles(self, count: int) -> None:
@@ -101,7 +104,7 @@ class PerformanceMonitors:
     def software_increment(self, counters: int) -> None:
         """A write to PMSWINC_EL0: SW_INCR, for those counters of ``counters`` that count it."""
         for counter in range(self.implemented):
-            counts_it = PMEVTYPER(self.state.types[counter]).evtCount == PMUEvent.SW_INCR
+            counts_it = PMEVTYPER(self.s.types[counter]).evtCount == PMUEvent.SW_INCR
             if counters >> counter & 1 and counts_it:
                 self._count(counter, 1)
 
@@ -111,10 +114,26 @@ class PerformanceMonitors:
         ``raised``: it ended in an exception, so it makes nothing pending. ``restored``: it was an
         exception return that has brought PSTATE.PPEND back.
         """
-        state = self.state
         increments, self._increments = self._increments, {}
+        self.landed(increments, self.live(), address, raised=raised, restored=restored)
+
+    def landed(
+        self,
+        increments: Mapping[int, int],
+        live: int,
+        address: int,
+        *,
+        raised: bool = False,
+        restored: bool = False,
+    ) -> None:
+        """Move counters all at once; the last operation behind that is the one at ``address``.
+
+        ``live`` is what :meth:`live` said while all of it happened. No counter may have overflowed
+        before the last of these operations. Other arguments are as of :meth:`completed`.
+        """
+        state = self.s
         counted = self._synchronous() & sum(1 << counter for counter in increments)
-        chains = {n for n in range(1, self.implemented, 2) if self._chains(n) and self.counts(n)}
+        chains = {n for n in range(1, self.implemented, 2) if live >> n & 1 and self._chains(n)}
         for counter in sorted(increments):
             self._add(counter, increments[counter], chains)
         if raised:
@@ -127,7 +146,7 @@ class PerformanceMonitors:
 
     def entered(self) -> bool:
         """An exception is entered: PSTATE.PPEND for SPSR_ELx, and 0 from now on."""
-        saved, self.state.pending = self.state.pending, False
+        saved, self.s.pending = self.s.pending, False
         return saved
 
     # What that comes to
@@ -144,16 +163,40 @@ class PerformanceMonitors:
         Whether it is synchronous is :attr:`MonitorState.pending`.
         """
         asynchronous = self._noticed_overflows() & ~self._marked_synchronous()
-        if not self.state.pending and not asynchronous:
+        if not self.s.pending and not asynchronous:
             return None
         return overflow_route(self._pe).target if exception_unmasked(self._pe) else None
 
     # What counts
 
+    def live(self) -> int:
+        """The map of the counters that count at the current Exception level."""
+        enabled = self.s.enabled
+        return sum(1 << n for n in range(_COUNTERS) if enabled >> n & 1 and self.counts(n))
+
+    def event_of(self, counter: int) -> int:
+        """The number of the event that a counter counts."""
+        if counter == CYCLE_COUNTER:
+            return PMUEvent.CPU_CYCLES
+        if counter == INSTRUCTION_COUNTER:
+            return PMUEvent.INST_RETIRED
+        return PMEVTYPER(self.s.types[counter]).evtCount
+
+    def until_overflow(self, counter: int) -> int:
+        """By how much a counter has to move for its overflow."""
+        return (1 << (width := self._overflow_width(counter))) - (
+            self.s.values[counter] & (1 << width) - 1
+        )
+
+    @property
+    def synchronous(self) -> int:
+        """The map of the counters in synchronous mode."""
+        return self._synchronous()
+
     def counts(self, counter: int) -> bool:
         """CountPMUEvents(): whether a counter counts its events at the current Exception level."""
-        pe, state = self._pe, self.state
-        if pe.halted or not self._enabled(counter):
+        pe, state = self._pe, self.s
+        if pe.halted or not self._has(counter) or not self._enabled(counter):
             return False
         el = pe.el
         if filtered(pe, el, state.types[counter]):
@@ -180,7 +223,7 @@ class PerformanceMonitors:
         return counter < self.implemented or counter == CYCLE_COUNTER
 
     def _enabled(self, counter: int) -> bool:
-        if not self.state.enabled >> counter & 1 or not self._globally_enabled(counter):
+        if not self.s.enabled >> counter & 1 or not self._globally_enabled(counter):
             return False
         marked, synchronous = self._marked_synchronous(), self._synchronous()
         return not (marked & ~synchronous) >> counter & 1
@@ -188,13 +231,13 @@ class PerformanceMonitors:
     def _globally_enabled(self, counter: int) -> bool:
         if of_el2(self._pe, counter, self.implemented):
             return bool(self._pe.registers.read(MDCR_EL2).HPME)
-        return bool(PMCR_EL0(self.state.control).E)
+        return bool(PMCR_EL0(self.s.control).E)
 
     def _marked_synchronous(self) -> int:
         """The counters whose SYNC is 1."""
         if Feature.FEAT_SEBEP not in self._pe.features:
             return 0
-        types = self.state.types
+        types = self.s.types
         marked = sum(1 << n for n in range(self.implemented) if PMEVTYPER(types[n]).SYNC)
         if PMICFILTR_EL0(types[INSTRUCTION_COUNTER]).SYNC and self._has(INSTRUCTION_COUNTER):
             marked |= 1 << INSTRUCTION_COUNTER
@@ -204,13 +247,13 @@ class PerformanceMonitors:
         """Those of them that are in synchronous mode: their event is a synchronous one."""
         marked = self._marked_synchronous()
         for n in range(self.implemented):
-            if PMEVTYPER(self.state.types[n]).evtCount not in SYNCHRONOUS:
+            if PMEVTYPER(self.s.types[n]).evtCount not in SYNCHRONOUS:
                 marked &= ~(1 << n)
         return marked
 
     def _noticed_overflows(self) -> int:
         """Counters that have overflowed, and whose overflow is to be noticed."""
-        found = self.state.overflowed & self.state.noticed
+        found = self.s.overflowed & self.s.noticed
         return sum(1 << n for n in range(_COUNTERS) if found >> n & 1 and self._globally_enabled(n))
 
     # Counting
@@ -221,7 +264,7 @@ class PerformanceMonitors:
 
     def _add(self, counter: int, count: int, chains: set[int]) -> None:
         """Move a counter; one of ``chains`` counts the overflows of the counter below it."""
-        state = self.state
+        state = self.s
         width = self._overflow_width(counter)
         old = state.values[counter]
         carries = (old & (1 << width) - 1) + count >> width
@@ -238,7 +281,7 @@ class PerformanceMonitors:
         pe, implemented = self._pe, self.implemented
         if of_el2(pe, counter, implemented) != of_el2(pe, counter - 1, implemented):
             return False
-        return PMEVTYPER(self.state.types[counter]).evtCount == PMUEvent.CHAIN
+        return PMEVTYPER(self.s.types[counter]).evtCount == PMUEvent.CHAIN
 
     def _overflow_width(self, counter: int) -> int:
         pe = self._pe
@@ -249,5 +292,5 @@ class PerformanceMonitors:
         if of_el2(pe, counter, self.implemented):
             long = pe.registers.read(MDCR_EL2).HLP
         else:
-            long = PMCR_EL0(self.state.control).LP
+            long = PMCR_EL0(self.s.control).LP
         return _WIDE if long else _NARROW

@@ -42,8 +42,7 @@ _MAPS: Final[dict[type[SysReg], tuple[str, bool]]] = {
     r.PMINTENCLR_EL1: ("noticed", False),
 }
 """Which map a register is of, and whether writing 1 sets."""
-_KEPT_ELSEWHERE: Final = frozenset({r.PMSELR_EL0, r.PMUSERENR_EL0, r.PMUACR_EL1, r.PMECR_EL1})
-VIEWED: Final = tuple(register for register in r.PMU_REGISTERS if register not in _KEPT_ELSEWHERE)
+VIEWED: Final = tuple(register for register in r.PMU_REGISTERS if register not in r.PMU_VALUES)
 """The registers of which this is the home; the others are plain values in the register file."""
 
 
@@ -58,13 +57,9 @@ class MonitorView:
         self._monitors = monitors
         self._events = events
 
-    def cells(self) -> dict[type[SysReg], MonitorCell]:
-        """A cell for each of :data:`VIEWED`, for the PE's register file."""
-        return {register: MonitorCell(self, register) for register in VIEWED}
-
     def read(self, register: type[SysReg]) -> int:
         """What an MRS gets that is allowed. Raises KeyError for a register that is not here."""
-        state = self._monitors.state
+        state = self._monitors.s
         register = self._named(register)
         if register in _MAPS:
             value: int = getattr(state, _MAPS[register][0])
@@ -78,7 +73,7 @@ class MonitorView:
 
     def write(self, register: type[SysReg], value: int) -> None:
         """What an MSR does that is allowed. Raises KeyError for a register that is not here."""
-        state = self._monitors.state
+        state = self._monitors.s
         register = self._named(register)
         visible = self._visible(write=True)
         if register in _MAPS:
@@ -168,7 +163,7 @@ class MonitorView:
         return (1 << 64) - 1 if wide else _NARROW
 
     def _value(self, number: int) -> int:
-        return self._monitors.state.values[number] & self._mask(number)
+        return self._monitors.s.values[number] & self._mask(number)
 
     def _legal(self, register: type[SysReg], value: int) -> int:
         """The bits of a value that the core keeps; PMICFILTR_EL0's event is fixed."""
@@ -179,7 +174,7 @@ class MonitorView:
     def _others(self) -> dict[type[SysReg], Callable[[], int]]:
         return {
             r.PMCR_EL0: self._control,
-            r.PMIAR_EL1: lambda: self._monitors.state.address,
+            r.PMIAR_EL1: lambda: self._monitors.s.address,
             r.PMMIR_EL1: lambda: 0,
             r.PMCEID0_EL0: lambda: self._identification(0x0000, 0x4000),
             r.PMCEID1_EL0: lambda: self._identification(0x0020, 0x4020),
@@ -192,7 +187,7 @@ class MonitorView:
         below = pe.el < EL2 and el2_enabled(pe)
         number = counters_below_el2(pe, implemented) if below else implemented
         always = r.PMCR_EL0.N.insert(number) | r.PMCR_EL0.LC.mask
-        return self._monitors.state.control | always
+        return self._monitors.s.control | always
 
     def _identification(self, first: int, first_high: int) -> int:
         listed = sum(1 << n for n in range(32) if first + n in self._events)
@@ -201,7 +196,7 @@ class MonitorView:
     # What writes do
 
     def _write_control(self, value: r.PMCR_EL0, visible: int) -> None:
-        state = self._monitors.state
+        state = self._monitors.s
         actions = r.PMCR_EL0.C.mask | r.PMCR_EL0.P.mask
         state.control = self._legal(r.PMCR_EL0, value.value) & ~actions
         if value.C:
@@ -210,25 +205,7 @@ class MonitorView:
             self._zero(visible & ALL_EVENT_COUNTERS)
 
     def _zero(self, counters: int) -> None:
-        values = self._monitors.state.values
+        values = self._monitors.s.values
         for number in range(len(values)):
             if counters >> number & 1:
                 values[number] = 0
-
-
-class MonitorCell:
-    """A register of a view, as a register file keeps it."""
-
-    __slots__ = ("_register", "_view")
-
-    def __init__(self, view: MonitorView, register: type[SysReg]) -> None:
-        self._view = view
-        self._register = register
-
-    def get(self) -> int:
-        """What an MRS gets."""
-        return self._view.read(self._register)
-
-    def set(self, value: int) -> None:
-        """Do what an MSR does."""
-        self._view.write(self._register, value)

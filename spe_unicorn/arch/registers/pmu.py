@@ -336,3 +336,5 @@ PMU_REGISTERS: Final[tuple[type[SysReg], ...]] = (
     *PMEVTYPERS,
 )
 """All of them."""
+PMU_VALUES: Final[tuple[type[SysReg], ...]] = (PMSELR_EL0, PMUSERENR_EL0, PMUACR_EL1, PMECR_EL1)
+"""Those that are plain values: what is written is what is read, whoever looks."""
