@@ -47,6 +47,7 @@ class Console:
         self._on_error = on_error
         self._before_write = before_write
         self._in_ended = False
+        self._woken = False
         self._typed_at: list[Any] | None = None
         """How the terminal was before keys came one by one."""
 
@@ -108,11 +109,18 @@ class Console:
         return data
 
     def wait(self) -> bool:
-        """Wait until there may be input; False at its end, or when the run is to end."""
+        """Wait until there may be input, or :meth:`wake`; False if neither comes any more."""
         while not self._in_ended and self._in_fd is not None and not self._stopping():
+            if self._woken:
+                self._woken = False
+                return True
             if select.select((self._in_fd,), (), (), _PATIENCE)[0]:
                 return True
         return False
+
+    def wake(self) -> None:
+        """Something else than input has come for the guest; from a signal handler, too."""
+        self._woken = True
 
     def close(self) -> None:
         """Leave the terminal as it was."""

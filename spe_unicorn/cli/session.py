@@ -195,6 +195,7 @@ class _Session:
         self.board.slice_ended.connect(self._on_slice)
         stopper.stopped.connect(machine.stop)
         stopper.shown.connect(self._show)
+        stopper.pressed.connect(self._press_power_key)
         stopper.start_clock()
         if stopper.reason is not None:
             machine.stop()
@@ -253,6 +254,11 @@ class _Session:
     def _show(self) -> None:
         self.progress.hide()
         _print(spelled(whereabouts_text(whereabouts(self.board))))
+
+    def _press_power_key(self) -> None:
+        self.machine.press_power_key()
+        if self.console is not None:
+            self.console.wake()
 
     def _on_slice(self) -> None:
         self.stopper.asked()

@@ -12,7 +12,7 @@ from spe_unicorn.signals import Signal
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 """The signals that end a run, as people know them."""
-_SHOW = signal.SIGUSR1
+_SHOW, _PRESS = signal.SIGUSR1, signal.SIGUSR2
 
 
 BAD_FILE_STATUS = 2
@@ -55,13 +55,15 @@ class Stopper:
     """Collects reasons to end; the first one counts. While entered, it takes the signals.
 
     ``stopped`` is told as soon as there is a reason, also from a signal handler. ``shown`` is
-    called after SIGUSR1, which ends nothing, when :meth:`asked` is asked next.
+    called after SIGUSR1, which ends nothing, when :meth:`asked` is asked next; ``pressed`` after
+    SIGUSR2, from the signal handler.
     """
 
     def __init__(self, timeout: float | None = None) -> None:
         self.reason: Reason | None = None
         self.stopped: Signal[[]] = Signal()
         self.shown: Signal[[]] = Signal()
+        self.pressed: Signal[[]] = Signal()
         self._show = False
         self._timeout = timeout
         self._deadline: float | None = None
@@ -73,6 +75,7 @@ class Stopper:
                 continue  # nohup: the run outlives its terminal
             self._handlers[number] = signal.signal(number, self._on_signal)
         self._handlers[_SHOW] = signal.signal(_SHOW, self._on_show_signal)
+        self._handlers[_PRESS] = signal.signal(_PRESS, lambda number, frame: self.pressed())
         return self
 
     def __exit__(self, *_: object) -> None:

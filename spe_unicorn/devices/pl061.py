@@ -95,6 +95,11 @@ class PL061(Stateful[PL061State]):
         self.s.inputs = self.s.inputs & ~(1 << pin) | level << pin
         self._see(before)
 
+    @property
+    def listening(self) -> bool:
+        """Whether an input can raise the interrupt."""
+        return bool(self.s.enabled & ~self.s.direction)
+
     def read(self, offset: int, size: int = 4) -> int:
         """A read of ``size`` bytes; what is not there reads as zero."""
         word = self._read_word(offset & ~3)

@@ -32,7 +32,7 @@ from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.pe import ProcessingElement, cycles_of
+from spe_unicorn.machine.pe import ProcessingElement, Timed, cycles_of
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.psci import (
     CPUOff,
@@ -83,6 +83,7 @@ class Board(Stateful[BoardState]):
     """
 
     WIRING = ("begins", "conduit")
+    TRANSIT = ("_key_asked",)
 
     def __init__(
         self,
@@ -119,7 +120,8 @@ class Board(Stateful[BoardState]):
             two_security_states=options.secure,
         )
         around = self.peripherals
-        self.gic, self.uart, self.rtc, self.bus = around.gic, around.uart, around.rtc, around.bus
+        self.gic, self.uart, self.bus = around.gic, around.uart, around.bus
+        self.timed: Timed = around
         if options.secure:
             for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
                 inputs.signals = interface.signals
@@ -141,7 +143,9 @@ class Board(Stateful[BoardState]):
                 pe.handler.controls.alignment.check_everywhere()
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
-        self._schedule = Schedule(self.pes, self._rtc_due, self.wait) if options.smp > 1 else None
+        self._schedule = (
+            Schedule(self.pes, self._devices_due, self.wait) if options.smp > 1 else None
+        )
         self._semihosting = self._host_of_calls()
         self.names = Names(lambda: self.image)
         """Names and source lines of what runs."""
@@ -150,6 +154,7 @@ class Board(Stateful[BoardState]):
         self.begins: BootPlan | Image | None = None
         """What the machine starts from, again after a reset by the guest."""
         self.s = BoardState()
+        self._key_asked = False
         self.slice_ended: Signal[[]] = Signal()
         """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
@@ -226,8 +231,8 @@ class Board(Stateful[BoardState]):
             return cpu.secure_memory.space is PASpace.Secure
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
-    def _rtc_due(self) -> int | None:
-        return cycles_of(self.rtc.next_deadline())
+    def _devices_due(self) -> int | None:
+        return cycles_of(self.peripherals.next_deadline())
 
     # Running
 
@@ -280,6 +285,7 @@ class Board(Stateful[BoardState]):
         It ends where a PE arrives at the virtual address ``until``, before the operation there. A
         PE that stands there already has to come back; at its first operation it has just arrived.
         """
+        self._press_power_key()
         goal = None if operations is None else self.executed + operations
         for pe in self.pes:
             pe.leaves = pe.cpu.executed > 0 and until != NEVER and pe.cpu.pc == until
@@ -310,6 +316,20 @@ class Board(Stateful[BoardState]):
         else:
             self._schedule.stop()
 
+    def press_power_key(self) -> None:
+        """Press the power key soon; from anywhere, at any time."""
+        self._key_asked = True
+
+    def _press_power_key(self) -> bool:
+        """Press the key if that was asked for; whether it was."""
+        if not self._key_asked:
+            return False
+        self._key_asked = False
+        self.peripherals.power_key.press()
+        for pe in self.pes:
+            pe.look_at_clock()
+        return True
+
     def _asked_to_stop(self) -> bool:
         """Look at the user and the clock while something takes long; whether the run is to end."""
         self._each_slice()
@@ -319,15 +339,18 @@ class Board(Stateful[BoardState]):
         if self.uart.listening:
             self.uart.poll()
         self.slice_ended()
+        self._press_power_key()
 
     # Around the PEs: machine.pe.Surroundings
 
     def wait(self) -> bool:
         """Nothing but input can wake the machine: wait for it; False if none can come."""
-        if not self.uart.listening or not self._console.wait():
+        if not self.uart.listening and not self.peripherals.gpio.listening:
             return False
-        self.uart.poll()
-        return True
+        came = self._console.wait()
+        if came and self.uart.listening:
+            self.uart.poll()
+        return self._press_power_key() or (came and self.uart.listening)
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.

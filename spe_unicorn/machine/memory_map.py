@@ -1,7 +1,6 @@
 """The physical memory map and the interrupts of the board: QEMU's ``virt``, as far as we have it.
 
-Not there: GICv2 and ITS frames, fw_cfg, the GPIO of Non-secure state, SMMU, the platform bus, PCIe
-memory windows.
+Not there: GICv2 and ITS frames, fw_cfg, SMMU, the platform bus, PCIe memory windows.
 """
 
 from __future__ import annotations
@@ -53,6 +52,10 @@ GIC_REDISTRIBUTORS: Final = Region("gicr", 0x080A_0000, 0x00F6_0000)
 """Room for redistributors; each PE takes 128 KiB of it."""
 UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
 RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
+GPIO: Final = Region("pl061", 0x0903_0000, 0x0000_1000)
+"""A PL061, with the power key."""
+POWER_KEY_PIN: Final = 3
+"""Its pin that is high while the power key is down."""
 SECURE_UART: Final = Region("secure pl011", 0x0904_0000, 0x0000_1000)
 """A second UART, on a board with ``secure`` and in the Secure address space alone."""
 SECURE_GPIO: Final = Region("secure pl061", 0x090B_0000, 0x0000_1000)
@@ -70,6 +73,7 @@ RAM_MAX: Final = 0x40_0000_0000 - RAM_BASE
 UART_SPI: Final = 1
 RTC_SPI: Final = 2
 SECURE_UART_SPI: Final = 8
+GPIO_SPI: Final = 7
 SECURE_GPIO_SPI: Final = 0
 VIRTIO_SPI: Final = 16
 """SPI of the first virtio-mmio slot; the others follow. SPI n is INTID 32 + n."""
@@ -80,6 +84,7 @@ FIXED: Final = (
     GIC_REDISTRIBUTORS,
     UART,
     RTC,
+    GPIO,
     SECURE_UART,
     SECURE_GPIO,
     VIRTIO,
@@ -88,6 +93,8 @@ FIXED: Final = (
 )
 """Every region but RAM, in the order of their addresses."""
 
+TIMED: Final = (RTC,)
+"""Where stores can set a time at which a device drives a line by itself."""
 
 _NULL: Final = Region("null", 0, 0x1000)
 _WANTING: Final = (
@@ -102,7 +109,6 @@ _WANTING: Final = (
         Region("fw_cfg", 0x0902_0000, 0x18),
         "this machine has no fw_cfg; `kernel`, `append` and `initrd` work without",
     ),
-    (Region("gpio", 0x0903_0000, 0x1000), "the only PL061 is that of Secure state, at 0x90b0000"),
     (SECURE_UART, "the second UART is there with `secure` only, and for Secure state"),
     (SECURE_GPIO, "the power controls are there with `secure` only, and for Secure state"),
     (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),

@@ -19,7 +19,6 @@ from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
-from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.timer import GenericTimer, next_event
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -30,7 +29,7 @@ from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, Engine
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.bus import Bus
-from spe_unicorn.machine.memory_map import RTC
+from spe_unicorn.machine.memory_map import TIMED
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
@@ -72,12 +71,24 @@ class PMBIRQ:
         self.changed(level)
 
 
+class Timed(Protocol):
+    """Devices that drive lines when their time comes; times are counts of the system counter."""
+
+    def next_deadline(self) -> int | None:
+        """When the first of them does, None for never."""
+        ...
+
+    def update(self) -> None:
+        """Let happen what has come due."""
+        ...
+
+
 class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
     bus: Bus
-    rtc: PL031
     gic: GICv3
+    timed: Timed
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
@@ -189,7 +200,7 @@ class ProcessingElement(Stateful[PEState]):
 
     def _derive(self) -> None:
         self.resync()
-        self._set_deadline()
+        self.look_at_clock()
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""
@@ -275,14 +286,14 @@ class ProcessingElement(Stateful[PEState]):
     def write(self, address: int, size: int, value: int) -> None:
         """A store to a device."""
         self._board.bus.write(address, size, value)
-        if address in RTC:  # no other device in memory drives a line when its time comes
-            self._set_deadline()
+        if any(address in region for region in TIMED):
+            self.look_at_clock()
 
     def happen(self) -> None:
-        """Time has come for a timer or the clock: drive their lines, and see what is next."""
+        """Time has come for a timer or a device: drive their lines, and see what is next."""
         self.timer.update(self.cpu.physical_count())
-        self._board.rtc.update()
-        self._set_deadline()
+        self._board.timed.update()
+        self.look_at_clock()
 
     def wait(self) -> bool:
         """Let time pass to what happens next, if that is this PE's matter alone."""
@@ -321,10 +332,10 @@ class ProcessingElement(Stateful[PEState]):
         """The host answers ``HLT #0xF000``."""
         return self._board.semihosting(self)
 
-    def _set_deadline(self) -> None:
-        """The number of executed operations at which a line changes by itself."""
+    def look_at_clock(self) -> None:
+        """Work out anew at how many executed operations a line changes by itself."""
         now = self.cpu.physical_count()
-        counts = [self.timer.next_deadline(now), self._board.rtc.next_deadline()]
+        counts = [self.timer.next_deadline(now), self._board.timed.next_deadline()]
         due = [time for count in counts if (time := cycles_of(count)) is not None]
         self.deadline = min(due) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
 
@@ -332,7 +343,7 @@ class ProcessingElement(Stateful[PEState]):
         """The System registers that are devices', and how they are reached."""
         interface = self._board.gic.cpu_interfaces[self.number]
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
-        registers = device_registers.registers(self.cpu, self.timer, interface, self._set_deadline)
+        registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
         device_registers.install(self.cpu, gic)
         table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic))
         return table, registers

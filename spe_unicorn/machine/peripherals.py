@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.ports import Clock
@@ -11,6 +12,7 @@ from spe_unicorn.devices.gicv3 import GICPort, GICv3, InputLine
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
 from spe_unicorn.devices.pl061 import PL061
+from spe_unicorn.devices.power_key import PowerKey
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
@@ -46,24 +48,33 @@ class Peripherals:
         """The console."""
         self.rtc = PL031(clock, FREQUENCY, self._spi(memory_map.RTC_SPI))
         """The clock that knows the date."""
+        self.gpio = PL061(self._spi(memory_map.GPIO_SPI))
+        """The controller with the power key."""
+        self.power_key = PowerKey(
+            clock, FREQUENCY, partial(self.gpio.set_input, memory_map.POWER_KEY_PIN)
+        )
+        """What a user presses to have the guest shut down."""
+        self._timed = (self.rtc, self.power_key)
         windows: Windows = [
             (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, secure)),
             (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, secure)),
             (memory_map.UART, self.uart),
             (memory_map.RTC, self.rtc),
+            (memory_map.GPIO, self.gpio),
             (memory_map.VIRTIO, EmptyVirtioSlots()),
             (memory_map.PCIE_ECAM, EmptyECAM()),
         ]
         secure_windows: Windows = []
         self._uarts = [self.uart]
-        self._secure_gpio: PL061 | None = None
+        self._gpios = [self.gpio]
         if two_security_states:
             other = PL011(console.write_secure, self._spi(memory_map.SECURE_UART_SPI))
             self._uarts.append(other)
-            self._secure_gpio = PL061(self._spi(memory_map.SECURE_GPIO_SPI), power_pin)
+            switches = PL061(self._spi(memory_map.SECURE_GPIO_SPI), power_pin)
+            self._gpios.append(switches)
             secure_windows += [
                 (memory_map.SECURE_UART, other),
-                (memory_map.SECURE_GPIO, self._secure_gpio),
+                (memory_map.SECURE_GPIO, switches),
             ]
         for region in memory.regions:
             if not region.writable:
@@ -75,11 +86,21 @@ class Peripherals:
     def _spi(self, number: int) -> InputLine:
         return self.gic.spi(32 + number)
 
+    def next_deadline(self) -> int | None:
+        """The count at which a device drives a line by itself, None for never."""
+        due = (device.next_deadline() for device in self._timed)
+        return min((count for count in due if count is not None), default=None)
+
+    def update(self) -> None:
+        """Let happen what has come due."""
+        for device in self._timed:
+            device.update()
+
     def reset(self, nonsecure: bool) -> None:
         """Reset all devices; with ``nonsecure`` the GIC is as firmware leaves it to a kernel."""
         self.gic.reset(nonsecure)
         for uart in self._uarts:
             uart.reset()
         self.rtc.reset()
-        if self._secure_gpio is not None:
-            self._secure_gpio.reset()
+        for gpio in self._gpios:
+            gpio.reset()

@@ -52,8 +52,8 @@ class ScheduleState:
 class Schedule(Stateful[ScheduleState]):
     """Runs the PEs of one machine.
 
-    ``rtc_due`` is when its clock drives a line, None for never. ``wait`` waits for what comes from
-    outside, where nothing else can wake a PE; False if nothing will.
+    ``devices_due`` is when one of its devices drives a line by itself, None for never. ``wait``
+    waits for what comes from outside, where nothing else can wake a PE; False if nothing will.
     """
 
     TRANSIT = ("_stopping", "_looked")
@@ -61,14 +61,14 @@ class Schedule(Stateful[ScheduleState]):
     def __init__(
         self,
         pes: Sequence[ProcessingElement],
-        rtc_due: Callable[[], int | None],
+        devices_due: Callable[[], int | None],
         wait: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pes = tuple(pes)
         self.s = ScheduleState()
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
-        self._rtc_due = rtc_due
+        self._devices_due = devices_due
         self._wait = wait
         self._stopping = False
         self._looked = 0.0
@@ -214,7 +214,7 @@ class Schedule(Stateful[ScheduleState]):
         """
         dozing = [pe for pe in self.pes if pe.s.on and pe.s.dozing]
         events = {pe: pe.event_due or self.s.time + TURN for pe in dozing}
-        times = [self._next_sleeper(), self._rtc_due(), *events.values()]
+        times = [self._next_sleeper(), self._devices_due(), *events.values()]
         due = min((at for at in times if at is not None), default=None)
         if due is None:
             return self._wait()

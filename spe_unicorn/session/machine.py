@@ -239,6 +239,14 @@ class Machine:
         """
         self._stop("interrupted", cause)
 
+    def press_power_key(self) -> None:
+        """Press the power key of the guest (pin 3 of the PL061); from anywhere, at any time.
+
+        An operating system shuts down then. A machine that runs takes notice within a tenth of a
+        second, one that does not at the start of its next run. The key comes up by itself.
+        """
+        self.board.press_power_key()
+
     def _stop(self, ending: Ending, cause: str) -> None:
         if self._stopped is None:
             self._stopped = ending, cause

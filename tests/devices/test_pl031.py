@@ -3,18 +3,10 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.devices.pl031 import PL031, Offset
-from tests.support.fakes import FakeLine
+from tests.support.fakes import FakeClock, FakeLine
 
 HZ = 1000
 START = 1_700_000_000
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def physical_count(self) -> int:
-        return self.count
 
 
 class Board:

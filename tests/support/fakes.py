@@ -36,6 +36,17 @@ ALL_LEVELS: Features = frozenset(
 PA_40_BITS = 2
 
 
+class FakeClock:
+    """A system counter that stands where a test puts it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def physical_count(self) -> int:
+        """The count."""
+        return self.count
+
+
 class FakePE:
     """A PE at ``el`` whose registers are all zero but for those given."""
 

@@ -27,6 +27,9 @@ from spe_unicorn.machine.boot.fdt import (
 _GIC_PHANDLE: Final = 1
 _CLOCK_PHANDLE: Final = 2
 _GPIO_PHANDLE: Final = 3
+_SECURE_GPIO_PHANDLE: Final = 4
+_KEY_POWER: Final = 116
+"""Linux's number of the key."""
 _SPI, _PPI = 0, 1
 _EDGE_RISING, _LEVEL_HIGH = 1, 4
 _APB_HZ: Final = 24_000_000
@@ -76,6 +79,8 @@ def board_dtb(description: BoardDescription) -> bytes:
         _gic(description),
         _uart(board.UART, board.UART_SPI),
         _rtc(),
+        _gpio(board.GPIO, board.GPIO_SPI, _GPIO_PHANDLE),
+        _power_key(),
         *_profiling(description),
         *_virtio(description),
         *_secure(description),
@@ -305,12 +310,13 @@ def _secure(description: BoardDescription) -> list[Node]:
     switches = [
         Node(
             f"gpio-{name}",
-            {"compatible": strings(f"gpio-{name}"), "gpios": cells(_GPIO_PHANDLE, pin, 0)},
+            {"compatible": strings(f"gpio-{name}"), "gpios": cells(_SECURE_GPIO_PHANDLE, pin, 0)},
         )
         for name, pin in (("poweroff", _pin("off")), ("restart", _pin("reset")))
     ]
     uart = _uart(board.SECURE_UART, board.SECURE_UART_SPI)
-    nodes = [uart, memory, _secure_gpio(), *switches]
+    gpio = _gpio(board.SECURE_GPIO, board.SECURE_GPIO_SPI, _SECURE_GPIO_PHANDLE)
+    nodes = [uart, memory, gpio, *switches]
     for node in nodes:
         node.properties["status"] = strings("disabled")
         node.properties["secure-status"] = strings("okay")
@@ -321,16 +327,27 @@ def _pin(action: str) -> int:
     return next(pin for pin, does in board.POWER_PINS.items() if does == action)
 
 
-def _secure_gpio() -> Node:
-    region = board.SECURE_GPIO
+def _gpio(region: board.Region, spi: int, phandle: int) -> Node:
     properties = {
         "compatible": strings("arm,pl061", "arm,primecell"),
         "reg": wide(region.base, region.size),
-        "interrupts": cells(_SPI, board.SECURE_GPIO_SPI, _LEVEL_HIGH),
+        "interrupts": cells(_SPI, spi, _LEVEL_HIGH),
         "clocks": cells(_CLOCK_PHANDLE),
         "clock-names": strings("apb_pclk"),
         "gpio-controller": b"",
         "#gpio-cells": cells(2),
-        "phandle": cells(_GPIO_PHANDLE),
+        "phandle": cells(phandle),
     }
     return Node(f"pl061@{region.base:x}", properties)
+
+
+def _power_key() -> Node:
+    key = Node(
+        "poweroff",
+        {
+            "label": strings("GPIO Key Poweroff"),
+            "linux,code": cells(_KEY_POWER),
+            "gpios": cells(_GPIO_PHANDLE, board.POWER_KEY_PIN, 0),
+        },
+    )
+    return Node("gpio-keys", {"compatible": strings("gpio-keys")}, [key])

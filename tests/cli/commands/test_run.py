@@ -204,6 +204,16 @@ def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typ
     os.close(write)
 
 
+def test_sigusr2_presses_the_power_key(tmp_path, start):
+    polls = [*a64.mov64(1, 0x0903_0020), a64.ldr(2, 1, size=2), a64.cbz(2, -4)]
+    process = start(
+        "record", "-c", "50", "-o", tmp_path / "o.jsonl", program(tmp_path, words(*polls) + EXIT_7)
+    )
+    wait_for(lambda: (tmp_path / "o.jsonl").exists() and (tmp_path / "o.jsonl").stat().st_size)
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(PATIENCE) == 7
+
+
 # Ctrl-C and other ends from outside
 
 

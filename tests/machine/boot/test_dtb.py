@@ -125,6 +125,8 @@ def test_board_has_these_nodes_and_no_others():
         "intc@8000000",
         "pl011@9000000",
         "pl031@9010000",
+        "pl061@9030000",
+        "gpio-keys",
         "spe-pmu",
     ]
 
