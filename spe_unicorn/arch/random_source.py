@@ -7,6 +7,9 @@ so that one more draw here never shifts what another user sees.
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Any
+
+import numpy as np
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E37_79B9_7F4A_7C15
@@ -42,11 +45,26 @@ class RandomStream:
         """The 64 random bits that come ``number`` steps later, without taking any."""
         return RandomStream(self.state + number * _GAMMA)._peek()
 
+    def ahead(self, count: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """What the next ``count`` calls of :meth:`bits64` would give, without taking any."""
+        steps = np.arange(1, count + 1, dtype=np.uint64)
+        mixed: np.ndarray[Any, np.dtype[np.uint64]] = _mix(steps * _GAMMA + np.uint64(self.state))
+        return mixed
+
+    def skip(self, count: int) -> None:
+        """Take ``count`` random numbers and look at none of them."""
+        self.state = (self.state + count * _GAMMA) & _MASK
+
     def _peek(self) -> int:
-        z = (self.state + _GAMMA) & _MASK
-        z = (z ^ z >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
-        z = (z ^ z >> 27) * 0x94D0_49BB_1331_11EB & _MASK
-        return z ^ z >> 31
+        mixed: int = _mix((self.state + _GAMMA) & _MASK)
+        return mixed
+
+
+def _mix(z: Any) -> Any:
+    """The mixing function, of an integer of 64 bits or of an array of them."""
+    z = (z ^ z >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
+    z = (z ^ z >> 27) * 0x94D0_49BB_1331_11EB & _MASK
+    return z ^ z >> 31
 
 
 class RandomSource:

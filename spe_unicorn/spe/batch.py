@@ -8,6 +8,7 @@ nothing else is to be known: no exception, no vector length, constant latencies.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -51,7 +52,7 @@ COLUMNS: Final = 12
 CONDITION_FAILED: Final = 1
 MISALIGNED: Final = 2
 WAYS: Final = 4
-MOST: Final = 64
+MOST: Final = 1024
 """Samples in one batch."""
 
 # Columns of the table of outcomes, by instruction and way.
@@ -235,7 +236,7 @@ class Batch:
             more = np.zeros((len(instructions) * WAYS, _OUTCOME_WORDS), np.int64)
             self._outcomes = np.concatenate((self._outcomes, more))
         numbers = self._numbers(samples)
-        for number in numbers[self._outcomes[numbers, _KNOWN] == 0].tolist():
+        for number in sorted(set(numbers[self._outcomes[numbers, _KNOWN] == 0].tolist())):
             self._enter(number, self._judge(instructions[number // WAYS], number % WAYS))
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
@@ -251,9 +252,9 @@ class Batch:
         )
         size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
-        for number in self._numbers(samples).tolist():
+        for number, count in Counter(self._numbers(samples).tolist()).items():
             events = self._pmu[number]
-            pmu[events] = pmu.get(events, 0) + 1
+            pmu[events] = pmu.get(events, 0) + count
         return Written(records, self._out[:size].tobytes(), pmu)
 
     @staticmethod

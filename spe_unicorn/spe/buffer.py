@@ -8,6 +8,7 @@ that the architecture lists.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -24,6 +25,8 @@ _PAGE: Final = 0x1000
 """The smallest granule: no translation changes inside such a block."""
 _OFFSET: Final = _PAGE - 1
 _NO_PAGE: Final = -1
+_AHEAD: Final = 16
+"""Translations of coming pages that are at hand at most: a batch of records fits into them."""
 
 
 class Outcome(NamedTuple):
@@ -45,12 +48,16 @@ class ProfilingBuffer:
     is called for them, where somebody wants to know; to the buffer they make no difference.
 
     ``peek`` translates without changing anything, a fault where that cannot be. With it the
-    translation of the page after the current one is fetched when the current one is entered, as
-    hardware may: records can then be made many at a time across the end of a page.
+    translations of the pages after the current one are fetched when the current one is entered, as
+    hardware may: records can then be made many at a time across the ends of pages. How many those
+    are doubles from page to page, so that a guest that often changes translations does not pay for
+    what it never uses.
     """
 
-    DERIVED = ("_limit", "_last", "_page", "_frame", "_space", "_following", "_answers")
-    """The limit is that of PMBLIMITR_EL1; the page at hand is as an entry of a TLB."""
+    DERIVED = (
+        *("_limit", "_last", "_page", "_frame", "_space", "_following", "_reach", "_answers"),
+    )
+    """The limit is that of PMBLIMITR_EL1; the pages at hand are as entries of a TLB."""
 
     def __init__(
         self,
@@ -75,8 +82,10 @@ class ProfilingBuffer:
         self._frame = 0
         self._space = PASpace.NonSecure
         self._peek = None if self._aborts_matter else peek
-        self._following: AddressDescriptor | None = None
-        """The translation of the page after the current one, if that is at hand."""
+        self._following: deque[AddressDescriptor] = deque()
+        """The translations of the pages after the current one that are at hand, in order."""
+        self._reach = 0
+        """How many that were to be when the current page was entered."""
         self._answers = False
         """Whether memory has taken a write to the current page: then it takes all of them."""
 
@@ -93,12 +102,13 @@ class ProfilingBuffer:
     def invalidate(self) -> None:
         """Forget what pages translate to: the regime may translate differently now."""
         self._page = _NO_PAGE
-        self._following = None
+        self._following.clear()
+        self._reach = 0
 
     def quiet_records(self, size: int) -> int:
         """How many records of up to ``size`` bytes can surely be written with nothing to tell."""
         pointer = self.pointer.value
-        last_known = self._page + (self._following is not None)
+        last_known = self._page + len(self._following)
         if not self._page <= pointer >> 12 <= last_known or (pointer ^ self._limit) >> 56:
             return 0
         if self._aborts_matter and not self._answers:
@@ -152,25 +162,32 @@ class ProfilingBuffer:
         page = address >> 12
         if page == self._page:
             return None
-        result: AddressDescriptor | FaultRecord | None = self._following
-        if result is None or page != self._page + 1:
+        result: AddressDescriptor | FaultRecord
+        if self._following and page == self._page + 1:
+            result = self._following.popleft()
+        else:
             result = self._translate(address)
-        if isinstance(result, FaultRecord):
-            return result
+            if isinstance(result, FaultRecord):
+                return result
+            self._following.clear()
+            self._reach = 0
         self._page = page
         self._frame = result.paddress & ~_OFFSET
         self._space = result.paspace
         self._answers = False
-        self._look_ahead(page + 1 << 12)
+        self._look_ahead(self._peek)
         return None
 
-    def _look_ahead(self, address: int) -> None:
-        """Have the translation of the page at ``address`` at hand, if the buffer goes on there."""
-        self._following = None
-        if self._peek is not None and address < self._limit:
-            found = self._peek(address)
-            if not isinstance(found, FaultRecord):
-                self._following = found
+    def _look_ahead(self, peek: Translate | None) -> None:
+        """Have translations of the pages after the current one at hand, as far as the limit."""
+        self._reach = min(self._reach * 2 or 1, _AHEAD)
+        address = self._page + 1 + len(self._following) << 12
+        while peek is not None and len(self._following) < self._reach and address < self._limit:
+            found = peek(address)
+            if isinstance(found, FaultRecord):
+                return
+            self._following.append(found)
+            address += _PAGE
 
     def _store(self, physical: int, piece: bytes) -> int:
         """Store as much of ``piece`` as the core cares for; how many bytes that was."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.stateful import Stateful
@@ -20,6 +21,9 @@ _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
 _LOOK_AHEAD = 8
 """Distances worked out beforehand by going through the members: more cost more than they save."""
+
+Distances = np.ndarray[Any, np.dtype[np.int64]]
+"""Numbers of members, in the order in which they go by."""
 
 
 class Interval(Protocol):
@@ -41,7 +45,7 @@ class Interval(Protocol):
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
         ...
 
-    def following(self, count: int) -> list[int]:
+    def following(self, count: int) -> Distances:
         """From the next member selected to the one after it, and so on: up to ``count`` distances.
 
         They hold while nobody writes the registers. No random number is taken.
@@ -159,18 +163,17 @@ class IntervalCounters(Stateful[IntervalState]):
                 self.advance(step)
                 members += step
             return members
-        byte = 0
-        for _ in range(draws):
-            byte = self._random.byte()
+        byte = self._random.at(draws - 1) >> 56 if draws else 0
+        self._random.skip(draws)
         self.s.COUNT, self.s.ECOUNT, self.s.skip = self._reload, 0, True
         if self._ernd and byte:  # the last one was selected so long after the reload
             self.s.COUNT -= byte - 1
             self.s.skip = False
         elif not self._ernd:
             self.s.COUNT |= byte
-        return times[-1]
+        return int(times[-1])
 
-    def _hits(self, count: int) -> list[int] | None:
+    def _hits(self, count: int) -> Distances | None:
         """Which of the members to come are the next ``count`` ones selected, counted from 1.
 
         None where that takes going through them, as after software has written odd values. No
@@ -181,20 +184,18 @@ class IntervalCounters(Stateful[IntervalState]):
         reload_at = self.s.COUNT + self.s.skip
         between = self._reload + 1
         if not self._rnd:
-            return [reload_at + n * between for n in range(count)]
-        ahead = RandomStream(self._random.state)
+            return reload_at + between * np.arange(count)
         if self._ernd:
             if reload_at <= self.s.ECOUNT:
                 return None
-            hits = [self.s.ECOUNT] if self.s.ECOUNT else []
-            while len(hits) < count:
-                hits.append(reload_at + ahead.byte())
-                reload_at += between
-            return hits
-        hits = [reload_at]
-        for _ in range(count - 1):
-            hits.append(hits[-1] + (self._reload | ahead.byte()) + 1)
-        return hits
+            hits = reload_at + between * np.arange(count) + self._bytes(count)
+            return np.append(self.s.ECOUNT, hits[:-1]) if self.s.ECOUNT else hits
+        steps = (self._reload | self._bytes(count - 1)) + 1
+        return np.cumsum(np.append(reload_at, steps))
+
+    def _bytes(self, count: int) -> Distances:
+        """The random bytes to come."""
+        return (self._random.ahead(count) >> 56).astype(np.int64)
 
     def _until_reload(self) -> int:
         """How many members go by up to and including the one that brings COUNT to zero."""
@@ -204,14 +205,14 @@ class IntervalCounters(Stateful[IntervalState]):
         extra = self._random.peek_byte() if self._rnd and not self._ernd else 0
         return self._reload + extra + 2
 
-    def following(self, count: int) -> list[int]:
+    def following(self, count: int) -> Distances:
         """From the next selection to the one after it, and so on: at most ``count`` distances.
 
         They hold as long as software leaves the registers alone. No random number is taken.
         """
         hits = self._hits(count + 1)
         if hits is not None:
-            return [later - earlier for earlier, later in pairwise(hits)]
+            return np.diff(hits)
         ahead = IntervalCounters(RandomStream(self._random.state), ernd=self._ernd)
         ahead.PMSIRR.set(self.s.pmsirr)
         ahead.s.COUNT, ahead.s.ECOUNT, ahead.s.skip = self.s.COUNT, self.s.ECOUNT, self.s.skip
@@ -220,7 +221,7 @@ class IntervalCounters(Stateful[IntervalState]):
         for _ in range(min(count, _LOOK_AHEAD)):
             distances.append(ahead.until_hit())
             ahead.advance(distances[-1])
-        return distances
+        return np.array(distances, np.int64)
 
     def _quiet(self, members: int) -> int:
         """How many of the next ``members`` do no more than decrement."""
@@ -307,18 +308,26 @@ class PeriodicInterval(Stateful[PeriodicState]):
 
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
-        members = self.s.left + sum(self._take() for _ in range(hits - 1))
+        members = self.s.left + int(self.following(hits - 1).sum())
+        if self._random is not None:
+            self._random.skip(hits - 1)
         self.s.left = self._take()
         return members
 
-    def following(self, count: int) -> list[int]:
+    def following(self, count: int) -> Distances:
         """From the next member selected to the one after it, and so on: ``count`` distances.
 
         No random number is taken.
         """
         if self._random is None:
-            return [self.period] * count
-        return [self._distance(self._random.at(number)) for number in range(count)]
+            return np.full(count, self.period)
+        bits = self._random.ahead(count)
+        if self._choices >> 32:
+            return np.array([self._distance(each) for each in bits.tolist()], np.int64)
+        # the upper half of products of 128 bits
+        high, low = bits >> 32, bits & 0xFFFF_FFFF
+        drawn = high * self._choices + (low * self._choices >> 32) >> 32
+        return self._least + drawn.astype(np.int64)
 
     def _take(self) -> int:
         return self.period if self._random is None else self._distance(self._random.bits64())

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numpy as np
-
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Instruction, Operation, Timing
 from spe_unicorn.arch.pe import PE
@@ -301,7 +299,8 @@ class Sampler(Stateful[SamplerState], ABC):
         if self._interval.pass_hits(len(samples)) != members:
             raise RuntimeError("other operations were sampled than those that are selected")
         written = batch.write(samples, recorders)
-        self.tally.several(len(samples), self._places(samples, instructions))
+        counted = samples[self.tally.counted(len(samples))]
+        self.tally.several(len(samples), self._places(counted, instructions))
         statistics = self.statistics
         statistics.population += members
         statistics.selected += len(samples)
@@ -362,7 +361,7 @@ class Sampler(Stateful[SamplerState], ABC):
         return type_
 
     def _recorders_of(self, samples: Any) -> dict[int, Recorder]:
-        levels = np.unique(samples[:, EL]).tolist()
+        levels = sorted(set(samples[:, EL].tolist()))
         return {el: self._recorder(self._recorders, el) for el in levels}
 
     def _recorder(self, recorders: dict[int, Recorder], el: int) -> Recorder:

@@ -56,14 +56,24 @@ class Tally(Stateful[TallyState]):
             self._count(pc, word)
         self.s.samples += 1
 
+    def counted(self, number: int) -> list[int]:
+        """Which of the next ``number`` samples are counted, from 0."""
+        first = self.s.samples
+        found: list[int] = []
+        start = first
+        while start < first + number:
+            window = start >> _WINDOW
+            end = min(window + 1 << _WINDOW, first + number)
+            if start < _ALL or not window & 7:
+                found.extend(range(start - first, end - first))
+            start = end
+        return found
+
     def several(self, number: int, places: Iterable[tuple[int, int]]) -> None:
-        """So many operations were sampled, at most 64; ``places`` is not looked at needlessly."""
-        after = self.s.samples + number
-        if self.s.samples >= _ALL and self.s.samples >> _WINDOW & 7 and after - 1 >> _WINDOW & 7:
-            self.s.samples = after
-            return
+        """So many operations were sampled; ``places`` are those of :meth:`counted`."""
         for pc, word in places:
-            self.one(pc, word)
+            self._count(pc, word)
+        self.s.samples += number
 
     def _count(self, pc: int, word: int) -> None:
         counts = self.s.counts

@@ -242,8 +242,16 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     if budget > s.horizon - executed:
         # the end of the slice or of the run comes before the next one
         budget = max(s.horizon - executed, 0)
-        s.gap_floor = 0
+        s.samples_itself = 0
     grant(s, budget)
+
+
+@routine
+def _alone(s: Any, members: Any) -> Any:
+    """Whether the hook may sample the first of the last ``members`` of a block, and no other."""
+    if s.samples_itself == 0 or s.epoch != s.gap_epoch:
+        return False
+    return members < array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]
 
 
 @routine
@@ -296,8 +304,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
     ends = operations > s.budget
     if weight > s.members:
-        near = weight - s.members > s.gap_floor or s.epoch != s.gap_epoch
-        if near or (ends and s.exact != 0):
+        if not _alone(s, weight - s.members) or (ends and s.exact != 0):
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
         if not _samples(s, engine, user, address, slot, s.members):
@@ -358,7 +365,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         return
     # the operation after the next `budget` ones lies in this block
     fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
-    if fits and operations - s.budget <= s.gap_floor and s.epoch == s.gap_epoch:
+    if fits and _alone(s, operations - s.budget):
         slot = _slot(s, engine, address, operations)
         if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
             s.budget -= operations

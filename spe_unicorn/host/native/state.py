@@ -171,10 +171,10 @@ class Transit(ctypes.Structure):
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
         Field("watch", _TURNS, "The marks of blocks to look out for, at the Exception level."),
         Field(
-            "gap_floor",
+            "samples_itself",
             _TURNS,
-            "After the next chosen member the one after it cannot be among so many members, as long"
-            " as `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
+            "Whether the hook takes the next `room` samples by itself, `gaps` apart, as long as"
+            " `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
         ),
         Field("pending", _TURNS, "Number of the chosen member of the block that runs; 0: none."),
         Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
@@ -232,7 +232,7 @@ class Steer(ctypes.Structure):
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
         Field("exact", _PYTHON, "Whether `horizon` must not be passed, not by a block either."),
-        Field("gap_epoch", _PYTHON, "The `epoch` for which `gap_floor` holds."),
+        Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
         Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
         Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
@@ -326,15 +326,15 @@ class State(ctypes.Structure):
     _fields_ = [(part.__name__.lower(), part) for part in PARTS]
     _anonymous_ = tuple(part.__name__.lower() for part in PARTS)
 
-    def begin(self, budget: int, gap_floor: int = 0) -> None:
+    def begin(self, budget: int, samples_itself: bool = False) -> None:
         """A run of the engine begins, with ``budget`` operations and nothing to look out for.
 
-        With ``gap_floor`` the hook may take :attr:`room` samples by itself. What the run is to look
-        out for is set after this, and then :meth:`ready` is called.
+        With ``samples_itself`` the hook may take :attr:`room` samples by itself. What the run is to
+        look out for is set after this, and then :meth:`ready` is called.
         """
         grant(self, budget)
-        self.gap_floor = gap_floor
-        if not gap_floor:
+        self.samples_itself = samples_itself
+        if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.speculates = self.checking = 0
         self.stop = self.probe = 0
@@ -472,7 +472,7 @@ PLAN_PLACES: Final = 0x7FF
 """Shift and mask of the operation's place in its block."""
 PLANS: Final = 1 << 20
 """Words in the pool of plans. Those of a block have its code after them, one word an operation."""
-SAMPLES: Final = 64
+SAMPLES: Final = 1024
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 
 

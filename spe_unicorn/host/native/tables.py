@@ -193,8 +193,8 @@ class SampleRing:
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
 
-    def allow(self, gaps: Sequence[int]) -> None:
-        """Let the hook take a sample for each of ``gaps``: members from it to the one after it."""
+    def allow(self, gaps: Any) -> None:
+        """Let the hook take a sample for each of ``gaps``, an array of members to the next one."""
         self._gaps[: len(gaps)] = gaps
         self._state.room = len(gaps)
 

@@ -66,7 +66,7 @@ class EngineRuns:
         self,
         budget: int,
         until: int,
-        gap_floor: int = 0,
+        samples_itself: bool = False,
         members: int = UNBOUNDED,
         *,
         straight: bool = False,
@@ -77,7 +77,7 @@ class EngineRuns:
         """
         state = self._state
         population = self._population
-        state.begin(budget, gap_floor)
+        state.begin(budget, samples_itself)
         self._cpu.forget_el()
         collects = self.watcher is not None or True in self._unit.enabled_at
         if collects and not state.collects:
@@ -145,7 +145,7 @@ class EngineRuns:
             if platform.deadline != deadline or self._handler.ending is not None:
                 # what comes next is to be worked out anew
                 grant(state, 0)
-                state.gap_floor = 0
+                state.samples_itself = False
             state.stop = 0
             self._execute(until)
             if state.stop != Stop.UNMAPPED:

@@ -49,6 +49,8 @@ _SLICE_SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
 """Stops of the engine after which a slice is over all the same: each costs microseconds."""
+_BATCH: Final = 1 << 6
+"""So many samples at least are planned at once."""
 _PAGE: Final = 1 << 12
 _HALTS: Final = 1 << 12
 """Addresses where the engine halts, from which on they are found out anew."""
@@ -84,6 +86,9 @@ class Runner:
         self._population = Population(cpu, unit, self._blocks, self._latch)
         self._probes = Probes(cpu, unit, self._blocks)
         self._slice = _FIRST_SLICE
+        self._batch = _BATCH
+        """How many samples the hook may take by itself before it stops: twice as many as it took
+        the last time, as distances that nobody uses are worked out in vain."""
         self._model = cpu.model
         if self._model is not None:
             self._model.step_by_step(False)
@@ -259,14 +264,14 @@ class Runner:
         self._population.look_at_translations()
         state.horizon = ends
         state.exact = exact
-        budget, members, gap_floor = ends - began, UNBOUNDED, 0
+        budget, members, itself = ends - began, UNBOUNDED, False
         if unit.enabled:
             hit = unit.until_hit()
             if self._cracker is not None:
-                members, gap_floor = hit - 1, self._plan_samples()
+                members, itself = hit - 1, self._plan_samples()
             elif hit <= budget:
-                budget, gap_floor = hit - 1, self._plan_samples()
-        stop = self._runs.run(budget, until, gap_floor, members)
+                budget, itself = hit - 1, self._plan_samples()
+        stop = self._runs.run(budget, until, itself, members)
         self._settle(stop)
         if stop is not Stop.BUDGET or state.block & state.pc_mask:
             return
@@ -303,19 +308,18 @@ class Runner:
         self._probes.consider(self._state.block & _MASK, block, hit - 1)
         return block.plans[hit - 1].place
 
-    def _plan_samples(self) -> int:
-        """Let the compiled hook take samples by itself; how far apart at least they are.
+    def _plan_samples(self) -> bool:
+        """Let the compiled hook take samples by itself, where it may.
 
-        0 where the next sample needs a stop: its record may cause a management event, its block may
-        hold what somebody watches for, or the core model is to tell what it alone did.
+        It may not where the next sample needs a stop: its record may cause a management event, its
+        block may hold what somebody watches for, or the core model is to tell what it alone did.
         """
         unit = self.unit
-        room = min(SAMPLES, unit.quiet_records())
+        room = min(self._batch, unit.quiet_records())
         if not room or self._runs.watched or self._model is not None:
-            return 0
-        gaps = unit.following(room)
-        self.cpu.hooks.samples.allow(gaps)
-        return min(gaps) - 1
+            return False
+        self.cpu.hooks.samples.allow(unit.following(room))
+        return True
 
     def _run_exactly(self, operations: int) -> bool:
         """Run a number of operations of the block before which the engine stands.
@@ -406,7 +410,9 @@ class Runner:
 
     def _complete_samples(self, stop: Stop, done: int) -> None:
         """Complete what the hook noted, and the sample of the last block if that came so far."""
-        if self._state.samples_in_ring:
+        samples = int(self._state.samples_in_ring)
+        if samples:
+            self._batch = max(_BATCH, min(2 * samples, SAMPLES))
             self._population.complete_noted()
         if self._state.pending:
             self._population.complete_pending(stop, done)

@@ -111,17 +111,17 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert state.granted - state.budget == 960
     assert state.budget == UNBOUNDED
     emptied = ("watch", "entries", "weigh", "speculates", "checking", "stop", "probe", "special")
-    assert [getattr(state, name) for name in (*emptied, "gap_floor", "room")] == [0] * 10
+    assert [getattr(state, name) for name in (*emptied, "samples_itself", "room")] == [0] * 10
     kept = {name for name in WRITERS if getattr(state, name) == 77}
     assert {field.name for field in Clock.FIELDS} - kept == {"budget", "granted"}
     assert {field.name for field in Wiring.FIELDS} <= kept
     assert {field.name for field in Transit.FIELDS} - kept == {
-        *("watch", "stop", "probe", "special", "gap_floor"),
+        *("watch", "stop", "probe", "special", "samples_itself"),
     }
 
 
 def test_samples_may_be_taken_in_a_run_that_knows_the_least_gap():
     state = State(room=5, epoch=9, gap_epoch=1)
-    state.begin(100, gap_floor=3)
+    state.begin(100, samples_itself=True)
     state.ready()
-    assert (state.room, state.gap_floor, state.gap_epoch, state.special) == (5, 3, 9, 1)
+    assert (state.room, state.samples_itself, state.gap_epoch, state.special) == (5, 1, 9, 1)

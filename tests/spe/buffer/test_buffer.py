@@ -234,7 +234,24 @@ def test_with_the_next_page_at_hand_records_go_on_there() -> None:
     subject.write_quietly(RECORD * 6)
     assert subject.pointer.get() == VA + 0x1080
     assert memory.read(PA + 0xF00, 6 * 64) == RECORD * 6
-    assert (tables.walks, peek.walks) == (1, 2), "its translation is taken, and one more fetched"
+    assert (tables.walks, peek.walks) == (1, 3), "its translation is taken, and two more fetched"
+
+
+def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixteen() -> None:
+    peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(64)})
+    subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
+    subject.pointer.set(VA)
+    subject.limit = VA + 0x40000
+    pages = []
+    for _ in range(7):
+        assert subject.write(RECORD) == (True, None)
+        subject.write_quietly(RECORD * 63)
+        pages.append(subject.quiet_records(64) // 64)
+    assert pages == [1, 2, 4, 8, 16, 16, 16]
+    assert peek.walks == 7 + 16, "each translation is fetched once"
+    subject.invalidate()
+    subject.write(RECORD)
+    assert subject.quiet_records(64) == 63 + 64, "and from the beginning after maintenance"
 
 
 def test_at_the_very_end_of_a_page_the_next_one_is_at_hand() -> None:
