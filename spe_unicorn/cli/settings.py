@@ -62,10 +62,11 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         click.option(
             "--core",
             default=MachineOptions.core,
-            metavar="NAME|FILE.toml",
+            metavar="NAME|FILE.toml[,KEY=VALUE...]",
             shell_complete=completing.core_profiles,
             show_default=True,
-            help='Core profile; "spe-unicorn cores" lists them.',
+            help='Core profile; "spe-unicorn cores" lists them. Behind it what is to be otherwise:'
+            " midr=0x410fd0c1, FEAT_SVE=off, max_size=8.",
         ),
         click.option(
             "--model",

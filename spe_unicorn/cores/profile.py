@@ -6,7 +6,8 @@ of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` with the nu
 model (:class:`~spe_unicorn.cores.model_numbers.ModelNumbers`) and, as ``features`` and ``events``,
 what the core has besides where that model is chosen. A core that samples micro-operations has
 ``cracking``: a table of rules, or the name of a set of them (see
-:mod:`spe_unicorn.cores.cracking`).
+:mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which are read as
+zero: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4"``), or a list of names of such tables.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from spe_unicorn.arch.access.core import encoding_of
 from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
+from spe_unicorn.cores.overrides import OverrideError, Overrides, split_overrides
 
 if sys.version_info >= (3, 11):
+    from importlib.resources.abc import Traversable
+
     import tomllib
 else:
+    from importlib.abc import Traversable
+
     import tomli as tomllib
 
 
@@ -57,6 +65,8 @@ class Core:
     model_features: Features = frozenset()
     model_events: frozenset[int] = frozenset()
     """What it has besides where the cache model is chosen."""
+    registers: Mapping[str, Encoding] = field(default_factory=dict)
+    """Its IMPLEMENTATION DEFINED registers by name, which are read as zero."""
 
     def with_model(self, model: ModelName) -> Core:
         """The core as software sees it where that model is chosen."""
@@ -80,11 +90,39 @@ def core_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
-def load_core(name_or_path: str) -> Core:
-    """The built-in core of that name, or the core in a TOML file.
+def load_core(text: str) -> Core:
+    """The built-in core of that name, or the core in a TOML file, as overrides behind it say.
 
-    What has a suffix or a directory is a file, anything else a name. Raises :class:`CoreError`.
+    What has a suffix or a directory is a file, anything else a name; ``generic,midr=0x410fd0c1`` is
+    ``generic`` but for one thing. Raises :class:`CoreError`.
     """
+    try:
+        name, overrides = split_overrides(text)
+    except OverrideError as error:
+        raise CoreError(f"core {text!r}: {error}") from None
+    core = _loaded(name)
+    if overrides == Overrides():
+        return core
+    try:
+        return _checked(_overridden(core, overrides))
+    except CoreError as error:
+        raise CoreError(f"core {text!r}: {error}") from None
+
+
+def _overridden(core: Core, overrides: Overrides) -> Core:
+    """The core, with what is said otherwise; nothing is checked."""
+    on = {feature for feature, there in overrides.features.items() if there}
+    off = overrides.features.keys() - on
+    return replace(
+        core,
+        midr=core.midr if overrides.midr is None else overrides.midr,
+        features=core.features - off | on,
+        model_features=core.model_features - off,
+        impdef=replace(core.impdef, **overrides.choices),
+    )
+
+
+def _loaded(name_or_path: str) -> Core:
     if "/" in name_or_path or "." in name_or_path:
         try:
             data = Path(name_or_path).read_bytes()
@@ -116,26 +154,16 @@ def parse_core(data: bytes, source: str) -> Core:
 
 _KEYS = (
     *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
+    "registers",
 )
 _RULES = files(__package__) / "micro_operations"
+_REGISTERS = files(__package__) / "registers"
 _CHOICES = {f.name: f for f in fields(ImpDef)}
 
 
 def _core(table: Mapping[str, Any]) -> Core:
     _only(table, _KEYS, "key")
     features = _features("features", _take(table, "features", list, []))
-    architecture = _take(table, "architecture", str, "") or None
-    try:
-        broken = broken_rules(features, architecture)
-    except ValueError as error:
-        raise CoreError(str(error)) from error
-    impdef = _impdef(_take(table, "impdef", dict, {}))
-    broken += wrong_choices(impdef, features)
-    if broken:
-        raise CoreError("; ".join(broken))
-    midr = _take(table, "midr", int)
-    if not 0 <= midr < 1 << 32:
-        raise CoreError(f"midr = {midr:#x}: allowed are 32 bits")
     model = dict(_take(table, "model", dict, {}))
     model_features = _features(
         "model.features", _typed("model.features", model.pop("features", []), list)
@@ -148,31 +176,46 @@ def _core(table: Mapping[str, Any]) -> Core:
     core = Core(
         name=_take(table, "name", str),
         description=_take(table, "description", str, ""),
-        midr=midr,
+        midr=_take(table, "midr", int),
         features=features,
-        impdef=impdef,
-        architecture=architecture,
-        cracking=_cracking(table, features),
+        impdef=_impdef(_take(table, "impdef", dict, {})),
+        architecture=_take(table, "architecture", str, "") or None,
+        cracking=_cracking(table),
         numbers=numbers,
         model_features=model_features,
         model_events=model_events,
+        registers=_registers(table.get("registers", {})),
     )
+    return _checked(core)
+
+
+def _checked(core: Core) -> Core:
+    """The core. Raises CoreError for what the architecture, or we, do not allow together."""
+    try:
+        broken = broken_rules(core.features, core.architecture)
+    except ValueError as error:
+        raise CoreError(str(error)) from error
+    broken += wrong_choices(core.impdef, core.features)
+    if broken:
+        raise CoreError("; ".join(broken))
+    if not 0 <= core.midr < 1 << 32:
+        raise CoreError(f"midr = {core.midr:#x}: allowed are 32 bits")
+    if core.cracking is not None and Feature.FEAT_SPE_ArchInst in core.features:
+        raise CoreError("cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one")
     modelled = core.with_model("cache")
-    broken = broken_rules(modelled.features, architecture)
+    broken = broken_rules(modelled.features, core.architecture)
     broken += wrong_choices(modelled.impdef, modelled.features)
     if broken:
         raise CoreError(f"model: {'; '.join(broken)}")
     return core
 
 
-def _cracking(table: Mapping[str, Any], features: Features) -> Cracking | None:
+def _cracking(table: Mapping[str, Any]) -> Cracking | None:
     if "cracking" not in table:
         return None
-    if Feature.FEAT_SPE_ArchInst in features:
-        raise CoreError("cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one")
     rules = table["cracking"]
     if isinstance(rules, str):
-        rules = _shared_rules(rules)
+        rules = _shared("cracking", _RULES, rules)
     elif not isinstance(rules, dict):
         raise CoreError(f"cracking = {rules!r}: allowed is a table, or a name of one")
     for kind, words in rules.items():
@@ -184,13 +227,29 @@ def _cracking(table: Mapping[str, Any], features: Features) -> Cracking | None:
         raise CoreError(f"cracking.{error}") from error
 
 
-def _shared_rules(name: str) -> Mapping[str, Any]:
-    """A set of rules that profiles share."""
+def _registers(value: Any) -> Mapping[str, Encoding]:
+    """The registers of a table, or of tables that profiles share."""
+    if isinstance(value, list):
+        names = [_typed("registers", name, str) for name in value]
+        tables = [_shared("registers", _REGISTERS, name) for name in names]
+        value = {name: place for table in tables for name, place in table.items()}
+    places = {
+        name: _typed(f"registers.{name}", place, str)
+        for name, place in _typed("registers", value, dict).items()
+    }
+    try:
+        return {name: encoding_of(name, place) for name, place in places.items()}
+    except ValueError as error:
+        raise CoreError(f"registers: {error}") from error
+
+
+def _shared(key: str, folder: Traversable, name: str) -> Mapping[str, Any]:
+    """A table that profiles share."""
     known = {
-        entry.name.removesuffix(".toml"): entry for entry in _RULES.iterdir() if entry.is_file()
+        entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.is_file()
     }
     if name not in known:
-        raise CoreError(f"cracking = {name!r}: allowed are {', '.join(sorted(known))}, or a table")
+        raise CoreError(f"{key} = {name!r}: allowed are {', '.join(sorted(known))}, or a table")
     return tomllib.loads(known[name].read_text())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from spe_unicorn.arch.access.core import answers, core_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
@@ -14,6 +15,7 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.arch.rules.effective import physical_count_offset
+from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode.words import WFE
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3 import GICv3
@@ -86,6 +88,7 @@ class Timed(Protocol):
 class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
+    core: Core
     bus: Bus
     gic: GICv3
     timed: Timed
@@ -344,6 +347,8 @@ class ProcessingElement(Stateful[PEState]):
         interface = self._board.gic.cpu_interfaces[self.number]
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
         registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
-        device_registers.install(self.cpu, gic)
-        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic))
+        own = core_accessors(self._board.core.registers)
+        registers |= answers(own)
+        device_registers.install(self.cpu, (*gic, *own))
+        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic, *own))
         return table, registers

@@ -14,7 +14,7 @@ from spe_unicorn.cores.profile import CoreError, core_names, load_core, parse_co
 F = Feature
 NAMES = (
     *("cortex-x4", "generic", "max", "minimal"),
-    *("neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2"),
+    *("neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2", "qemu-max"),
 )
 
 
@@ -48,6 +48,7 @@ def test_profiles_claim_only_instructions_that_the_engine_executes(name: str) ->
         ("neoverse-v2", 0x0002_6417),
         ("cortex-x4", 0x0002_6457),
         ("max", 0x0F03_80FF),
+        ("qemu-max", 0x0003_706F),
     ],
 )
 def test_profiles_describe_their_spe(name: str, pmsidr: int) -> None:

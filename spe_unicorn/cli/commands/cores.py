@@ -47,6 +47,9 @@ def show(core: Core) -> Iterator[str]:
         yield from table(
             (kind, ", ".join(words) or "none") for kind, words in core.cracking.rules.items()
         )
+    if core.registers:
+        yield "Registers of its own, read as zero:"
+        yield from table((name, str(place)) for name, place in core.registers.items())
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
     yield "Choices:"

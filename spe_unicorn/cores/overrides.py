@@ -1,0 +1,92 @@
+"""``NAME,KEY=VALUE,...``: a core profile with some of what it says said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from spe_unicorn.arch.features import Feature, ImpDef
+
+NOT_EXECUTED: Final = frozenset(
+    {
+        Feature.FEAT_SME,
+        Feature.FEAT_SPE_SME,
+        Feature.FEAT_MTE,
+        Feature.FEAT_MTE2,
+        Feature.FEAT_MOPS,
+        Feature.FEAT_GCS,
+        Feature.FEAT_RME,
+        Feature.FEAT_SEL2,
+    }
+)
+"""Features that have to do with instructions or states that the engine lacks."""
+_SWITCH: Final = {"on": True, "off": False}
+_FEATURES: Final = {feature.value: feature for feature in Feature}
+_CHOICES: Final = {f.name: f.default for f in fields(ImpDef)}
+
+
+class OverrideError(ValueError):
+    """An override that cannot be: one line that begins with its key."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What is said otherwise than in a profile."""
+
+    midr: int | None = None
+    features: Mapping[Feature, bool] = field(default_factory=dict)
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ``arch.features.ImpDef``."""
+
+
+def split_overrides(text: str) -> tuple[str, Overrides]:
+    """The profile's name or path, and what comes after it. Raises OverrideError."""
+    name, *words = text.split(",")
+    midr: int | None = None
+    features: dict[Feature, bool] = {}
+    choices: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = (part.strip() for part in word.partition("="))
+        if not equals or not value:
+            raise OverrideError(f"{word!r}: say it as KEY=VALUE")
+        if key == "midr":
+            midr = _number(key, value)
+        elif key in _FEATURES:
+            features[_FEATURES[key]] = _switch(key, value)
+        elif key in _CHOICES:
+            choices[key] = _READERS[type(_CHOICES[key])](key, value)
+        else:
+            raise OverrideError(
+                f"{key}: no such key; allowed are midr, {', '.join(_CHOICES)} and features, such as"
+                " FEAT_SVE=off"
+            )
+    for feature, there in features.items():
+        if there and feature in NOT_EXECUTED:
+            raise OverrideError(f"{feature.value}=on: the engine cannot execute what it brings")
+    return name, Overrides(midr, features, choices)
+
+
+def _number(key: str, value: str) -> int:
+    try:
+        return int(value, 0)
+    except ValueError:
+        raise OverrideError(f"{key}={value}: allowed is a number") from None
+
+
+def _switch(key: str, value: str) -> bool:
+    if value not in _SWITCH:
+        raise OverrideError(f"{key}={value}: allowed are on, off")
+    return _SWITCH[value]
+
+
+def _numbers(key: str, value: str) -> frozenset[int]:
+    """Numbers with a plus sign between them, or none."""
+    return frozenset() if value == "none" else frozenset(_number(key, n) for n in value.split("+"))
+
+
+_READERS: Final[dict[type, Callable[[str, str], Any]]] = {
+    int: _number,
+    bool: _switch,
+    frozenset: _numbers,
+}
