@@ -304,7 +304,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
     ends = operations > s.budget
     if weight > s.members:
-        if not _alone(s, weight - s.members) or (ends and s.exact != 0):
+        if not _alone(s, weight - s.members) or s.granted - s.budget + operations > s.limit:
             _stop(s, engine, _STOP_BUDGET, address, operations)
             return
         if not _samples(s, engine, user, address, slot, s.members):
@@ -364,7 +364,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         _stop(s, engine, _STOP_MISALIGNED, address, 0)
         return
     # the operation after the next `budget` ones lies in this block
-    fits = s.exact == 0 or s.granted - s.budget + operations <= s.horizon
+    fits = s.granted - s.budget + operations <= s.limit
     if fits and _alone(s, operations - s.budget):
         slot = _slot(s, engine, address, operations)
         if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):

@@ -231,7 +231,9 @@ class Steer(ctypes.Structure):
         ),
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
-        Field("exact", _PYTHON, "Whether `horizon` must not be passed, not by a block either."),
+        Field(
+            "limit", _PYTHON, "Executed operations that it must not pass, not by a block either."
+        ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
         Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),

@@ -17,7 +17,7 @@ maintenance starts a new epoch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
 from spe_unicorn.host.native.state import BLOCKS, PLAN_PROBE, slot_of
+
+_MASK: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Blocks:
 
     def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
         self._table = hooks.blocks
+        self._state = hooks.state
         self._cracker = cracker
         self.instructions: list[Instruction] = []
         """By the numbers that plans give them in the table."""
@@ -103,6 +106,10 @@ class Blocks:
         """The block of that many operations that this epoch's table holds for ``address``."""
         slot = self._table.find(address, operations)
         return None if slot is None else self._slots[slot]
+
+    def begun(self) -> Block | None:
+        """The block that began last, or before which the engine stopped, if it is known."""
+        return self.find(self._state.block & _MASK, int(self._state.block_operations))
 
     def probe(self, address: int, block: Block, member: int) -> None:
         """Have a member of the block at ``address`` described by a probe at its operation."""

@@ -14,8 +14,8 @@ from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop, grant
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
-from spe_unicorn.host.ports import Watcher
 from spe_unicorn.host.run.population import Population
+from spe_unicorn.host.run.watching import Watching
 from spe_unicorn.spe.sampler import Sampler
 
 _ACCESSES: Final = 1 << 8
@@ -33,19 +33,22 @@ class EngineRuns:
     """The runs of one PE's engine."""
 
     TRANSIT = ("target",)
-    WIRING = ("watcher",)
 
     def __init__(
-        self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, population: Population
+        self,
+        cpu: UnicornCPU,
+        unit: Sampler,
+        handler: StopHandler,
+        population: Population,
+        watching: Watching,
     ) -> None:
-        self.watcher: Watcher | None = None
-        """Told of what no hook sees."""
         self.target = NEVER
         """The address at which the last run was to end."""
         self._cpu = cpu
         self._unit = unit
         self._handler = handler
         self._population = population
+        self._watching = watching
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model
@@ -56,11 +59,6 @@ class EngineRuns:
             and not cpu.hooks.follows_flow
         )
         """Whether nothing but the counts has to be told of an operation."""
-
-    @property
-    def watched(self) -> bool:
-        """Whether somebody watches now for what no hook sees."""
-        return self.watcher is not None and self.watcher.tracking
 
     def run(
         self,
@@ -79,12 +77,12 @@ class EngineRuns:
         population = self._population
         state.begin(budget, samples_itself)
         self._cpu.forget_el()
-        collects = self.watcher is not None or True in self._unit.enabled_at
+        collects = self._watching.watcher is not None or True in self._unit.enabled_at
         if collects and not state.collects:
             self._cpu.steering.resync_cells()
         state.collects = collects
         if not straight:
-            watched = self.watched
+            watched = self._watching.tracking
             state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER

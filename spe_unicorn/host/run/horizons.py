@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
+
+
+class Approach(Enum):
+    """How the engine comes to a horizon."""
+
+    EXACT = "exact"
+    """It stops before the very operation."""
+    BLOCK = "block"
+    """It stops at the next boundary of a block."""
+    CHOSEN = "chosen"
+    """The operation is sampled. Compiled code does so by itself where it can. Where it cannot, the
+    engine stops before the operation's block, and the runner goes on to the operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,20 +26,40 @@ class Horizon:
     """A number of operations that the PE will have executed, and what is due then.
 
     ``at`` says how many, NEVER_HAPPENS for none. ``arrive`` does what is due, and says how the
-    whole run ends, None if it goes on. The engine stops before an ``exact`` one at the very
-    operation, before another at the next boundary of a block.
+    whole run ends, None if it goes on.
     """
 
     at: Callable[[], int]
     arrive: Callable[[], Ending | None]
-    exact: bool = True
+    approach: Approach = Approach.EXACT
 
 
 def arrived(horizons: Sequence[Horizon], executed: int) -> Horizon | None:
-    """The first horizon of a list, in its order, that has been reached."""
-    return next((horizon for horizon in horizons if executed >= horizon.at()), None)
+    """The first horizon of a list, in its order, that has been reached.
+
+    A chosen operation is left out: it is due only where compiled code has had its chance.
+    """
+    for horizon in horizons:
+        if horizon.approach is not Approach.CHOSEN and executed >= horizon.at():
+            return horizon
+    return None
 
 
-def nearest(horizons: Sequence[Horizon], *, exact: bool) -> int:
-    """The least number of operations among those that are exact, or that are not."""
-    return min((h.at() for h in horizons if h.exact is exact), default=NEVER_HAPPENS)
+def nearest(horizons: Sequence[Horizon], approach: Approach) -> int:
+    """The least number of operations among the horizons with one approach."""
+    return min((h.at() for h in horizons if h.approach is approach), default=NEVER_HAPPENS)
+
+
+def first_within(horizons: Sequence[Horizon], end: int) -> tuple[Horizon, int] | None:
+    """The nearest horizon for which the engine must stop before ``end``, and where it is.
+
+    Horizons at a block's boundary are left out. At one place what is exact goes before the chosen
+    operation, which it keeps from being executed.
+    """
+    found: tuple[Horizon, int] | None = None
+    for horizon in sorted(horizons, key=lambda h: h.approach is Approach.CHOSEN):
+        if horizon.approach is not Approach.BLOCK:
+            at = horizon.at()
+            if at < end and (found is None or at < found[1]):
+                found = horizon, at
+    return found

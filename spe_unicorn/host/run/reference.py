@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
@@ -17,7 +17,6 @@ from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
-from spe_unicorn.host.ports import ORDERING
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.sampler import Sampler
@@ -30,31 +29,27 @@ class ReferenceRunner(Runner):
 
     def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
         super().__init__(cpu, unit, handler)
-        if self._model is not None:
-            self._model.step_by_step(True)
+        if cpu.model is not None:
+            cpu.model.step_by_step(True)
 
-    def _go(self, slice_left: int, left: int | None, until: int) -> None:
+    def _run_engine(self, until: int) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
-        cpu = self.cpu
-        state = self._state
-        unit = self.unit
-        self._population.look_at_translations()
-        if state.deliver and self.handler.interrupts.take():
-            self.unit.refresh()
+        if self._host.take_interrupt():
             return
+        parts, cpu, state, unit = self._parts, self.cpu, self._state, self.unit
+        parts.population.look_at_translations()
         words = cpu.virtual.code(cpu.pc, 1)
-        if self._model is not None:
-            self._model.begin()
+        if parts.model is not None:
+            parts.model.begin()
         if words and self.handler.controls.is_host_operation(decode(words[0])):
-            self._at_operation(Stop.TRAP)
+            self._host.execute(Stop.TRAP)
             return
         before = cpu.executed
         begun = cpu.pc
         pending = bool(cpu.pstate & SPSR.SS.mask)  # software step executes an operation first
-        members = self._population.members(cpu.pc)
+        members = parts.population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
-        operations = self._latch.begin(cpu.pc) if chosen else []
-        sleeps = words == (WFI,)
+        operations = parts.latch.begin(cpu.pc) if chosen else []
         level = cpu.el
         stop = self._run_one()
         if self.handler.memory.lets_through(stop):
@@ -65,35 +60,39 @@ class ReferenceRunner(Runner):
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         # the engine fetches the next operation before it stops: that can fault, and if this one
         # itself cannot be fetched it has not moved
-        fetch = at_operation and not call and self._runs.finished(stop)
-        stepped = stop is Stop.EXCEPTION and self._runs.stepped() and pending
+        fetch = at_operation and not call and parts.runs.finished(stop)
+        stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
         state.granted = before + executed + state.budget
-        if executed and words and self._model is not None:
-            self._model.executed(decode(words[0]), begun, cpu.pc)
+        done = decode(words[0]) if executed and words else None
+        if done is not None and parts.model is not None:
+            parts.model.executed(done, begun, cpu.pc)
         if executed:
-            self._population.pass_by(members)
-            for member in self._population.select(members):
-                operation = operations[member]
-                operation.exception = call
-                if not call:
-                    self._latch.finish(operation, cpu.pc)
-                self._population.complete(operation)
-            self._population.take_wrong_path()
-        if executed and words and decode(words[0]).mark is Mark.ERET:
+            self._sample(operations, members, call)
+        if done is not None and done.mark is Mark.ERET:
             cpu.returned(level)
-        self._notices()
-        if executed and words and self.watcher is not None:
-            mark = decode(words[0]).mark
-            if mark in ORDERING:
-                self.watcher.executed(mark, begun)
-        if at_operation and not executed and not self._runs.finished(stop):
-            self._at_operation(stop)
+        self._host.catch_up()
+        if done is not None:
+            parts.watching.executed(done.mark, begun)
+        if at_operation and not executed and not parts.runs.finished(stop):
+            self._host.execute(stop)
         elif at_operation:
-            self._carry_out(stop)
-        elif self.handler.status or sleeps:
+            self._host.carry_out(stop)
+        elif self.handler.status or words == (WFI,):
             self.handler.idle()
-        self.unit.refresh()
+        unit.refresh()
+
+    def _sample(self, operations: list[Operation], members: int, call: bool) -> None:
+        """Count the operation that was executed, and complete what of it is sampled."""
+        parts = self._parts
+        parts.population.pass_by(members)
+        for member in parts.population.select(members):
+            operation = operations[member]
+            operation.exception = call
+            if not call:
+                parts.latch.finish(operation, self.cpu.pc)
+            parts.population.complete(operation)
+        parts.population.take_wrong_path()
 
     def _run_alone(self, pc: int) -> None:
         self._state.begin(_PLENTY)
@@ -103,17 +102,17 @@ class ReferenceRunner(Runner):
         state = self._state
         state.begin(_PLENTY)
         state.collects = True
-        state.speculates = self._population.wrong_paths is not None and self.unit.enabled
-        state.checking = self._runs.checking()
+        state.speculates = self._parts.population.wrong_paths is not None and self.unit.enabled
+        state.checking = self._parts.runs.checking()
         if state.checking:
-            self._runs.learn(1)
+            self._parts.runs.learn(1)
         self.cpu.forget_el()
-        self._runs.note_flow()
+        self._parts.runs.note_flow()
         begun = self.cpu.pc
         self.handler.status = self._engine.step(begun)
         if self.handler.status == ABORTED:
             # it translates the operation's block, or after it the next one
-            self._look_for_untranslatable()
+            self._untranslated.find()
             if self.handler.ending is None:
                 self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0
         return Stop(state.stop)

@@ -1,18 +1,46 @@
 """Being told of operations that no hook sees: what puts SPE's work in order with the program.
 
-An ISB, a PSB CSYNC, a DSB and an ERET do nothing that the engine would stop for. A :class:`Watcher`
-has the runner stop before blocks that hold one, while it cares, and step over it. Which
-operations are executed and sampled stays the same, it only takes longer.
+An ISB, a PSB CSYNC, a DSB and an ERET do nothing that the engine would stop for. While a
+:class:`Watcher` tracks them, the runner stops before each block that holds one, and steps over it.
+Which operations are executed and sampled stays the same; it only takes longer.
 """
 
 from __future__ import annotations
 
-from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.host.ports import ORDERING, Watcher
 
 
-def distance(watcher: Watcher | None, code: tuple[Instruction, ...]) -> int:
-    """How many operations of ``code`` come before the first one that the watcher waits for."""
-    if watcher is None or not watcher.tracking:
-        return len(code)
-    return next((k for k, i in enumerate(code) if i.mark in ORDERING), len(code))
+class Watching:
+    """The watcher of one PE's runner, if there is one."""
+
+    WIRING = ("watcher",)
+
+    def __init__(self) -> None:
+        self.watcher: Watcher | None = None
+
+    @property
+    def tracking(self) -> bool:
+        """Whether a watcher now wants to be told of the operations in ``ORDERING``."""
+        return self.watcher is not None and self.watcher.tracking
+
+    def distance(self, code: tuple[Instruction, ...]) -> int:
+        """How many operations of ``code`` come before the first one that the watcher waits for."""
+        if not self.tracking:
+            return len(code)
+        return next((k for k, i in enumerate(code) if i.mark in ORDERING), len(code))
+
+    def executed(self, mark: Mark, pc: int) -> None:
+        """Tell the watcher of an operation that was executed at ``pc``, if its mark is one."""
+        if self.watcher is not None and mark in ORDERING:
+            self.watcher.executed(mark, pc)
+
+    def controls_written(self, pc: int) -> None:
+        """Tell the watcher that the operation at ``pc`` may have written a steering register."""
+        if self.watcher is not None:
+            self.watcher.controls_written(pc)
+
+    def paused(self) -> None:
+        """Tell the watcher that a run has come to its end."""
+        if self.watcher is not None:
+            self.watcher.paused()

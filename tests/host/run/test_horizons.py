@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import spe_unicorn
+from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
-from spe_unicorn.host.run.horizons import Horizon, arrived, nearest
+from spe_unicorn.host.run.horizons import Approach, Horizon, arrived, first_within, nearest
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.spe.external import ExternalSampler
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 
 CODE = 0x4000_0000
 
 
-def at(operations: int, *, exact: bool = True) -> Horizon:
-    return Horizon(lambda: operations, lambda: None, exact)
+def at(operations: int, approach: Approach = Approach.EXACT) -> Horizon:
+    return Horizon(lambda: operations, lambda: None, approach)
 
 
 def test_the_first_of_the_list_that_is_reached_goes_first() -> None:
@@ -25,10 +30,25 @@ def test_the_first_of_the_list_that_is_reached_goes_first() -> None:
 
 
 def test_exact_horizons_and_others_are_looked_at_apart() -> None:
-    horizons = [at(10), at(7, exact=False), at(30)]
-    assert nearest(horizons, exact=True) == 10
-    assert nearest(horizons, exact=False) == 7
-    assert nearest([], exact=True) == NEVER_HAPPENS
+    horizons = [at(10), at(7, Approach.BLOCK), at(30), at(2, Approach.CHOSEN)]
+    assert nearest(horizons, Approach.EXACT) == 10
+    assert nearest(horizons, Approach.BLOCK) == 7
+    assert nearest([], Approach.EXACT) == NEVER_HAPPENS
+
+
+def test_a_chosen_operation_has_not_arrived_before_compiled_code_had_its_chance() -> None:
+    chosen, limit = at(5, Approach.CHOSEN), at(9)
+    assert arrived([chosen, limit], 5) is None
+    assert arrived([chosen, limit], 9) is limit
+
+
+def test_in_a_block_the_nearest_place_counts_and_a_limit_goes_before_a_sample() -> None:
+    chosen, limit, slice_end = at(5, Approach.CHOSEN), at(7), at(1, Approach.BLOCK)
+    assert first_within([chosen, slice_end, limit], 8) == (chosen, 5)
+    assert first_within([chosen, slice_end, limit], 5) is None
+    assert first_within([slice_end, limit], 8) == (limit, 7)
+    same = at(5)
+    assert first_within([chosen, same], 8) == (same, 5)
 
 
 def test_a_horizon_of_somebody_elses_ends_a_run_at_its_very_operation() -> None:
@@ -57,3 +77,24 @@ def test_python_forgets_code_through_one_door() -> None:
         if "ctl_flush_tb" in (text := source.read_text("utf-8")) or "ctl_remove_cache" in text
     }
     assert found == {"engine.py"}
+
+
+@pytest.mark.parametrize("interval", [7, 13, 50])
+@pytest.mark.parametrize("slice_length", [1, 9, 45])
+def test_a_limit_holds_where_a_slice_ends_in_its_block(interval: int, slice_length: int) -> None:
+    image = image_of({CODE: a.code([a.add_imm(0, 0, 1)] * 19 + [a.b(-76)])}, CODE)
+    machine = Machine(image)
+    (pe,) = machine.board.pes
+    features = machine.board.options.profile.features
+    pe.unit = ExternalSampler(pe.cpu, interval, ConstantModel(), features=features)
+    pcs: list[int] = []
+    pe.unit.recorded.connect(lambda record, operation: pcs.append(operation.pc))
+    machine.go_on_with(Runner)
+    total = 0
+    for operations in range(1, 60):
+        pe.runner._slices._length = slice_length
+        assert pe.runner.run(operations) is Ending.LIMIT
+        total += operations
+        assert pe.cpu.executed == total
+    places = range(interval - 1, total, interval)
+    assert pcs == [CODE + 4 * (place % 20) for place in places]

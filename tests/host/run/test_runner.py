@@ -15,7 +15,7 @@ def machine() -> Machine:
 
 
 def test_every_stop_has_a_named_handler(machine: Machine) -> None:
-    handlers = machine.board.runner._after
+    handlers = machine.board.runner._after.handlers
     assert set(handlers) == set(Stop)
     assert {h.__name__ for h in handlers.values()} >= {"_after_halt", "_within_block", "_nothing"}
 
@@ -24,5 +24,5 @@ def test_a_block_marked_for_a_trap_of_another_level_runs(machine: Machine) -> No
     runner = machine.board.runner
     machine.run(10)
     before = machine.board.cpu.executed
-    runner._after_trap(Stop.TRAP, 0)
+    runner._after._after_trap(Stop.TRAP, 0)
     assert machine.board.cpu.executed == before + 1

@@ -1,0 +1,128 @@
+"""After each run of the engine: count what was executed, and do what the stop asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.host.native.state import NOTICE_RETURN, Stop, signed
+from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
+from spe_unicorn.host.run.exact_runs import ExactRuns
+from spe_unicorn.host.run.host_operations import HostOperations
+from spe_unicorn.host.run.parts import Parts
+from spe_unicorn.host.run.untranslated import Untranslated
+
+_MASK: Final = (1 << 64) - 1
+
+
+class AfterStops:
+    """Settles the stops of one PE's engine."""
+
+    def __init__(self, parts: Parts, untranslated: Untranslated) -> None:
+        self._parts = parts
+        self._untranslated = untranslated
+        self.host = HostOperations(parts)
+        self.exact = ExactRuns(parts, self.host, self.settle)
+        self.handlers: Final[dict[Stop, Callable[[Stop, int], None]]] = {
+            Stop.NONE: self._after_halt,
+            Stop.BUDGET: self._after_budget,
+            Stop.EXCEPTION: self._within_block,
+            Stop.SYSTEM: self._within_block,
+            Stop.UNMAPPED: self._within_block,
+            Stop.ACCESS: self._within_block,
+            Stop.NOTICED: self._nothing,
+            Stop.UNSEEN: self._after_unseen,
+            Stop.INTERRUPT: self._after_interrupt,
+            Stop.TRAP: self._after_trap,
+            Stop.MISALIGNED: self._nothing,
+            Stop.WRONG_PATH: self._nothing,
+            Stop.UNTRANSLATED: self._after_untranslated,
+        }
+        """What each stop asks for. Each is told the stop, and how many operations of the last block
+        were executed."""
+
+    def settle(self, stop: Stop) -> None:
+        """Count what has been executed, complete samples that are due, carry the stop out."""
+        done = self._count_executed(stop)
+        self._complete_samples(stop, done)
+        state = self._parts.state
+        if state.notice == NOTICE_RETURN and done == state.block_operations:
+            self._parts.cpu.returned(int(state.level))
+        self.host.catch_up()
+        self.handlers[stop](stop, done)
+
+    def _count_executed(self, stop: Stop) -> int:
+        """Give back operations of the last block that were not executed; how many of it were."""
+        parts, state = self._parts, self._parts.state
+        begun = int(state.block_operations)
+        if stop not in AT_AN_OPERATION and stop is not Stop.NONE:
+            return begun
+        done = parts.runs.executed_of_block(stop)
+        state.budget += begun - done
+        if done < begun:  # what comes next is no branch's target, wherever a block begins
+            state.flow_next = signed(state.block + 4 * done & _MASK)
+            if parts.cracker is not None and parts.unit.enabled:
+                parts.population.pass_by(-parts.population.weight_from(done))
+        return done
+
+    def _complete_samples(self, stop: Stop, done: int) -> None:
+        """Complete what the hook noted, and the sample of the last block if that came so far."""
+        population = self._parts.population
+        if self._parts.state.samples_in_ring:
+            population.complete_noted()
+        if self._parts.state.pending:
+            population.complete_pending(stop, done)
+        population.count_all()
+
+    def _nothing(self, stop: Stop, done: int) -> None:
+        """All that the stop is for has been done, or is done before the next run."""
+
+    def _after_halt(self, stop: Stop, done: int) -> None:
+        """No hook stopped the engine: a WFI, an address where it was to end, or an error."""
+        handler = self._parts.handler
+        if handler.status or not self._parts.runs.halted():
+            handler.idle()
+
+    def _after_budget(self, stop: Stop, done: int) -> None:
+        """The next block may hold a horizon, so it must be known what is in it."""
+        if self._parts.unit.enabled or self._parts.state.watch:
+            self._after_unseen(stop, done)
+
+    def _after_unseen(self, stop: Stop, done: int) -> None:
+        """Enter the block before which the engine stands into the block table."""
+        if self._parts.blocks.begun() is not None:
+            return
+        state = self._parts.state
+        address = state.block & _MASK
+        words = self._parts.cpu.virtual.code(address, int(state.block_operations))
+        if words is None:
+            raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
+        self._parts.blocks.enter(address, words)
+
+    def _after_interrupt(self, stop: Stop, done: int) -> None:
+        """An interrupt can be taken before the next block."""
+        self._parts.handler.interrupts.take()
+        self._parts.unit.refresh()
+
+    def _after_trap(self, stop: Stop, done: int) -> None:
+        """The next block holds an operation that the host may have to execute."""
+        operations = int(self._parts.state.block_operations)
+        if not self.exact.run_to_host_operation(operations):
+            # what the block is marked for traps at another Exception level
+            self.exact.run(operations)
+
+    def _after_untranslated(self, stop: Stop, done: int) -> None:
+        """The engine cannot translate the next block."""
+        self._untranslated.find()
+
+    def _within_block(self, stop: Stop, done: int) -> None:
+        """The engine stopped at an operation, which the host executes."""
+        parts = self._parts
+        if parts.handler.memory.lets_through(stop):
+            return
+        if stop is Stop.ACCESS and parts.handler.controls.alignment.fault() is None:
+            parts.runs.learn(max(int(parts.state.block_operations) - done, 1))
+        elif parts.runs.finished(stop):
+            self.host.carry_out(stop)
+        else:
+            self.host.execute(stop)

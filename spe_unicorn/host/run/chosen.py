@@ -1,0 +1,74 @@
+"""The chosen operation as the runner sees it: how a run is granted up to it, and where it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from spe_unicorn.host.native.state import UNBOUNDED
+from spe_unicorn.host.ports import NEVER_HAPPENS
+from spe_unicorn.host.run.parts import Parts
+from spe_unicorn.host.run.probes import Probes
+
+_MASK = (1 << 64) - 1
+
+
+class Grant(NamedTuple):
+    """What a run of the engine may do: see :meth:`EngineRuns.run`."""
+
+    budget: int
+    samples_itself: bool
+    members: int
+
+
+class ChosenOperation:
+    """The operation that one PE's unit samples next."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._probes = Probes(parts.cpu, parts.unit, parts.blocks)
+
+    def grant(self, operations: int) -> Grant:
+        """What a run of at most so many operations is granted, so that it misses no sample."""
+        unit = self._parts.unit
+        if not unit.enabled:
+            return Grant(operations, False, UNBOUNDED)
+        hit = unit.until_hit()
+        if self._parts.cracker is not None:
+            return Grant(operations, self._allow_samples(), hit - 1)
+        if hit <= operations:
+            return Grant(hit - 1, self._allow_samples(), UNBOUNDED)
+        return Grant(operations, False, UNBOUNDED)
+
+    def at(self) -> int:
+        """The operations that will have been executed before it.
+
+        NEVER_HAPPENS unless it lies in the block before which the engine stands.
+        """
+        place = self._place()
+        return NEVER_HAPPENS if place is None else self._parts.cpu.executed + place
+
+    def _place(self) -> int | None:
+        """Where it is in the block before which the engine stands."""
+        parts = self._parts
+        if not parts.unit.enabled:
+            return None
+        hit = parts.unit.until_hit()
+        block = parts.blocks.begun()
+        if block is None or hit > len(block.plans):
+            return None
+        self._probes.consider(parts.state.block & _MASK, block, hit - 1)
+        return block.plans[hit - 1].place
+
+    def _allow_samples(self) -> bool:
+        """Let the compiled hook take samples by itself, where it may.
+
+        It may not where the next sample needs a stop: its record may cause a management event, its
+        block may hold what somebody watches for, or the core model is to tell what it alone did.
+        """
+        parts = self._parts
+        ring = parts.cpu.hooks.samples
+        room = min(ring.worth, parts.unit.quiet_records())
+        if not room or parts.watching.tracking or parts.model is not None:
+            return False
+        ring.allow(parts.unit.following(room))
+        return True

@@ -1,0 +1,111 @@
+"""Runs of exactly so many operations of one block: up to a horizon, and over single operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.pe.stops import CALLS
+from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
+from spe_unicorn.host.run.host_operations import HostOperations
+from spe_unicorn.host.run.parts import Parts
+
+_MASK: Final = (1 << 64) - 1
+
+
+class ExactRuns:
+    """The exact runs of one PE. ``settle`` does what a stop asks for that ends one early."""
+
+    def __init__(self, parts: Parts, host: HostOperations, settle: Callable[[Stop], None]) -> None:
+        self._parts = parts
+        self._host = host
+        self._settle = settle
+
+    def run(self, operations: int) -> bool:
+        """Run a number of operations of the block before which the engine stands.
+
+        False if something came in between, which has then been seen to.
+        """
+        if operations <= 0:
+            return True
+        parts = self._parts
+        cpu = parts.cpu
+        target = cpu.pc + 4 * operations & _MASK
+        parts.engine.forget_code(cpu.pc, cpu.pc + 4)
+        stop = parts.runs.run(operations, target, straight=True)
+        if stop is Stop.NONE and cpu.pc == target and not parts.handler.status:
+            parts.population.count_all()
+            return True
+        self._settle(stop)
+        return False
+
+    def run_to_host_operation(self, operations: int) -> bool:
+        """Run up to the first operation of the block that the host executes, and execute that.
+
+        Or up to one that somebody watches for, and step over that. False, and nothing has run, if
+        neither is among the first ``operations`` of the block before which the engine stands.
+        """
+        parts = self._parts
+        block = parts.blocks.begun()
+        assert block is not None
+        is_host_operation = parts.handler.controls.is_host_operation
+        watched = parts.watching.distance(block.code)
+        k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)
+        if k >= min(operations, len(block.code)):
+            return False
+        if self.run(k):
+            if is_host_operation(block.code[k]):
+                self._host.execute(Stop.TRAP)
+            else:
+                self.step()
+        return True
+
+    def step(self) -> None:
+        """Execute the operation at the PC, which is the chosen one or one that is watched for."""
+        parts = self._parts
+        cpu = parts.cpu
+        operations = parts.latch.begin(cpu.pc)
+        first = operations[0]
+        if parts.model is not None:
+            parts.model.begin()
+        if parts.runs.checking():
+            parts.runs.learn(1)
+        parts.engine.forget_code(first.pc, first.pc + 4)
+        stop = self._step_over(first.pc)
+        if parts.handler.memory.lets_through(stop):
+            self._take_back(len(operations))
+            stop = self._step_over(first.pc)
+        parts.handler.memory.close()
+        if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
+            self._take_back(len(operations))
+            self._host.execute(stop)
+            return
+        mark = first.instruction.mark
+        if mark is Mark.ERET:
+            cpu.returned(first.el)
+        call = stop is Stop.EXCEPTION and parts.state.interrupt in CALLS
+        for member in parts.population.select(len(operations)):
+            operation = operations[member]
+            operation.exception = call
+            if not call:
+                parts.latch.finish(operation, cpu.pc)
+            parts.population.complete(operation)
+        parts.population.take_wrong_path()
+        if mark is Mark.ERET:
+            parts.state.notice = 1
+        self._host.catch_up()
+        parts.watching.executed(mark, first.pc)
+        if stop in AT_AN_OPERATION:
+            self._host.carry_out(stop)
+        elif mark is Mark.WFI or parts.handler.status:
+            parts.handler.idle()
+
+    def _step_over(self, pc: int) -> Stop:
+        return self._parts.runs.run(1, pc + 4 & _MASK, straight=True)
+
+    def _take_back(self, members: int) -> None:
+        """The operation, of so many members, was granted and has not been executed."""
+        self._parts.state.budget += 1
+        self._parts.population.pass_by(-members)

@@ -1,0 +1,105 @@
+"""Operations that the host executes in the engine's place, and what is due after a block."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state import CONTROLS_WRITTEN, Stop, signed
+from spe_unicorn.host.run.parts import Parts
+
+_MASK: Final = (1 << 64) - 1
+
+
+class HostOperations:
+    """Has the handler of one PE carry out stops, and samples the operations concerned."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def execute(self, stop: Stop) -> None:
+        """Execute the operation before which the engine stopped: count it, and sample it if due."""
+        parts = self._parts
+        cpu, state, latch = parts.cpu, parts.state, parts.latch
+        if stop is Stop.TRAP and parts.model is not None:
+            parts.model.begin()  # the engine has not tried it
+        # at an exception the PC may no longer be the operation's: hooks of others saw it, too
+        pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
+        members = parts.population.members(pc)
+        parts.population.pass_by(members)
+        cpu.ahead = -1
+        selected = parts.population.select(members)
+        cpu.ahead = 0
+        begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
+        state.budget -= 1
+        raised = parts.handler.handle(stop)
+        if not raised and cpu.pc == pc + 4 & _MASK:
+            cpu.advance_step()
+        state.flow_next = signed(pc + 4 & _MASK)
+        system = parts.handler.system
+        redirected, system.redirected = system.redirected, None
+        for member in selected:
+            operation = begun[member]
+            if redirected is not None:
+                latch.redirected(operation, redirected, parts.unit.profiles(EL2))
+            if raised:
+                latch.raised(operation, translated=stop is Stop.ACCESS)
+            else:
+                latch.finish(operation, cpu.pc)
+            parts.population.complete(operation)
+        if stop is Stop.TRAP and not raised:
+            self._tell_of_return(pc)
+        parts.unit.refresh()
+
+    def _tell_of_return(self, pc: int) -> None:
+        """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""
+        if self._parts.watching.watcher is None:
+            return
+        words = self._parts.cpu.virtual.code(pc, 1)
+        if words and decode(words[0]).mark is Mark.ERET:
+            self._parts.watching.executed(Mark.ERET, pc)
+
+    def carry_out(self, stop: Stop) -> None:
+        """Do what a stop asks for whose operation has been counted, and sampled if it was due."""
+        self._parts.handler.handle(stop)
+        self._parts.unit.refresh()
+
+    def take_interrupt(self) -> bool:
+        """Take an interrupt if one may be taken now; True if that happened."""
+        if not self._parts.state.deliver or not self._parts.handler.interrupts.take():
+            return False
+        self._parts.unit.refresh()
+        return True
+
+    def catch_up(self) -> None:
+        """Do what compiled code has left for after the block; everything has been counted.
+
+        There may have been an ERET, instruction cache maintenance, or writes of steering registers.
+        """
+        parts, state = self._parts, self._parts.state
+        if not state.notice:
+            return
+        state.notice = 0
+        parts.cpu.forget_el()
+        if state.stale_code:
+            # the engine sees stores by the guest to code, but not through every mapping of it
+            state.stale_code = 0
+            parts.engine.forget_all_code()
+        if state.controls_written:
+            self._apply_controls()
+        parts.handler.returned()
+        parts.unit.refresh()
+
+    def _apply_controls(self) -> None:
+        """Work out anew what depends on the registers that the guest has written."""
+        parts, state = self._parts, self._parts.state
+        if state.controls_written & CONTROLS_WRITTEN:
+            parts.handler.controls_written()
+            parts.population.reload()
+        else:
+            parts.cpu.steering.resync_cells()
+            parts.unit.recollect()
+        state.controls_written = 0
+        parts.watching.controls_written(parts.cpu.pc - 4 & _MASK)
