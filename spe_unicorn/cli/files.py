@@ -12,7 +12,9 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import ImageInfo
 
-T = TypeVar("T", str, bytes)
+Happening = tuple[int, bool]
+"""A management event: its time in ticks, and whether data are lost."""
+T = TypeVar("T", str, bytes, Happening)
 
 STANDARD_OUTPUT = "-"
 
@@ -62,7 +64,7 @@ class Files:
 
     def __init__(self, inputs: tuple[str, ...], on_error: OnError) -> None:
         self._on_error = on_error
-        self._open: list[OutputFile[str] | OutputFile[bytes]] = []
+        self._open: list[OutputFile[str] | OutputFile[bytes] | OutputFile[Happening]] = []
         self._made: list[str] = []
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
@@ -81,15 +83,22 @@ class Files:
         frequency: int,
         midr: int,
         period: int,
-    ) -> list[OutputFile[bytes]]:
-        """A file for records, as each of ``cpus`` PEs writes it.
+        command: tuple[str, ...],
+    ) -> tuple[list[OutputFile[bytes]], list[OutputFile[Happening]]]:
+        """A file for records, as each of ``cpus`` PEs writes it, and their management events.
 
-        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations.
+        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations;
+        ``command`` runs the same.
         """
         self._claim(path)
         try:
             writer = open_output(
-                path, form, image, cpus=cpus, frequency=frequency, midr=midr, period=period
+                *(path, form, image),
+                cpus=cpus,
+                frequency=frequency,
+                midr=midr,
+                period=period,
+                command=command,
             )
         except OutputError as error:
             raise UsageProblem(str(error)) from error
@@ -100,7 +109,16 @@ class Files:
             for cpu in range(cpus)
         ]
         self._open += files
-        return files
+
+        def manage(cpu: int, event: Happening) -> None:
+            writer.manage(*event, cpu=cpu)
+
+        events = [
+            OutputFile[Happening](path, partial(manage, cpu), writer.close, self._on_error)
+            for cpu in range(cpus)
+        ]
+        self._open += events
+        return files, events
 
     def text(self, path: str) -> OutputFile[str]:
         """A file for lines of text."""

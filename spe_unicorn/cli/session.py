@@ -11,7 +11,7 @@ from contextlib import suppress
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.cli.console import Console, Lines
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, complaint
+from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, Happening, OutputFile, complaint
 from spe_unicorn.cli.progress import Progress
 from spe_unicorn.cli.settings import Settings
 from spe_unicorn.cli.spelling import spelled
@@ -39,9 +39,13 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb
 from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
 from spe_unicorn.machine.options import OptionError
+from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.session.records import image_info
+from spe_unicorn.session.reproduce import command_words
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 
 def run_session(settings: Settings) -> int:
@@ -169,7 +173,7 @@ class _Session:
                 raise UsageProblem("--format is the format of -o, and there is no -o")
             return
         sampling = settings.machine.sampling
-        files = self.files.records(
+        files, events = self.files.records(
             settings.output,
             settings.format,
             image_info(self.machine.image),
@@ -177,9 +181,21 @@ class _Session:
             frequency=FREQUENCY,
             midr=self.board.core.midr,
             period=1 if sampling is None else sampling.period,
+            command=tuple(command_words(settings.machine)),
         )
-        for pe, file in zip(self.board.pes, files, strict=True):
+        for pe, file, managed in zip(self.board.pes, files, events, strict=True):
             pe.unit.streamed.connect(file.write)
+
+            def tell(
+                event: ManagementEvent,
+                _el: int,
+                pe: ProcessingElement = pe,
+                managed: OutputFile[Happening] = managed,
+            ) -> None:
+                managed.write((pe.cpu.physical_count(), event.data_lost))
+
+            if isinstance(pe.unit, StatisticalProfilingUnit):
+                pe.unit.managed.connect(tell)
 
     def _attach_traces(self) -> None:
         writers: dict[str | None, Callable[[str], None]] = {None: _print}

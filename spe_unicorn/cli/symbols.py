@@ -30,8 +30,9 @@ def symbols_option(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE[@ADDRESS]",
         shell_complete=completing.files,
         help="Name addresses by the symbols of this ELF file, its lowest byte at ADDRESS (where it"
-        " is linked, if left out). May be given more than once. Known without: the program that"
-        " runs, and the ELF files of a perf.data file of ours.",
+        " is linked, if left out), or of a copy of a kernel's /proc/kallsyms. May be given more"
+        " than once. Known without: the program that runs, and the ELF files of a perf.data file"
+        " of ours.",
     )(function)
 
 
@@ -45,28 +46,32 @@ def _choice(text: str) -> SymbolChoice:
 def add_symbols(names: Names, choices: tuple[SymbolChoice, ...]) -> None:
     """Have a machine's addresses named by these files. Raises UsageProblem for a bad one."""
     from spe_unicorn.report.places import default_address
-    from spe_unicorn.symbols.elf import ElfError, read_elf
+    from spe_unicorn.symbols.errors import ElfError
+    from spe_unicorn.symbols.kallsyms import read_names
 
     for choice in choices:
         try:
-            elf = read_elf(Path(choice.path))
+            elf = read_names(Path(choice.path))
         except ElfError as error:
             raise UsageProblem(str(error)) from None
         names.add(elf, default_address(elf) if choice.address is None else choice.address)
 
 
 def places_for(file: RecordFile, choices: tuple[SymbolChoice, ...]) -> Places:
-    """What names the addresses of a file. Raises UsageProblem for a file that cannot be used.
+    """What names addresses whichever process has them.
 
-    Says on standard error if that is not what was recorded.
+    Raises UsageProblem for a file that cannot be used. Says on standard error if the files are not
+    what was recorded.
     """
-    from spe_unicorn.report.places import doubts, places_of
-    from spe_unicorn.symbols.elf import ElfError
+    from spe_unicorn.output.arrays import read_arrays
+    from spe_unicorn.report.places import doubts
+    from spe_unicorn.report.spaces import Spaces
+    from spe_unicorn.symbols.errors import ElfError
 
     try:
-        places = places_of(file, choices)
+        places = Spaces(file, choices, lambda: read_arrays(file.streams)[0]).common
     except ElfError as error:
         raise UsageProblem(str(error)) from None
-    for doubt in doubts(file, places):
+    for doubt in doubts(file, places.files):
         click.echo(f"Warning: {printable(doubt)}", err=True)
     return places

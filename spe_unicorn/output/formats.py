@@ -31,6 +31,10 @@ class RecordWriter(Protocol):
         """Add one whole record, with or without the padding after it."""
         ...
 
+    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+        """Add a management event at a time of the system counter, where the format has a place."""
+        ...
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         ...
@@ -64,13 +68,14 @@ def open_output(
     frequency: int = FREQUENCY,
     midr: int | None = None,
     period: int = 1,
+    command: tuple[str, ...] = (),
 ) -> RecordWriter:
     """A writer of records to ``path``, in the format by name or by suffix.
 
     ``-`` is standard output, for formats other than perf.data. ``image``, ``cpus`` (how many),
-    ``frequency`` of the timestamps in Hz, MIDR_EL1 and ``period``, how many operations a sample
-    stands for, go into perf.data files. Raises OutputError
-    for a format that there is not and OSError where the file cannot be written.
+    ``frequency`` of the timestamps in Hz, MIDR_EL1, ``period``, how many operations a sample
+    stands for, and ``command``, which runs the same again, go into perf.data files. Raises
+    OutputError for a format that there is not and OSError where the file cannot be written.
     """
     path = os.fspath(path)
     kind = format_of(path, format_name)
@@ -78,7 +83,14 @@ def open_output(
         raise OutputError("-: perf.data cannot be written to standard output; name a file")
     file = _open(path)
     if kind == "perf":
-        return PerfDataWriter(file, image, cpus=cpus, frequency=frequency, midr=midr, period=period)
+        return PerfDataWriter(
+            *(file, image),
+            cpus=cpus,
+            frequency=frequency,
+            midr=midr,
+            period=period,
+            command=command,
+        )
     return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)
 
 

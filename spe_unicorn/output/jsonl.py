@@ -169,6 +169,10 @@ class JSONLinesWriter:
             self._file.write(line.encode() + b"\n")
         self._offsets[cpu] = offset + len(record)
 
+    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+        """Add nothing: the format has no place for management events."""
+        del ticks, data_lost, cpu
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         self._file.close()

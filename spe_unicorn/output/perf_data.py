@@ -18,6 +18,7 @@ from spe_unicorn.output.perf_format import (
     ATTRIBUTE_ENTRY_SIZE,
     ATTRIBUTE_FLAGS,
     AUX,
+    AUX_TRUNCATED,
     AUXTRACE,
     AUXTRACE_INFO,
     AUXTRACE_KIND_ARM_SPE,
@@ -73,7 +74,8 @@ class PerfDataWriter:
 
     ``cpus`` is the number of PEs, ``frequency`` that of the timestamps, in Hz, and ``midr`` is
     MIDR_EL1, by which perf picks the meaning of data sources. ``period`` is how many operations a
-    sample stands for, on average. ``file`` must be able to seek.
+    sample stands for, on average, ``command`` what runs the same again. ``file`` must be
+    able to seek.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class PerfDataWriter:
         frequency: int = FREQUENCY,
         midr: int | None = None,
         period: int = 1,
+        command: tuple[str, ...] = (),
     ) -> None:
         self._file = file
+        self._command = command
         self._image = image
         self._cpus = cpus
         self._midr = midr
@@ -117,6 +121,16 @@ class PerfDataWriter:
         pending += record
         if len(pending) >= CHUNK:
             self._flush(cpu)
+
+    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+        """Add a management event of a cpu, at a time: a piece of the buffer without bytes.
+
+        Raises as :meth:`write` does.
+        """
+        with self._whole_or_none():
+            time = ticks * self._multiplier >> _TIME_SHIFT
+            body = AUX.pack(self._written[cpu], 0, AUX_TRUNCATED if data_lost else 0)
+            self._write_record(RecordType.AUX, body, cpu=cpu, time=time)
 
     def close(self) -> None:
         """Write what is left and complete the file; harmless when done before."""
@@ -255,9 +269,10 @@ class PerfDataWriter:
         process: int = PROCESS,
         thread: int = PROCESS,
         cpu: int = 0,
+        time: int = 0,
     ) -> None:
         if kind.has_sample_id:
-            body += SAMPLE_ID.pack(process, thread, 0, cpu, _event_id(cpu))
+            body += SAMPLE_ID.pack(process, thread, time, cpu, _event_id(cpu))
         self._file.write(RECORD_HEADER.pack(kind, misc, RECORD_HEADER.size + len(body)) + body)
 
     def _features(self) -> dict[Feature, bytes]:
@@ -272,6 +287,9 @@ class PerfDataWriter:
             features[Feature.OSRELEASE] = _string(release)
         if self._midr is not None:
             features[Feature.CPUID] = _string(f"0x{self._midr:016x}")
+        if self._command:
+            words = b"".join(map(_string, self._command))
+            features[Feature.CMDLINE] = len(self._command).to_bytes(4, "little") + words
         features[Feature.EVENT_DESC] = EVENT_DESC.pack(
             len(self._events), ATTRIBUTE.size
         ) + b"".join(

@@ -35,7 +35,8 @@ OPERATION_SAMPLE_TYPE = SAMPLE_TYPE | 0x8 | 0x4000
 """And ADDR, WEIGHT: what :data:`SAMPLE` holds."""
 READ_FORMAT_ID = 0x4
 
-ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 18
+SAMPLE_ID_ALL = 1 << 18
+ATTRIBUTE_FLAGS = 1 << 1 | 1 << 5 | 1 << 8 | 1 << 9 | SAMPLE_ID_ALL
 """inherit, exclude_kernel, mmap, comm, sample_id_all. There is no Linux kernel in the recording,
 and perf is not to ask for its symbols."""
 
@@ -52,6 +53,7 @@ class RecordType(IntEnum):
 
     MMAP = 1
     COMM = 3
+    FORK = 7
     SAMPLE = 9
     MMAP2 = 10
     AUX = 11
@@ -75,6 +77,8 @@ class Feature(IntEnum):
     ARCH = 6
     NRCPUS = 7
     CPUID = 9
+    CMDLINE = 11
+    """The words of the command that recorded."""
     EVENT_DESC = 12
     AUXTRACE = 18
 
@@ -98,6 +102,9 @@ SAMPLE = Struct("<QQIIQQI4xQQ")
 
 AUX = Struct("<QQQ")
 """Offset, size, flags."""
+AUX_TRUNCATED = 1
+AUX_FLAGS = {AUX_TRUNCATED: "data lost", 4: "gap", 8: "collision"}
+"""What the flags of a piece of the buffer mean; bit 1 says that old data were overwritten."""
 
 AUXTRACE_INFO = Struct("<I4xQQ")
 """Kind of trace, PMU type, whether maps are per cpu."""
@@ -107,8 +114,13 @@ AUXTRACE = Struct("<QQQIII4x")
 """Size and offset of the data in the AUX stream, reference, index, tid, cpu. The data follow the
 record and are not part of its size."""
 
+FORK = Struct("<IIIIQ")
+"""pid, that of its parent, tid, that of its parent, time in ns."""
+
 TIME_CONV = Struct("<QQQQQ??6x")
 """Shift, multiplier, zero, cycles, mask, and two capabilities: a time zero, a short counter."""
+TIMES = Struct("<QQQ")
+"""What all kernels write of it: shift, multiplier, zero."""
 
 EVENT_DESC = Struct("<II")
 """The start of the feature: number of events, size of an attribute; of each event follow the

@@ -16,6 +16,10 @@ class RawWriter:
         del cpu  # a raw stream has no place for it
         self._file.write(record)
 
+    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+        """Add nothing: the format has no place for management events."""
+        del ticks, data_lost, cpu
+
     def close(self) -> None:
         """Complete the file; harmless when done before."""
         self._file.close()

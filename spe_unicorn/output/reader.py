@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from spe_unicorn.output.jsonl import BadLineError, record_from_line
 from spe_unicorn.output.perf_format import (
@@ -16,15 +15,14 @@ from spe_unicorn.output.perf_format import (
     DIGEST,
     HEADER,
     MAGIC,
-    MMAP,
-    MMAP2_MORE,
     RECORD_HEADER,
     SECTION,
-    TASK,
+    TIMES,
     Feature,
     RecordType,
 )
-from spe_unicorn.spe.packets import canonical_address
+from spe_unicorn.output.perf_tasks import TOLD_BY, Handover, ends_of, handover, task_event
+from spe_unicorn.output.tasks import Clock, Mapping, TaskEvent
 from spe_unicorn.spe.record import encode
 
 
@@ -45,33 +43,37 @@ class Stream:
     data: memoryview
 
 
-class Mapping(NamedTuple):
-    """A piece of a file in memory: ``size`` bytes at ``address``, from ``offset`` in the file."""
-
-    path: str
-    address: int
-    size: int
-    offset: int
-
-
 @dataclass(frozen=True)
 class RecordFile:
     """What a file of records holds.
 
     ``form`` is ``raw``, ``perf`` or ``jsonl``. ``damage`` says in a sentence what is wrong with a
-    file that is shown as far as it goes, None for a whole one. A perf.data file tells of
-    ``mappings``, of the names of ``threads`` by number and, if it is ours, of the ``digest`` of the
-    program (SHA-256). The streams of JSON Lines hold the same records, but not the bytes that they
-    were made of.
+    file that is shown as far as it goes, None for a whole one. A perf.data file tells
+    of the ``acts`` of its processes, of ``clocks`` that make nanoseconds of timestamps and, if it
+    is ours, of the ``digest`` of the program (SHA-256), of the ``command`` that recorded, and of
+    ``handovers`` of the buffer. The streams of JSON Lines hold the same
+    records, but not the bytes that they were made of.
     """
 
     path: str
     form: str
     streams: list[Stream] = field(default_factory=list)
     damage: str | None = None
-    mappings: list[Mapping] = field(default_factory=list)
-    threads: dict[int, str] = field(default_factory=dict)
     digest: str | None = None
+    acts: list[TaskEvent] = field(default_factory=list)
+    clocks: list[Clock] = field(default_factory=list)
+    handovers: list[Handover] = field(default_factory=list)
+    command: str | None = None
+
+    @property
+    def mappings(self) -> list[Mapping]:
+        """The files that a process had in memory, in the order of the file."""
+        return [act.mapping for act in self.acts if act.mapping is not None]
+
+    @property
+    def threads(self) -> dict[int, str]:
+        """The last name of each thread, by its number."""
+        return {act.thread: act.name for act in self.acts if act.name}
 
     @property
     def has_bytes(self) -> bool:
@@ -129,7 +131,7 @@ def _perf_file(path: str, data: memoryview) -> RecordFile:
         if not file.streams:
             raise BadFileError(f"{path}: {sentence}") from None
         return replace(file, damage=sentence)
-    return replace(file, digest=_digest(data))
+    return replace(file, digest=_digest(data), command=_command(data))
 
 
 def _cut(data: memoryview, end: int) -> _DamageError:
@@ -138,18 +140,35 @@ def _cut(data: memoryview, end: int) -> _DamageError:
     return _DamageError(end, "the data end inside a record")
 
 
+def _feature(data: memoryview, feature: Feature) -> bytes:
+    """What a feature holds; nothing if it is not there."""
+    *_, position, size, bits = HEADER.unpack_from(data)
+    if not bits >> feature & 1:
+        return b""
+    place = position + size + SECTION.size * (bits & (1 << feature) - 1).bit_count()
+    if place + SECTION.size > len(data):
+        return b""
+    offset, length = SECTION.unpack_from(data, place)
+    return bytes(data[offset : offset + length])
+
+
 def _digest(data: memoryview) -> str | None:
     """The digest of the image, as PerfDataWriter writes it; None if it is not there."""
-    *_, position, size, bits = HEADER.unpack_from(data)
-    if not bits >> Feature.OSRELEASE & 1:
-        return None
-    place = position + size + SECTION.size * (bits & (1 << Feature.OSRELEASE) - 1).bit_count()
-    if place + SECTION.size > len(data):
-        return None
-    offset, length = SECTION.unpack_from(data, place)
-    text = bytes(data[offset + 4 : offset + length]).partition(b"\0")[0].decode(errors="replace")
+    text = _feature(data, Feature.OSRELEASE)[4:].partition(b"\0")[0].decode(errors="replace")
     _, mark, digest = text.rpartition(f" {DIGEST}")
     return digest if mark else None
+
+
+def _command(data: memoryview) -> str | None:
+    """The command that recorded, as a shell takes it; None if it is not there or not whole."""
+    content = _feature(data, Feature.CMDLINE)
+    words, position = [], 4
+    while position + 4 <= len(content):
+        start = position + 4
+        position = start + int.from_bytes(content[position:start], "little")
+        words.append(content[start:position].partition(b"\0")[0].decode(errors="replace"))
+    whole = words and len(words) == int.from_bytes(content[:4], "little")
+    return shlex.join(words) if whole else None
 
 
 def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
@@ -166,6 +185,7 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
     # The kernel's perf fills in the size when it ends: one that was killed leaves 0.
     end = position + data_size if data_size else len(data)
     traced = False
+    ends = ends_of(data)
     while position < end:
         if min(len(data), end) - position < RECORD_HEADER.size:
             raise _cut(data, end)
@@ -175,14 +195,20 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
         start = position + size
         if start > len(data):
             raise _cut(data, end)
+        if kind == RecordType.TIME_CONV and size >= RECORD_HEADER.size + TIMES.size:
+            shift, multiplier, zero = TIMES.unpack_from(data, position + RECORD_HEADER.size)
+            file.clocks.append(Clock(shift & 63, multiplier, zero))
         if kind == RecordType.AUXTRACE_INFO:
             _check_trace(path, data, position, size)
             traced = True
-        if kind == RecordType.COMM and size > _COMM_NAME:
-            _, thread = TASK.unpack_from(data, position + RECORD_HEADER.size)
-            file.threads[thread] = _name(data[position + _COMM_NAME : start])
-        if size > _MAP_NAMES.get(kind, size):
-            file.mappings.append(_mapping(kind, bytes(data[position:start])))
+        if kind in TOLD_BY:
+            act = task_event(bytes(data[position:start]), ends.time)
+            if act is not None:
+                file.acts.append(act)
+        if kind == RecordType.AUX:
+            piece = handover(bytes(data[position:start]), ends)
+            if piece is not None:
+                file.handovers.append(piece)
         if kind == RecordType.AUXTRACE:
             if size < RECORD_HEADER.size + AUXTRACE.size:
                 raise _DamageError(position, f"a record of type {kind} has size {size}")
@@ -199,29 +225,6 @@ def _read_perf_records(path: str, data: memoryview, file: RecordFile) -> None:
             f"{path}: a perf.data file without a trace of Arm SPE:"
             " record it with perf record -e arm_spe_0//"
         )
-
-
-_MAP_NAMES: dict[int, int] = {
-    RecordType.MMAP: RECORD_HEADER.size + TASK.size + MMAP.size,
-    RecordType.MMAP2: RECORD_HEADER.size + TASK.size + MMAP.size + MMAP2_MORE.size,
-}
-"""Where the name of the file stands in a record of a mapping."""
-
-
-def _mapping(kind: int, record: bytes) -> Mapping:
-    """The mapping that a record tells of."""
-    address, size, offset = MMAP.unpack_from(record, RECORD_HEADER.size + TASK.size)
-    name = _name(record[_MAP_NAMES[kind] :])
-    return Mapping(name, canonical_address(address), size, offset)
-
-
-_COMM_NAME = RECORD_HEADER.size + TASK.size
-"""Where the name of the thread stands in a COMM record."""
-
-
-def _name(data: bytes | memoryview) -> str:
-    """The text that ends with the first NUL."""
-    return os.fsdecode(bytes(data).partition(b"\0")[0])
 
 
 def _check_trace(path: str, data: memoryview, position: int, size: int) -> None:

@@ -43,8 +43,8 @@ def run_elf(path: Path, how: ElfTests) -> Run:
     """Run a file to its end, or to its limits."""
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
-    from spe_unicorn.pytest_plugin.reproduce import command_line
     from spe_unicorn.session.machine import Machine
+    from spe_unicorn.session.reproduce import command_line
 
     try:
         options = MachineOptions(path, arguments=how.arguments, **how.machine)

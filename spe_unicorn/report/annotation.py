@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.samples import Samples
@@ -14,6 +15,7 @@ from spe_unicorn.report.tables import Cell, Column, Kind, Table
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.elf import ElfFile, read_code
 from spe_unicorn.symbols.lines import Line, read_lines
+from spe_unicorn.symbols.places import Places
 from spe_unicorn.symbols.table import Symbol
 
 Disassemble = Callable[[int, int], str]
@@ -44,28 +46,30 @@ def annotate(
 
     Shares are of the function's samples. Source files are looked for below the current folder,
     ``folders``, and those that the ELF file is in: by their path, and in ``folders`` by their name.
-    Raises NoSuchSymbolError, OSError.
+    Of a listing of a kernel's symbols, whose instructions nobody has, those are shown that have a
+    sample. Raises NoSuchSymbolError, OSError.
     """
-    file, symbol = _find(samples, name)
+    file, symbol = find(samples, name)
     size = min(symbol.size or _up_to_next(file, symbol), 4 * MOST_INSTRUCTIONS)
     code = read_code(file, symbol.address, size)
     lines = read_lines(file)
     sources = _Sources(file.path, folders)
-    where = _linked(samples, file)
-    inside = (where >= symbol.address) & (where < symbol.address + size)
-    total = int(inside.sum())
+    rows_inside, where = _inside(samples, file, symbol.address, size)
+    inside = np.zeros(len(samples), bool)
+    inside[rows_inside] = True
+    total = len(rows_inside)
     there = [(event, text) for event, text in _EVENTS if (samples.with_event(event) & inside).any()]
     rows: list[tuple[Cell, ...]] = []
     order = np.argsort(where, kind="stable")
-    in_order = where[order]
+    in_order, rows_in_order = where[order], rows_inside[order]
     previous: Line | None = None
-    for (word,), address in zip(
-        struct.iter_unpack("<I", code[: len(code) & ~3]),
-        range(symbol.address, symbol.address + len(code), 4),
-        strict=False,
-    ):
-        low, high = np.searchsorted(in_order, (address, address + 4))
-        of_it = order[low:high]
+    words: dict[int, int | None] = dict.fromkeys(np.unique(in_order // 4 * 4 if not code else []))
+    for n, (word,) in enumerate(struct.iter_unpack("<I", code[: len(code) & ~3])):
+        words[4 * n] = word
+    for offset, word in words.items():
+        address = symbol.address + int(offset)
+        low, high = np.searchsorted(in_order, (offset, offset + 4))
+        of_it = rows_in_order[low:high]
         line = lines.at(address)
         source = sources.text(line) if line is not None and line != previous else None
         previous = line
@@ -78,7 +82,7 @@ def annotate(
                 float(samples.arrays.total[timed].mean()) if len(timed) else None,
                 *(int(samples.with_event(event)[of_it].sum()) or None for event, _ in there),
                 f"{address:x}",
-                disassemble(word, address),
+                None if word is None else disassemble(word, address),
                 source,
             )
         )
@@ -90,11 +94,14 @@ def annotate(
         *(Column("address"), Column("instruction"), Column("source")),
     )
     note = None if total else "no sample is in this function"
+    if not code:
+        note = note or f"{file.path.name} holds no instructions: those with samples are shown"
     return Table(f"{symbol.name} of {file.path.name}, {total} samples", columns, rows, note)
 
 
-def _find(samples: Samples, name: str) -> tuple[ElfFile, Symbol]:
-    files = samples.places.files
+def find(samples: Samples, name: str) -> tuple[ElfFile, Symbol]:
+    """The symbol ``name`` and its file. Raises NoSuchSymbolError."""
+    files = samples.spaces.files
     if not files:
         raise NoSuchSymbolError(
             f"{samples.recording.file.path} does not name its ELF file: give it by --symbols"
@@ -116,16 +123,19 @@ def _up_to_next(file: ElfFile, symbol: Symbol) -> int:
     return min([*later, *ends], default=symbol.address) - symbol.address
 
 
-def _linked(samples: Samples, file: ElfFile) -> np.typing.NDArray[np.int64]:
-    """The link address of each sample in a file; -1 for samples elsewhere."""
-    unique, where = np.unique(samples.pcs, return_inverse=True)
-    linked = []
-    for pc in unique.tolist():
-        place = samples.places.at(pc)
-        linked.append(place.linked if place is not None and place.file is file else -1)
-    result = np.array(linked, np.int64)[where] if len(unique) else np.zeros(0, np.int64)
-    result[~samples.arrays.where(Has.PC)] = -1
-    return result
+def _inside(
+    samples: Samples, file: ElfFile, start: int, size: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The samples in ``size`` bytes from ``start`` on of a file, and how far into them each is."""
+
+    def offset(places: Places, pc: int) -> str:
+        place = places.at(pc)
+        there = place is not None and place.file is file and start <= place.linked < start + size
+        return str(place.linked - start) if place is not None and there else ""
+
+    offsets = samples.spaces.names(samples.pcs, offset)
+    rows = np.flatnonzero((offsets != "") & samples.arrays.where(Has.PC))
+    return rows, offsets[rows].astype(np.int64)
 
 
 class _Sources:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name, state_name
+from spe_unicorn.report.spaces import Spaces, names_at, symbol_or_nothing
+from spe_unicorn.report.texts import texts
 from spe_unicorn.symbols.places import Places
 
 Masked = np.ma.MaskedArray[Any, Any]
@@ -29,7 +30,7 @@ _COUNTERS = (
 )
 
 
-def named_columns(arrays: RecordArrays, places: Places | None = None) -> Columns:
+def named_columns(arrays: RecordArrays, places: Places | Spaces | None = None) -> Columns:
     """Columns named as the keys of docs/reference/outputs.md.
 
     Nested keys are joined by a dot (``counters.total``). Addresses are numbers here. ``events`` is
@@ -77,16 +78,9 @@ def named_columns(arrays: RecordArrays, places: Places | None = None) -> Columns
     if places:
         for name, symbol in (("pc", "symbol"), ("target", "target_symbol"), ("va", "va_symbol")):
             column = result[name]
-            names = texts(np.asarray(column.data), lambda a: places.symbolize(a) or "")
+            names = names_at(places, np.asarray(column.data), symbol_or_nothing)
             put(symbol, names, ~np.ma.getmaskarray(column) & (names != ""))
     return result
-
-
-def texts(values: Array, say: Callable[[int], str]) -> npt.NDArray[np.object_]:
-    """What ``say`` says of each value, asked once for each value that there is."""
-    unique, places = np.unique(values, return_inverse=True)
-    said = np.array([say(value) for value in unique.tolist()], dtype=object)
-    return said[places] if len(said) else np.zeros(0, dtype=object)
 
 
 def _all(values: Array) -> Masked:

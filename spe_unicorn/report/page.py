@@ -15,7 +15,7 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Array, Has, canonical
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
-from spe_unicorn.report.annotation import Disassemble, annotate
+from spe_unicorn.report.annotation import Disassemble, annotate, find
 from spe_unicorn.report.arrow import library
 from spe_unicorn.report.overview import kinds
 from spe_unicorn.report.samples import UNKNOWN, Labels, Samples
@@ -68,6 +68,7 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
     targets, target = _indexed(samples.labels("target"))
     sources, source = _indexed(samples.labels("source"))
     cpus, cpu = _indexed(samples.labels("cpu"))
+    processes, process = _indexed(samples.labels("process"))
     latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), _NO_LATENCY)
     rows: dict[str, list[str]] = {}
     row_of: dict[str, Array] = {}
@@ -84,16 +85,19 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
         "target": target,
         "source": source,
         "cpu": cpu,
+        "process": process,
         "latency": latency.astype("<u4"),
         "events": (arrays.events & np.uint64(0xFFFF_FFFF)).astype("<u4"),
         **row_of,
     }
-    indexes = ("symbol", "place", "target", "source", "cpu", *row_of)
+    indexes = ("symbol", "place", "target", "source", "cpu", "process", *row_of)
     columns |= {name: _narrow(columns[name]) for name in indexes}
     known = time[~np.isnan(time)]
     return {
         "what": _what(samples, len(taken)),
         "origin": _origin(samples),
+        "marks": _marks(samples),
+        "timed": bool(timed.any()),
         "count": len(taken),
         "weight": len(samples) / len(taken) if len(taken) else 1,
         "time": [float(known.min()), float(known.max())] if len(known) else [0, 1],
@@ -104,6 +108,7 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
         "targets": targets,
         "sources": sources,
         "cpus": cpus,
+        "processes": processes,
         "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
         "rows": rows,
         "code": _code(samples, symbols, places, disassemble),
@@ -171,6 +176,7 @@ def _code(
         if name == UNKNOWN:
             continue
         try:
+            file, _ = find(samples, name)
             table = annotate(samples, name, disassemble)
         except (LookupError, OSError):
             continue
@@ -178,25 +184,36 @@ def _code(
         for row in table.rows:
             address, text, source = row[-3:]
             pc = int(str(address), 16)
-            label = printable(samples.places.symbolize(pc) or hex(pc))
+            label = printable(file.symbols.symbolize(pc) or hex(pc))
             lines.append([place_of.get(label, -1), address, text, printable(str(source or ""))])
         result[symbols.index(printable(name))] = lines
     return result
 
 
 def _what(samples: Samples, taken: int) -> str:
-    programs = ", ".join(printable(str(file.path)) for file in samples.places.files)
+    programs = ", ".join(printable(str(file.path)) for file in samples.spaces.files)
     text = f"{len(samples):,} samples" + (f" of {programs}" if programs else "")
     if taken < len(samples):
         text += f"; {taken:,} of them are on this page, and counts are scaled"
     return text
 
 
+def _marks(samples: Samples) -> list[list[Any]]:
+    """Time, PE and kind of each thing that happened to the buffer, in the order of time."""
+    file = samples.recording.file
+    if not file.clocks:
+        return []
+    clock = file.clocks[-1]
+    return [[clock.ticks(h.time), h.cpu, h.text] for h in sorted(file.handovers)]
+
+
 def _origin(samples: Samples) -> list[str]:
     """Files with their digests, and what was wrong with them."""
     recording = samples.recording
     lines = [_digest(recording.file.path)]
-    lines += [_digest(str(file.path)) for file in samples.places.files]
+    if recording.file.command is not None:
+        lines.append(f"Recorded by: {printable(recording.file.command)}")
+    lines += [_digest(str(file.path)) for file in samples.spaces.files]
     lines += [f"{printable(doubt)}." for doubt in recording.doubts]
     if recording.bad_packets:
         lines.append(f"{len(recording.bad_packets)} bad packets were left out.")

@@ -4,56 +4,75 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.output.tasks import Mapping
 from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
+from spe_unicorn.symbols.kallsyms import read_names
 from spe_unicorn.symbols.places import Places
 
 
-def places_of(file: RecordFile, choices: Iterable[SymbolChoice]) -> Places:
-    """What names the addresses of a file: the chosen ELF files, or else those that it names.
+class Files:
+    """The files that name addresses: the chosen ones, or else those that the recording names.
 
-    Raises ElfError for a chosen file that cannot be used. A file that a recording names and that
-    is not there any more names nothing.
+    A chosen file without an address goes where the recording has a file of that name in memory;
+    where there is none, it is in the memory of every process, where it is linked. A file that a
+    recording names and that is not there any more names nothing. Raises ElfError for a chosen file
+    that cannot be used.
     """
-    places = Places()
-    for choice in choices:
-        elf = read_elf(Path(choice.path))
-        places.add_file(elf, default_address(elf) if choice.address is None else choice.address)
-    if places:
+
+    def __init__(self, file: RecordFile, choices: Iterable[SymbolChoice]) -> None:
+        mapped = {PurePosixPath(mapping.path).name for mapping in file.mappings}
+        self._chosen: dict[str, ElfFile] = {}
+        self._everywhere: list[tuple[ElfFile, int | None]] = []
+        self._known: dict[str, ElfFile | None] = {}
+        self._named = True
+        for choice in choices:
+            self._named = False
+            elf = read_names(Path(choice.path))
+            if choice.address is None and elf.path.name in mapped:
+                self._chosen[elf.path.name] = elf
+            else:
+                address = default_address(elf) if choice.address is None else choice.address
+                self._everywhere.append((elf, address))
+
+    def places(self, mappings: Iterable[Mapping]) -> Places:
+        """What is where in a memory; what is mapped first is found first."""
+        places = Places()
+        for elf, address in self._everywhere:
+            places.add_file(elf, address)
+        for mapping in mappings:
+            file = self._of(mapping.path)
+            if file is not None:
+                places.add_mapping(file, mapping.address, mapping.size, mapping.offset)
         return places
-    files: dict[str, ElfFile | None] = {}
-    for mapping in file.mappings:
-        path = os.path.normpath(mapping.path)
-        if path not in files:
-            files[path] = _known(path)
-        known = files[path]
-        if known is not None:
-            places.add_mapping(known, mapping.address, mapping.size, mapping.offset)
-    return places
+
+    def _of(self, path: str) -> ElfFile | None:
+        if not self._named:
+            return self._chosen.get(PurePosixPath(path).name)
+        path = os.path.normpath(path)
+        if path not in self._known:
+            try:
+                self._known[path] = read_elf(Path(path))
+            except ElfError:
+                self._known[path] = None
+        return self._known[path]
 
 
-def doubts(file: RecordFile, places: Places) -> list[str]:
+def doubts(file: RecordFile, files: list[ElfFile]) -> list[str]:
     """Sentences on files that name addresses and are not what was recorded."""
-    if file.digest is None or not places:
+    if file.digest is None or not files:
         return []
-    if file.digest in {file_digest(elf.path) for elf in places.files}:
+    if file.digest in {file_digest(elf.path) for elf in files}:
         return []
-    names = ", ".join(str(elf.path) for elf in places.files)
+    names = ", ".join(str(elf.path) for elf in files)
     return [
         f"{names}: not the file that {file.path} was recorded of, whose SHA-256 is {file.digest};"
         " names may be wrong"
     ]
-
-
-def _known(path: str) -> ElfFile | None:
-    try:
-        return read_elf(Path(path))
-    except ElfError:
-        return None
 
 
 def default_address(elf: ElfFile) -> int | None:

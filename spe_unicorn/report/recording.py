@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from spe_unicorn.output.jsonl import record_object
 from spe_unicorn.output.reader import RecordFile, Stream, read_file
 from spe_unicorn.output.scan import Scanner, placed_at
-from spe_unicorn.report.places import doubts, places_of
+from spe_unicorn.report.places import doubts
+from spe_unicorn.report.spaces import Spaces
 from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.symbols.choice import SymbolChoice, symbol_choice
 from spe_unicorn.symbols.places import Places
@@ -43,7 +44,8 @@ class Recording:
 
     def __init__(self, file: RecordFile, symbols: Iterable[SymbolChoice] = ()) -> None:
         self.file = file
-        self.places: Places = places_of(file, symbols)
+        self.spaces = Spaces(file, symbols, lambda: self.raw_arrays)
+        self.places: Places = self.spaces.common
 
     def __repr__(self) -> str:
         return f"<{len(self)} records of {self.file.path}>"
@@ -67,7 +69,7 @@ class Recording:
     @property
     def doubts(self) -> list[str]:
         """Sentences on what may be wrong with names: ELF files that are not what was recorded."""
-        return doubts(self.file, self.places)
+        return doubts(self.file, self.spaces.files)
 
     @property
     def bad_packets(self) -> list[tuple[Stream, BadPacket]]:
@@ -89,7 +91,7 @@ class Recording:
         """NumPy masked arrays by name, as :func:`~spe_unicorn.report.columns.named_columns`."""
         from spe_unicorn.report.columns import named_columns
 
-        return named_columns(self.raw_arrays, self.places)
+        return named_columns(self.raw_arrays, self.spaces)
 
     def arrow(self) -> pyarrow.Table:
         """The same as an Arrow table, null where a record has nothing.

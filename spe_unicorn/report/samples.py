@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
-from spe_unicorn.report.columns import texts
 from spe_unicorn.report.recording import Recording
+from spe_unicorn.report.spaces import Name, Spaces
+from spe_unicorn.report.texts import texts
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.lines import LineTable, read_lines
 from spe_unicorn.symbols.places import Places
@@ -72,9 +73,9 @@ class Samples:
         return len(self.arrays)
 
     @property
-    def places(self) -> Places:
+    def spaces(self) -> Spaces:
         """What names addresses."""
-        return self.recording.places
+        return self.recording.spaces
 
     def with_event(self, event: Event) -> Truths:
         """Which samples have an event."""
@@ -113,9 +114,9 @@ class Samples:
             groups.append(Group(labels, float(weights[members].sum()), members))
         return sorted(groups, key=lambda group: (-group.weight, group.labels))
 
-    def line_of(self, address: int) -> str:
+    def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
-        place = self.places.at(address)
+        place = places.at(address)
         if place is None:
             return UNKNOWN
         name = str(place.file.path)
@@ -130,25 +131,52 @@ class Samples:
         result: npt.NDArray[np.uint64] = canonical(self.arrays.pc)
         return result
 
-    def function_of(self, address: int) -> str:
-        """The function that an address is in."""
-        place = self.places.at(address)
-        symbol = None if place is None else place.file.symbols.function_at(place.linked)
-        return UNKNOWN if symbol is None else symbol.name
 
-    def data_of(self, address: int) -> str:
-        """What is at a data address: its object, or else the MiB that it is in."""
-        name = self.function_of(address)
-        if name != UNKNOWN:
-            return name
-        base = address >> _REGION << _REGION
-        return f"{base:#x}-{base + (1 << _REGION) - 1:#x}"
+def _function(places: Places, address: int) -> str:
+    """The function that an address is in."""
+    place = places.at(address)
+    symbol = None if place is None else place.file.symbols.function_at(place.linked)
+    return UNKNOWN if symbol is None else symbol.name
 
 
-def _of_pc(say: Callable[[Samples, int], str]) -> Callable[[Samples], Labels]:
-    def labels(samples: Samples) -> Labels:
-        return _where(samples, Has.PC, texts(samples.pcs, lambda pc: say(samples, pc)))
+def _object_or_region(places: Places, address: int) -> str:
+    """What is at a data address: its object, or else the MiB that it is in."""
+    name = _function(places, address)
+    if name != UNKNOWN:
+        return name
+    base = address >> _REGION << _REGION
+    return f"{base:#x}-{base + (1 << _REGION) - 1:#x}"
 
+
+def _symbol_or_number(places: Places, address: int) -> str:
+    return places.symbolize(address) or hex(address)
+
+
+def _of_pc(say: Name) -> Callable[[Samples], Labels]:
+    return lambda samples: _where(samples, Has.PC, samples.spaces.names(samples.pcs, say))
+
+
+def _objects(samples: Samples) -> Labels:
+    names: Labels = samples.spaces.objects(samples.pcs)
+    names[names == ""] = UNKNOWN
+    return _where(samples, Has.PC, names)
+
+
+def _comms(samples: Samples) -> Labels:
+    names: Labels = samples.spaces.comms()
+    unnamed = names == ""
+    names[unnamed] = samples.labels("thread")[unnamed]
+    return names
+
+
+def _processes(samples: Samples) -> Labels:
+    """Processes with their last names; where none is known, threads stand for them."""
+    labels: Labels = samples.labels("thread").copy()
+    names = samples.recording.file.threads
+    processes = samples.spaces.processes()
+    for process in np.unique(processes).tolist():
+        if process in names:
+            labels[processes == process] = f"{names[process]} {process}"
     return labels
 
 
@@ -188,22 +216,25 @@ def _threads(samples: Samples) -> Labels:
 
 
 def _data(samples: Samples) -> Labels:
-    names = texts(canonical(samples.arrays.va), samples.data_of)
+    names = samples.spaces.names(canonical(samples.arrays.va), _object_or_region)
     return _where(samples, Has.VA, names)
 
 
 def _targets(samples: Samples) -> Labels:
-    names = texts(canonical(samples.arrays.target), lambda a: samples.places.symbolize(a) or hex(a))
+    names = samples.spaces.names(canonical(samples.arrays.target), _symbol_or_number)
     return _where(samples, Has.TARGET, names)
 
 
 KEYS: dict[str, Callable[[Samples], Labels]] = {
-    "symbol": _of_pc(Samples.function_of),
-    "line": _of_pc(Samples.line_of),
-    "address": _of_pc(lambda samples, pc: samples.places.symbolize(pc) or hex(pc)),
-    "pc": _of_pc(lambda _, pc: hex(pc)),
+    "symbol": _of_pc(_function),
+    "line": lambda samples: _of_pc(samples.line_of)(samples),
+    "address": _of_pc(_symbol_or_number),
+    "pc": lambda samples: _where(samples, Has.PC, texts(samples.pcs, hex)),
+    "object": _objects,
     "cpu": lambda samples: texts(samples.arrays.cpu, str),
     "thread": _threads,
+    "process": _processes,
+    "comm": _comms,
     "el": lambda samples: _where(
         samples,
         Has.PC,
@@ -219,9 +250,9 @@ KEYS: dict[str, Callable[[Samples], Labels]] = {
 PERF_KEYS = {
     "sym": "symbol",
     "srcline": "line",
+    "dso": "object",
     "tid": "thread",
-    "pid": "thread",
-    "comm": "thread",
+    "pid": "process",
     "symbol_daddr": "data",
     "mem": "source",
     "symbol_to": "target",

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
-from spe_unicorn.report.columns import texts
+from spe_unicorn.report.spaces import Spaces, names_at, symbol_or_nothing
+from spe_unicorn.report.texts import texts
 from spe_unicorn.spe.packets import VA_MASK, Event, OperationClass
 from spe_unicorn.symbols.places import Places
 
@@ -80,7 +81,9 @@ _SUBCLASSES = {
 """Subclasses of loads and stores by the payload without bit 0."""
 
 
-def spe_parser_tables(arrays: RecordArrays, places: Places | None = None) -> dict[str, Table]:
+def spe_parser_tables(
+    arrays: RecordArrays, places: Places | Spaces | None = None
+) -> dict[str, Table]:
     """The tables ``ldst``, ``br`` and ``other``; with ``places`` each has a last column ``symbol``.
 
     Records without an Operation Type are in none of them, as with the tool.
@@ -91,14 +94,16 @@ def spe_parser_tables(arrays: RecordArrays, places: Places | None = None) -> dic
         "br": (OperationClass.BRANCH, _branches),
         "other": (OperationClass.OTHER, _others),
     }
+    symbols = None
+    if places:
+        symbols = names_at(places, canonical(arrays.pc), symbol_or_nothing)
+        symbols[~arrays.where(Has.PC)] = ""
     result = {}
     for name, (kind, columns) in kinds.items():
-        part = arrays.take(there & (arrays.op_class == kind))
-        result[name] = columns(part)
-        if places:
-            pcs = canonical(part.pc)
-            symbols = texts(pcs, lambda pc: places.symbolize(pc) or "")
-            result[name]["symbol"] = np.where(part.where(Has.PC), symbols, "").astype(object)
+        rows = np.flatnonzero(there & (arrays.op_class == kind))
+        result[name] = columns(arrays.take(rows))
+        if symbols is not None:
+            result[name]["symbol"] = symbols[rows]
     return result
 
 

@@ -13,6 +13,7 @@ from spe_unicorn.output.formats import open_output
 from spe_unicorn.output.image import ImageInfo, LoadedSegment
 from spe_unicorn.output.perf_data import PerfDataWriter
 from spe_unicorn.output.perf_samples import perf_samples
+from spe_unicorn.output.perf_tasks import Handover
 from spe_unicorn.output.reader import read_file
 from spe_unicorn.spe.packets import DataAddress, PacketType
 from spe_unicorn.spe.record import decode_stream, encode
@@ -428,3 +429,29 @@ def test_every_sort_of_packet_is_among_those_compared():
     placed = list(decode_stream(stream(of_every_sort())))
     kinds = {packet.type for found in placed for _, packet in found.packets}
     assert kinds == set(PacketType) - {PacketType.PADDING}
+
+
+def test_management_events_are_pieces_without_bytes(tmp_path):
+    path = tmp_path / "a.data"
+    writer = PerfDataWriter(path.open("wb"), cpus=2, command=("spe-unicorn", "run", "a file"))
+    writer.write(encode(other(timestamp=100), 6), 1)
+    writer.manage(62_500_000, False, cpu=1)  # one tick is 16 ns
+    writer.manage(62_500_001, True, cpu=1)
+    writer.close()
+    found = read_file(str(path))
+    assert found.handovers == [
+        Handover(1_000_000_000, 1, 0, 0),
+        Handover(1_000_000_016, 1, 0, 1),
+    ]
+    assert [piece.text for piece in found.handovers] == ["buffer full", "data lost"]
+    assert found.clocks[-1].ticks(1_000_000_016) == 62_500_001
+    assert found.command == "spe-unicorn run 'a file'"
+    dump = perf("report", "-D", "-i", str(path)).stdout
+    assert re.findall(
+        r"(\d+) \S+ \[\S+\]: PERF_RECORD_AUX offset: 0 size: 0 flags: (\S+)", dump
+    ) == [
+        ("1000000000", "0"),
+        ("1000000016", "0x1"),
+    ]
+    header = perf("report", "--header-only", "-i", str(path)).stdout
+    assert "# cmdline : spe-unicorn run a file" in header

@@ -3,6 +3,7 @@
 import pytest
 
 from spe_unicorn.output.reader import RecordFile
+from spe_unicorn.output.tasks import Act, TaskEvent
 from spe_unicorn.report.overview import View, grouped, overview
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.samples import KEYS, PERF_KEYS, WEIGHTS, Samples, percentiles
@@ -81,7 +82,7 @@ def test_pes_and_threads_are_told_apart():
 
 def test_threads_have_the_names_that_the_recording_gives_them():
     file = RecordFile("a.data", "perf", [stream_of([load(context_el1=5), load(context_el1=6)])])
-    file.threads[5] = "dd"
+    file.acts.append(TaskEvent(Act.NAME, 5, 5, name="dd"))
     (names,) = [
         [row[-1] for row in t.rows]
         for t in overview(Samples(Recording(file)), View())

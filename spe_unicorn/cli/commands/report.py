@@ -22,8 +22,23 @@ from spe_unicorn.symbols.errors import ElfError
 if TYPE_CHECKING:
     from spe_unicorn.report.samples import Samples
 
-_KEYS = ("symbol", "line", "address", "pc", "cpu", "thread", "el", "op", "source", "data", "target")
-_PERF_KEYS = ("sym", "srcline", "tid", "pid", "comm", "symbol_daddr", "mem", "symbol_to")
+_KEYS = (
+    "symbol",
+    "line",
+    "address",
+    "pc",
+    "object",
+    "cpu",
+    "thread",
+    "process",
+    "comm",
+    "el",
+    "op",
+    "source",
+    "data",
+    "target",
+)
+_PERF_KEYS = ("sym", "srcline", "dso", "tid", "pid", "symbol_daddr", "mem", "symbol_to")
 _WEIGHTS = ("samples", "latency", "l1d-miss", "llc-miss", "tlb-walk", "mispredict")
 
 _NO_CHAINS = (
@@ -103,7 +118,7 @@ def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
     "keys",
     type=_keys,
     metavar="KEY[,KEY]",
-    help="One table by these: " + ", ".join(_KEYS) + ". perf's sym, srcline, tid, mem and"
+    help="One table by these: " + ", ".join(_KEYS) + ". perf's sym, srcline, dso, pid, tid, mem and"
     " symbol_daddr are known too.",
 )
 @click.option(
@@ -257,7 +272,7 @@ def _write_page(samples: Samples, path: str) -> None:
 
 def _say_what_it_is(samples: Samples) -> None:
     """What the tables are of, and what to do where they have no names."""
-    files = ", ".join(printable(str(elf.path)) for elf in samples.places.files)
+    files = ", ".join(printable(str(elf.path)) for elf in samples.spaces.files)
     said = f"{samples.recording.file.path}: {len(samples)} samples"
     click.echo(f"{said} of {files}" if files else said)
     if not files:

@@ -15,6 +15,13 @@ _ELSEWHERE = frozenset({"firmware", "arguments", "sampling", "reboot", "flash"})
 
 def command_line(options: MachineOptions) -> str:
     """``spe-unicorn run ...``, or ``record`` where the machine is sampled from outside."""
+    return shlex.join(
+        command_words(options, () if options.sampling is None else ("-o", "records.spe"))
+    )
+
+
+def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[str]:
+    """The words of that command, with ``more`` options."""
     sampling = options.sampling
     words = ["spe-unicorn", "run" if sampling is None else "record"]
     for field in fields(options):
@@ -36,7 +43,7 @@ def command_line(options: MachineOptions) -> str:
             words += ["--min-latency", str(sampling.min_latency)]
         if not sampling.jitter:
             words.append("--no-jitter")
-        words += ["-o", "records.spe"]
+    words += more
     started = options.firmware
     if isinstance(started, Image):
         started = started.path
@@ -44,7 +51,7 @@ def command_line(options: MachineOptions) -> str:
         words.append(os.fspath(started))
     if options.arguments:
         words += ["--", *options.arguments]
-    return shlex.join(words)
+    return words
 
 
 def _is_path(value: object) -> bool:

@@ -1,0 +1,48 @@
+"""Names of a running kernel: what ``/proc/kallsyms`` and ``System.map`` say."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+from spe_unicorn.symbols.elf import ElfFile, Piece, read_elf
+from spe_unicorn.symbols.errors import ElfError
+from spe_unicorn.symbols.table import Symbol, SymbolTable
+
+_LINE = re.compile(rb"([0-9a-fA-F]{16}) ([a-zA-Z]) (\S+)(?:[ \t]+\[\S+\])?")
+_CODE = b"tTwW"
+
+
+def read_names(path: Path) -> ElfFile:
+    """What names addresses: an ELF file, or a listing of a kernel's symbols.
+
+    A listing becomes a file without bytes, which is linked where the kernel is. Raises ElfError.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.readline(4096)
+            if _LINE.match(start) is None:
+                return read_elf(path)
+            lines = [start, *stream]
+    except OSError as error:
+        raise ElfError(f"{path}: {error.strerror or error}") from None
+    return _listing(path, lines)
+
+
+def _listing(path: Path, lines: list[bytes]) -> ElfFile:
+    found = []
+    for line in lines:
+        match = _LINE.match(line)
+        if match is not None:
+            address, kind, name = match.groups()
+            text = name.decode("utf-8", "replace")
+            if not text.startswith("$"):
+                found.append((int(address, 16), text, kind in _CODE))
+    found.sort()
+    if not found or not found[-1][0]:
+        raise ElfError(f"{path}: all addresses are 0: only root reads those of /proc/kallsyms")
+    ends = {start: end for (start, *_), (end, *_) in pairwise(found) if start < end}
+    symbols = [Symbol(a, name, ends.get(a, a + 4) - a, code) for a, name, code in found]
+    first, size = found[0][0], found[-1][0] + 4 - found[0][0]
+    return ElfFile(path, (Piece(first, first, 0, 0, size),), SymbolTable(symbols), False, 1)
