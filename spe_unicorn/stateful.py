@@ -41,7 +41,15 @@ class Stateful(Generic[S]):
 
     def restore(self, state: S) -> None:
         """Take a state that :meth:`save` returned; it stays the caller's."""
+        self.put(state)
+        self.derive()
+
+    def put(self, state: S) -> None:
+        """Take a state, with nothing derived from it before :meth:`derive`."""
         self.s = deepcopy(state)
+
+    def derive(self) -> None:
+        """Make what follows from the state anew, after :meth:`put`."""
         self._derive()
 
     def _derive(self) -> None:

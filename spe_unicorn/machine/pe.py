@@ -202,7 +202,7 @@ class ProcessingElement(Stateful[PEState]):
         self.started()
 
     def _derive(self) -> None:
-        self.resync()
+        self.handler.controls_written()
         self.look_at_clock()
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.signals import Signal
 
 KEPT = 16 << 20
 """Bytes of output that are kept, the last ones: no guest grows its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleState:
+    """What is saved of a console."""
+
+    position: int = 0
+    """Bytes printed since reset."""
+    output: bytes = b""
+    """What is kept of them."""
+    typed: bytes = b""
+    """What was typed by Python and has not been read."""
 
 
 class Console:
@@ -20,6 +33,8 @@ class Console:
     def __init__(self, typed: Callable[[], None] = lambda: None) -> None:
         self.written: Signal[[bytes]] = Signal()
         """Told of output, as it comes."""
+        self.position = 0
+        """Bytes that the guest has printed since reset."""
         self._kept = True
         self._to = NO_CONSOLE
         self._typed = typed
@@ -54,7 +69,18 @@ class Console:
         self._input += data.encode() if isinstance(data, str) else data
         self._typed()
 
+    def save(self) -> ConsoleState:
+        """What was printed and typed so far."""
+        return ConsoleState(self.position, self.output, bytes(self._input))
+
+    def restore(self, state: ConsoleState) -> None:
+        """Hold what :meth:`save` gave, and nothing else."""
+        self.position = state.position
+        self._output = bytearray(state.output)
+        self._input = bytearray(state.typed)
+
     def _write(self, data: bytes) -> None:
+        self.position += len(data)
         if self._kept:
             self._output += data
             if len(self._output) > 2 * KEPT:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Literal, get_args
 
 from spe_unicorn.arch.counter import FREQUENCY
@@ -35,8 +35,11 @@ from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.machine.snapshot.board_state import BoardSaver
+from spe_unicorn.machine.snapshot.pages import NO_PAGES
 from spe_unicorn.output.formats import open_output
 from spe_unicorn.session.console import Console
+from spe_unicorn.session.identity import identity
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.outcome import Ending, Outcome, Share
 from spe_unicorn.session.point import (
@@ -51,6 +54,7 @@ from spe_unicorn.session.point import (
 )
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.records import image_info
+from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.packets import canonical_address
@@ -226,6 +230,49 @@ class Machine:
             ending = self.board.run(limit, address)
         seconds = time.monotonic() - began
         return self._outcome(ending, place, operations, seconds)
+
+    # Snapshots
+
+    def save(self, earlier: Snapshot | None = None) -> Snapshot:
+        """Take this moment down, for :meth:`restore`, here or in an equal machine.
+
+        Memory that is as in the ``earlier`` snapshot takes no more room. What is no part of the
+        architecture's state is forgotten, as in a machine that is restored: the TLBs, and
+        translated code. Raises ``machine.snapshot.NotAtRestError`` within a run.
+        """
+        return Snapshot(
+            self.options,
+            self.identity,
+            self.operations,
+            self._saver.save(NO_PAGES if earlier is None else earlier.board.memory),
+            tuple(console.save() for console in self._consoles),
+            self._ended,
+            tuple(pe.records.save() for pe in self.pes),
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from there: the guest cannot tell that anything has been in between.
+
+        What Python keeps of console and records is as it was, too; observers are told nothing.
+        Raises SnapshotError for a snapshot of another machine, and NotAtRestError within a run.
+        """
+        snapshot.check(self.identity)
+        self._saver.restore(snapshot.board)
+        snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
+        self._ended = snapshot.ended
+
+    @cached_property
+    def identity(self) -> dict[str, str]:
+        """What an equal machine has alike: ``session.identity``."""
+        return identity(self.options, self.plan)
+
+    @cached_property
+    def _saver(self) -> BoardSaver:
+        return BoardSaver(self.board)
+
+    @property
+    def _consoles(self) -> tuple[Console, Console]:
+        return self.console, self.secure_console
 
     def step(self, operations: int = 1) -> Outcome:
         """Execute exactly so many operations, of the PE whose turn it is."""

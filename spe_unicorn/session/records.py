@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.machine.boot.image import Image
@@ -13,6 +14,18 @@ from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 _BLOCK: Final = 1 << 20
 KEPT: Final = 256 << 20
 """Bytes of records that are kept, the last ones: no guest grows its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRecords:
+    """What :class:`Records` held at one moment."""
+
+    blocks: tuple[bytes, ...] = ()
+    last: bytes = b""
+    forgotten: int = 0
+
+
+NO_RECORDS: Final = KeptRecords()
 
 
 class Records:
@@ -53,9 +66,17 @@ class Records:
 
     def clear(self) -> None:
         """Forget those so far."""
-        self._blocks.clear()
-        self._last.clear()
-        self.forgotten = 0
+        self.restore(NO_RECORDS)
+
+    def save(self) -> KeptRecords:
+        """Those so far, to be given to :meth:`restore`."""
+        return KeptRecords(tuple(self._blocks), bytes(self._last), self.forgotten)
+
+    def restore(self, kept: KeptRecords) -> None:
+        """Hold what :meth:`save` gave, and nothing else."""
+        self._blocks = deque(kept.blocks)
+        self._last = bytearray(kept.last)
+        self.forgotten = kept.forgotten
 
 
 def image_info(image: Image) -> ImageInfo:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
+import os
+import weakref
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final
 
 from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
@@ -13,6 +17,7 @@ from spe_unicorn.arch.spaces import PASpace
 
 _PIECE: Final = 1 << 20
 """Bytes of zeros that are written at once."""
+_HAS_NAMELESS_FILES: Final = hasattr(os, "memfd_create")
 
 
 class Ram:
@@ -32,8 +37,15 @@ class Ram:
         self.size = size
         self.writable = writable
         self.secure = secure
+        self._file = -1
         try:
             self._map = mmap.mmap(-1, size)
+            if _HAS_NAMELESS_FILES:
+                # a file that has no name says which of its pages are in use
+                self._file = os.memfd_create("guest memory")
+                weakref.finalize(self, os.close, self._file)
+                os.ftruncate(self._file, size)
+                self._map = mmap.mmap(self._file, size)
         except (OSError, OverflowError, ValueError) as error:
             raise MemoryError(f"the host has no {size} bytes for guest memory") from error
         self.bytes = memoryview(self._map)
@@ -57,6 +69,26 @@ class Ram:
         except (AttributeError, OSError):  # not Linux, or memory that has no holes
             for at in range(first, end, _PIECE):
                 self.bytes[at : min(at + _PIECE, end)] = bytes(min(_PIECE, end - at))
+
+    def used(self) -> Iterator[tuple[int, int]]:
+        """The parts that may hold anything but zeros, first offset and end, in ascending order.
+
+        Elsewhere nothing has been stored, and nothing is read here: the host keeps no memory for
+        it.
+        """
+        if self._file < 0:
+            yield 0, self.size
+            return
+        end = 0
+        while True:
+            try:
+                first = os.lseek(self._file, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return  # nothing comes any more
+                raise
+            end = os.lseek(self._file, first, os.SEEK_HOLE)
+            yield first, end
 
     @property
     def rights(self) -> int:

@@ -178,6 +178,17 @@ class AccessTable:
         """The value of an encoding: the one set, or what the guest wrote after that."""
         return int(self._cells[encoding.key]) & _MASK
 
+    def save(self) -> dict[int, int]:
+        """The values that are not 0, by ``Encoding.key``: some are what the guest wrote last."""
+        used = np.flatnonzero(self._cells)
+        return dict(zip(used.tolist(), self._cells[used].tolist(), strict=True))
+
+    def restore(self, cells: dict[int, int]) -> None:
+        """Take the values that :meth:`save` gave."""
+        self._cells.fill(0)
+        for key, value in cells.items():
+            self._cells[key] = value
+
     def stop_for(self, encoding: Encoding, bits: int) -> None:
         """Have ``Action.NOTICE`` stop for a change of these bits of the register alone."""
         self._watched[encoding.key] = signed(bits)

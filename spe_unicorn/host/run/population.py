@@ -184,6 +184,12 @@ class Population:
         self._epoch = int(self._state.epoch)
         self._unit.reload()
 
+    def restored(self) -> None:
+        """The PE is at another place than it was; of what went by before, the unit was told."""
+        self.row = None
+        self._counted = self.position
+        self._epoch = int(self._state.epoch)
+
     def look_at_translations(self) -> None:
         """Forget translations that guest code has made untrue."""
         if self._state.epoch != self._epoch:

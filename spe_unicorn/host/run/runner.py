@@ -81,6 +81,17 @@ class Runner:
         self._parts.watching.watcher = watcher
         self.handler.controls.watch_order()
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is on its way: no run, no sample, nothing that a hook noticed."""
+        state = self._state
+        noticed = state.notice or state.controls_written or state.stale_code or state.wrong
+        return not (self.running or state.samples_in_ring or state.pending or noticed)
+
+    def restored(self) -> None:
+        """The PE's state is another one: forget what was counted before."""
+        self._parts.population.restored()
+
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
         self.running = True

@@ -1,0 +1,95 @@
+"""A PE that stands: what its engine and its hooks hold, saved and put back.
+
+What is no part of the architecture's state is forgotten at both ends: the engine's TLB and
+translated code, the translations that the sampling unit has at hand. The PE that was saved and the
+one that is restored then do the same.
+
+Some counts only ever go up, as what is known of code and translations is told apart by them: the
+epoch, and the writes of registers that steer. They stay the PE's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spe_unicorn.host.engine.context import restore_context, save_context
+from spe_unicorn.host.native.state import Clock, grant
+from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.spe.sampler import Sampler
+
+_OWN: Final = frozenset({"budget", "granted", "epoch", "writes", "flushes"})
+_SAVED: Final = tuple(f.name for f in Clock.FIELDS if f.name not in _OWN)
+
+
+@dataclass(slots=True)
+class EngineState:
+    """What is saved of a PE's engine and of the hooks in it."""
+
+    context: bytes = b""
+    """``host.engine.context``."""
+    executed: int = 0
+    """Operations attempted since the machine began."""
+    clock: dict[str, int] = field(default_factory=dict)
+    """Other fields of ``host.native.state.Clock`` by name."""
+    cells: dict[int, int] = field(default_factory=dict)
+    """The table of values for encodings, where it is not 0."""
+    entered: bool = False
+    """Whether an exception was entered by compiled code, so that the event register is set."""
+    flushed: bool = True
+    """Whether the core model has heard of all flushes of the TLB."""
+
+
+def forget(handler: StopHandler, unit: Sampler) -> None:
+    """Forget what is no part of the architecture's state."""
+    cpu = handler.cpu
+    handler.memory.close()
+    cpu.engine.flush_tlb()
+    cpu.engine.forget_all_code()
+    cpu.state.epoch += 1
+    cpu.state.writes += 1
+    cpu.forget_el()
+    unit.forget_translations()
+    unit.refresh()
+
+
+def save_engine(handler: StopHandler) -> EngineState:
+    """The state of a PE that stands, after :func:`forget`."""
+    cpu = handler.cpu
+    state, model = cpu.state, cpu.model
+    return EngineState(
+        save_context(cpu.engine.uc),
+        cpu.executed,
+        {name: int(getattr(state, name)) for name in _SAVED},
+        cpu.hooks.accesses.save(),
+        bool(state.entered),
+        model is None or model.state.flushed == state.flushes,
+    )
+
+
+def restore_engine(handler: StopHandler, saved: EngineState) -> None:
+    """Put the state back into a PE that stands; what follows from it is for the caller to derive.
+
+    Raises ``host.engine.context.ContextError``.
+    """
+    cpu = handler.cpu
+    restore_context(cpu.engine.uc, saved.context)
+    state = cpu.state
+    for name, value in saved.clock.items():
+        setattr(state, name, value)
+    grant(state, 0)
+    state.granted = saved.executed
+    state.nothing_is_due()
+    state.wrong = state.samples_in_ring = 0
+    state.entered = saved.entered
+    state.collects = False
+    state.epoch += 1
+    state.writes += 1
+    cpu.hooks.accesses.restore(saved.cells)
+    if cpu.model is not None:
+        cpu.model.state.flushed = state.flushes - (not saved.flushed)
+        cpu.model.state.pending = 0
+    handler.memory.close()
+    cpu.engine.flush_tlb()
+    cpu.engine.forget_all_code()
+    cpu.forget_el()

@@ -1,0 +1,1 @@
+"""A whole board, captured as plain data and put back."""

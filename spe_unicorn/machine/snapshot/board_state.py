@@ -1,0 +1,70 @@
+"""A board that stands, captured and put back: engines, memory, and every part that has state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spe_unicorn.host.pe.at_rest import EngineState, forget, restore_engine, save_engine
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.snapshot.pages import NO_PAGES, Pages, restore_pages, save_pages
+from spe_unicorn.machine.snapshot.parts import parts_of, restore_parts, save_parts
+
+
+class NotAtRestError(RuntimeError):
+    """A machine that runs cannot be saved or restored."""
+
+
+@dataclass(frozen=True)
+class BoardState:
+    """What a board is at one moment. Nobody changes it."""
+
+    engines: tuple[EngineState, ...]
+    """Of each PE."""
+    parts: dict[str, Any]
+    """The state of each part by its path: a plain dataclass, or attributes by name."""
+    memory: Pages
+
+
+class BoardSaver:
+    """Saves and restores one board.
+
+    The board that was saved, and one that is restored from it, do the same from there on: what is
+    no part of the architecture's state is forgotten in both.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._parts = parts_of(board)
+
+    def save(self, earlier: Pages = NO_PAGES) -> BoardState:
+        """The board's state; memory that is as it was in ``earlier`` takes no more room.
+
+        Raises NotAtRestError within a run, as from an observer.
+        """
+        self._check()
+        for pe in self._board.pes:
+            forget(pe.handler, pe.unit)
+        return BoardState(
+            tuple(save_engine(pe.handler) for pe in self._board.pes),
+            save_parts(self._parts),
+            save_pages(self._board.memory, earlier),
+        )
+
+    def restore(self, saved: BoardState) -> None:
+        """Take a state that a board of the same options was in.
+
+        Raises NotAtRestError within a run.
+        """
+        self._check()
+        restore_pages(self._board.memory, saved.memory)
+        for pe, engine in zip(self._board.pes, saved.engines, strict=True):
+            restore_engine(pe.handler, engine)
+        restore_parts(self._parts, saved.parts)
+        for pe in self._board.pes:
+            pe.runner.restored()
+            forget(pe.handler, pe.unit)
+
+    def _check(self) -> None:
+        if not all(pe.runner.at_rest for pe in self._board.pes):
+            raise NotAtRestError("the machine runs: save or restore it between two runs")

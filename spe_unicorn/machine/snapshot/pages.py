@@ -1,0 +1,75 @@
+"""Guest memory as it was: the pages that hold anything; snapshots share those that are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.host.engine.memory import Ram, RamMemory
+
+PAGE: Final = 4096
+"""Bytes of a page."""
+_ZEROS: Final = bytes(PAGE)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What memory held: pages by physical address; all others held zeros."""
+
+    pages: dict[int, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the pages that there are."""
+        return len(self.pages) * PAGE
+
+    def since(self, earlier: Pages) -> dict[int, bytes]:
+        """The pages that are others than in ``earlier``; those that hold zeros now are empty."""
+        before = earlier.pages
+        new = {at: page for at, page in self.pages.items() if before.get(at) is not page}
+        gone = before.keys() - self.pages.keys()
+        return {**new, **dict.fromkeys(gone, b"")}
+
+
+NO_PAGES: Final = Pages({})
+
+
+def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
+    """What memory holds now. Pages that are as in ``earlier`` are those, and take no room."""
+    known = earlier.pages
+    pages: dict[int, bytes] = {}
+    for region in memory.regions:
+        base, data = region.base, region.bytes
+        for first, end in region.used():
+            for offset in range(first, end, PAGE):
+                page = bytes(data[offset : offset + PAGE])
+                before = known.get(base + offset, _ZEROS)
+                if page != before:
+                    pages[base + offset] = page
+                elif before is not _ZEROS:
+                    pages[base + offset] = before
+    # all-zero pages that were something else before are left out
+    return Pages({at: page for at, page in pages.items() if page != _ZEROS} if known else pages)
+
+
+def restore_pages(memory: RamMemory, saved: Pages) -> None:
+    """Have memory hold that, and nothing else."""
+    for region in memory.regions:
+        _clear_others(region, saved.pages)
+    for at, page in saved.pages.items():
+        memory.fill(at, page)
+
+
+def _clear_others(region: Ram, pages: dict[int, bytes]) -> None:
+    """Give back what holds something and should not, in as long pieces as there are."""
+    for first, end in list(region.used()):
+        begin = None
+        for offset in range(first, end, PAGE):
+            if region.base + offset in pages:
+                if begin is not None:
+                    region.clear(begin, offset - begin)
+                begin = None
+            elif begin is None:
+                begin = offset
+        if begin is not None:
+            region.clear(begin, end - begin)

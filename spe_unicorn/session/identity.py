@@ -1,0 +1,78 @@
+"""Which machine it is: what two machines must have alike for one to go on where the other was."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, Final
+
+from spe_unicorn.host.engine.context import ENGINE
+from spe_unicorn.machine.boot.plan import BootPlan
+from spe_unicorn.machine.options import MachineOptions
+
+_FILES: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "append", "arguments"})
+"""Options that the boot plan and the command line stand for."""
+_IMAGE: Final = "image"
+_SAID: Final = {
+    _IMAGE: "what is loaded differs: the files of the snapshot's machine have other contents",
+    "core": "`core`: the profile differs from the snapshot's",
+    "engine": "the engine is another one",
+}
+
+
+def identity(options: MachineOptions, plan: BootPlan) -> dict[str, str]:
+    """What a machine is, as text by name; equal texts make equal machines."""
+    found = {
+        field.name: _canonical(getattr(options, field.name))
+        for field in dataclasses.fields(options)
+        if field.name not in _FILES
+    }
+    found["core"] = digest(_canonical(options.profile).encode())
+    found["semihosting_dir"] = "none" if options.semihosting_dir is None else "a folder"
+    found["command line"] = repr(options.command_line)
+    pieces = [(p.address, p.size, digest(p.data)) for p in plan.pieces]
+    start = (plan.entry, plan.el, plan.x, plan.conduit)
+    found[_IMAGE] = digest(repr((pieces, start)).encode())
+    found["engine"] = ENGINE
+    return found
+
+
+def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
+    """One sentence on the first thing that differs, None where nothing does."""
+    for name in dict.fromkeys((*mine, *saved)):
+        here, there = mine.get(name), saved.get(name)
+        if here == there:
+            continue
+        if here is None or there is None:
+            return f"`{name}` is known to one of the two releases only"
+        if name == "engine":
+            return f"it was saved with {there}, here is {here}"
+        return _SAID.get(name) or f"`{name}` is {here} here and {there} in the snapshot"
+    return None
+
+
+def digest(data: bytes) -> str:
+    """A digest that tells contents apart, in hexadecimal."""
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """A text that is the same for equal plain data in every process."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return type(value).__name__ + _canonical(fields)
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, Mapping):
+        items = sorted((_canonical(key), _canonical(item)) for key, item in value.items())
+        return "{" + ", ".join(": ".join(item) for item in items) + "}"
+    if isinstance(value, (set, frozenset)):
+        return "{" + ", ".join(sorted(map(_canonical, value))) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_canonical, value)) + "]"
+    if type(value).__module__.startswith("spe_unicorn."):
+        public = {name: item for name, item in vars(value).items() if name[0] != "_"}
+        return type(value).__name__ + _canonical(public)
+    return repr(value)
