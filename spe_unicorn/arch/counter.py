@@ -1,23 +1,50 @@
-"""The system counter's frequency, and its ticks in cycles of a PE.
+"""The system counter's frequency, and how its ticks relate to the cycles of a PE.
 
 Numbers alone, so that compiled code calls :func:`ticks`, too.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import gcd
 from typing import Final
 
 FREQUENCY: Final = 62_500_000
 """Of the system counter, in Hz: CNTFRQ_EL0."""
-_TICK: Final = 4
-"""A PE runs at 1 GHz, so a tick is 16 cycles, which are powers of two."""
+CLOCK: Final = 1_000_000_000
+"""Cycles of a PE in a second of the guest, unless somebody says otherwise."""
+CLOCK_STEP: Final = 1_000_000
+CLOCK_MIN, CLOCK_MAX = CLOCK_STEP, 10_000_000_000
+"""Clocks are multiples of the step, so that products with :attr:`Rate.ticks_of` keep 64 bits."""
 
 
-def ticks(cycles: int) -> int:
-    """How far the system counter has come after so many cycles."""
-    return cycles >> _TICK
+def ticks(cycles: int, ticks_of: int, cycles_of: int) -> int:
+    """How far the system counter has come after so many cycles: ``ticks_of`` in ``cycles_of``."""
+    return cycles * ticks_of // cycles_of
 
 
-def cycles(ticks: int) -> int:
-    """The first cycle at which the system counter has come so far."""
-    return ticks << _TICK
+@dataclass(frozen=True)
+class Rate:
+    """The system counter goes ``ticks_of`` ticks in ``cycles_of`` cycles, in lowest terms."""
+
+    ticks_of: int
+    cycles_of: int
+
+    @classmethod
+    def of(cls, clock: int) -> Rate:
+        """That of a PE with ``clock`` cycles a second. Raises ValueError for one that is none."""
+        if not CLOCK_MIN <= clock <= CLOCK_MAX or clock % CLOCK_STEP:
+            raise ValueError(f"allowed are whole MHz from 1M to 10G, got {clock}")
+        common = gcd(FREQUENCY, clock)
+        return cls(FREQUENCY // common, clock // common)
+
+    def ticks(self, cycles: int) -> int:
+        """How far the system counter has come after so many cycles."""
+        return ticks(cycles, self.ticks_of, self.cycles_of)
+
+    def cycles(self, ticks: int) -> int:
+        """The first cycle at which the system counter has come so far."""
+        return -(-ticks * self.cycles_of // self.ticks_of)
+
+
+USUAL_RATE: Final = Rate.of(CLOCK)

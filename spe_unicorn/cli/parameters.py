@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import click
 
+from spe_unicorn.arch.counter import CLOCK_STEP, Rate
 from spe_unicorn.machine.memory_map import RAM_MAX
 
 _PAGE = 4096
@@ -43,6 +45,22 @@ def size(text: str) -> int:
     if not 0 < result <= RAM_MAX or result % _PAGE:
         raise click.BadParameter(f"{text!r}: allowed are multiples of 4K up to 255G")
     return result
+
+
+def hertz(text: str) -> int:
+    """A frequency, such as ``100M``, ``2.5G`` or ``1000000000``, in whole MHz."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is no frequency; write 100M, 2.5G or a number of Hz")
+    digits, suffix = match.groups()
+    value = Decimal(digits) * {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}[suffix.upper()]
+    try:
+        Rate.of(int(value))
+    except ValueError:
+        value = Decimal(0)
+    if not value or value % CLOCK_STEP:
+        raise click.BadParameter(f"{text!r}: allowed are whole MHz from 1M to 10G")
+    return int(value)
 
 
 def console(*words: str) -> Callable[[str], str]:

@@ -12,7 +12,16 @@ from typing import Any, get_args
 import click
 
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.parameters import TraceChoice, Whole, console, number, seconds, size, trace
+from spe_unicorn.cli.parameters import (
+    TraceChoice,
+    Whole,
+    console,
+    hertz,
+    number,
+    seconds,
+    size,
+    trace,
+)
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
@@ -159,6 +168,13 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             metavar="stderr|stdio|file:PATH|none",
             help="Output of the second UART, which --secure adds. By default its lines go to"
             ' standard error after "secure: ".',
+        ),
+        click.option(
+            "--clock",
+            type=hertz,
+            metavar="HZ",
+            help="Operations in a second of the guest: 100M makes its waits cheaper, 2.5G gives it"
+            " time; 1G unless the core profile says otherwise.",
         ),
         click.option(
             "--seed",

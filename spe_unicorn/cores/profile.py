@@ -8,6 +8,7 @@ what the core has besides where that model is chosen. A core that samples micro-
 ``cracking``: a table of rules, or the name of a set of them (see
 :mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which are read as
 zero: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4"``), or a list of names of such tables.
+``clock`` is how many operations a second of the guest has, in whole MHz.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spe_unicorn.arch.access.core import encoding_of
+from spe_unicorn.arch.counter import CLOCK, Rate
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
@@ -56,6 +58,8 @@ class Core:
     features: Features
     impdef: ImpDef
     architecture: str | None = None
+    clock: int = CLOCK
+    """Operations in a second of the guest."""
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
     wrong_path: int = 0
@@ -155,6 +159,7 @@ def parse_core(data: bytes, source: str) -> Core:
 _KEYS = (
     *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
     "registers",
+    "clock",
 )
 _RULES = files(__package__) / "micro_operations"
 _REGISTERS = files(__package__) / "registers"
@@ -180,6 +185,7 @@ def _core(table: Mapping[str, Any]) -> Core:
         features=features,
         impdef=_impdef(_take(table, "impdef", dict, {})),
         architecture=_take(table, "architecture", str, "") or None,
+        clock=_take(table, "clock", int, CLOCK),
         cracking=_cracking(table),
         numbers=numbers,
         model_features=model_features,
@@ -200,6 +206,10 @@ def _checked(core: Core) -> Core:
         raise CoreError("; ".join(broken))
     if not 0 <= core.midr < 1 << 32:
         raise CoreError(f"midr = {core.midr:#x}: allowed are 32 bits")
+    try:
+        Rate.of(core.clock)
+    except ValueError as error:
+        raise CoreError(f"clock: {error}") from None
     if core.cracking is not None and Feature.FEAT_SPE_ArchInst in core.features:
         raise CoreError("cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one")
     modelled = core.with_model("cache")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from spe_unicorn.arch.counter import Rate
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.ports import CoreModel
@@ -32,7 +34,7 @@ from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.pe import ProcessingElement, Timed, cycles_of
+from spe_unicorn.machine.pe import ProcessingElement, Timed
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.psci import (
     CPUOff,
@@ -49,6 +51,9 @@ from spe_unicorn.machine.shared_folder import SharedFolder
 from spe_unicorn.machine.smccc import Registers, firmware_call
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
+
+_SECOND: Final = 1_000_000_000
+"""Nanoseconds."""
 
 
 class _GuestMemory:
@@ -168,7 +173,7 @@ class Board(Stateful[BoardState]):
             write=self._console.write,
             read=self._console.read,
             stopping=self._asked_to_stop,
-            nanoseconds=lambda: self.running.cpu.cycles,
+            nanoseconds=lambda: self.running.cpu.cycles * _SECOND // self.options.frequency,
             command_line=self.options.command_line,
             heap=HeapInfo(),
             folder=SharedFolder(Path(folder)) if folder is not None else None,
@@ -179,7 +184,8 @@ class Board(Stateful[BoardState]):
         engine = Engine(new_engine(self.options.smp))
         for region in self.memory.regions:
             region.map_into(engine.uc)
-        cpu = UnicornCPU(engine, self.memory, features, core.impdef, random)
+        rate = Rate.of(self.options.frequency)
+        cpu = UnicornCPU(engine, self.memory, features, core.impdef, random, rate=rate)
         self.models.append(self._make_model(cpu, self.memory.ranges()))
         cpu.own(
             core.midr,
@@ -232,7 +238,7 @@ class Board(Stateful[BoardState]):
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
     def _devices_due(self) -> int | None:
-        return cycles_of(self.peripherals.next_deadline())
+        return self.pes[0].cycles_of(self.peripherals.next_deadline())
 
     # Running
 

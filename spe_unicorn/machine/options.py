@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, get_args
 
+from spe_unicorn.arch.counter import Rate
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.boot.image import Image
@@ -101,6 +102,8 @@ class MachineOptions:
     """Source of all chance in the machine."""
     semihosting_dir: File | None = None
     """A folder in which the guest may open, change and remove files."""
+    clock: int | None = None
+    """Operations in a second of the guest, in whole MHz; None for what the core says, or 1 GHz."""
     sampling: Sampling | None = field(default=None)
     """Sampling from outside, in place of the SPE that the guest sees."""
 
@@ -111,6 +114,11 @@ class MachineOptions:
             raise OptionError(f"`ram` is a number of bytes, such as 128 << 20, got {self.ram!r}")
         if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
+        if self.clock is not None:
+            try:
+                Rate.of(self.clock)
+            except ValueError as error:
+                raise OptionError(f"`clock`: {error}") from None
         if self.el not in (None, 1, 2, 3):
             raise OptionError(f"`el` is 1, 2 or 3, got {self.el!r}")
         if self.model not in get_args(ModelName):
@@ -122,6 +130,11 @@ class MachineOptions:
     def profile(self) -> Core:
         """The core, loaded. Raises ``cores.profile.CoreError``."""
         return load_core(self.core) if isinstance(self.core, str) else self.core
+
+    @property
+    def frequency(self) -> int:
+        """Operations in a second of the guest."""
+        return self.clock or self.profile.clock
 
     @property
     def has_flash(self) -> bool:

@@ -10,7 +10,6 @@ from spe_unicorn.arch.access.core import answers, core_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
-from spe_unicorn.arch.counter import cycles
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
@@ -48,11 +47,6 @@ _MOST_NAPS: Final = 4
 
 MakeSampler = Callable[["ProcessingElement"], Sampler]
 """Makes the sampling unit of a PE, whose lines and junction of events are there already."""
-
-
-def cycles_of(count: int | None) -> int | None:
-    """A count of the system counter in cycles; None for never, and for what no machine reaches."""
-    return None if count is None or cycles(count) >= NEVER_HAPPENS else cycles(count)
 
 
 class PMBIRQ:
@@ -249,10 +243,15 @@ class ProcessingElement(Stateful[PEState]):
             )
             controls.waits_for_events = any(words and WFE in words for words in lines)
 
+    def cycles_of(self, count: int | None) -> int | None:
+        """A count of the system counter in cycles; None for never, and where no machine comes."""
+        time = NEVER_HAPPENS if count is None else self.cpu.rate.cycles(count)
+        return None if time >= NEVER_HAPPENS else time
+
     @property
     def due(self) -> int | None:
         """The time, in cycles, at which a timer of its own drives a line; None for never."""
-        return cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
+        return self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
 
     @property
     def event_due(self) -> int | None:
@@ -268,7 +267,7 @@ class ProcessingElement(Stateful[PEState]):
             for c, count in streams
         ]
         soon = min((n for n in ticks if n is not None), default=None)
-        return None if soon is None else cycles(now + soon)
+        return None if soon is None else self.cpu.rate.cycles(now + soon)
 
     def move_to(self, time: int) -> None:
         """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""
@@ -339,7 +338,7 @@ class ProcessingElement(Stateful[PEState]):
         """Work out anew at how many executed operations a line changes by itself."""
         now = self.cpu.physical_count()
         counts = [self.timer.next_deadline(now), self._board.timed.next_deadline()]
-        due = [time for count in counts if (time := cycles_of(count)) is not None]
+        due = [time for count in counts if (time := self.cycles_of(count)) is not None]
         self.deadline = min(due) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
 
     def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:

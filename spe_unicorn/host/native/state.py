@@ -54,7 +54,7 @@ class Action(IntEnum):
     CELL = 2
     """An MRS reads what the table ``cells`` holds. Only for registers that the engine has."""
     COUNT = 3
-    """An MRS reads guest time: executed operations over 16, less the offset in ``cells``."""
+    """An MRS reads guest time: executed operations in ticks, less the offset in ``cells``."""
     TRANSLATION = 4
     """The engine executes the access; translations that we keep are no longer true."""
     NOTICE = 5
@@ -313,6 +313,8 @@ class Wiring(ctypes.Structure):
             ("control", "`uc_ctl`."),
             ("weighed", "Whether the population can be micro-operations."),
             ("pc_mask", "The bits of the PC that must be 0."),
+            ("ticks_of", "The system counter goes so many ticks"),
+            ("cycles_of", "in so many cycles."),
         )
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]

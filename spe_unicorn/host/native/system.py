@@ -184,7 +184,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             return 0
         call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
         rest = s.block_operations - ((s.scratch - s.block) >> 2)
-        value = ticks(s.granted - s.budget - rest + s.skipped) - value
+        value = ticks(s.granted - s.budget - rest + s.skipped, s.ticks_of, s.cycles_of) - value
     elif _engine_identifies(s, engine, user, r):
         return 0
     # the engine has these registers, so the block goes on; a write of the PC here would spoil

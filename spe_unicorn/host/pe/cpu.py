@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spe_unicorn.arch.counter import ticks
+from spe_unicorn.arch.counter import USUAL_RATE, Rate
 from spe_unicorn.arch.event_register import EventRegister
 from spe_unicorn.arch.exceptions.entry import (
     ExceptionEntry,
@@ -100,6 +100,7 @@ class UnicornCPU(Stateful[CPUState]):
         *,
         answer: Action = Action.STOP,
         ours: Collection[type[SysReg]] = (),
+        rate: Rate = USUAL_RATE,
     ) -> None:
         self.engine = engine
         self.memory = memory
@@ -107,6 +108,9 @@ class UnicornCPU(Stateful[CPUState]):
         self.impdef = impdef
         self.hooks = NativeHooks(engine)
         self.state = self.hooks.state
+        self.rate = rate
+        """How the system counter goes."""
+        self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of
         self._el: int | None = None
         self.inside = 0
         """While a hook calls Python in the middle of a block: its operations not yet executed."""
@@ -227,7 +231,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     def physical_count(self) -> int:
         """CNTPCT_EL0 in ticks of ``counter.FREQUENCY``: an ``arch.ports.Clock``."""
-        return ticks(self.cycles)
+        return self.rate.ticks(self.cycles)
 
     def own(
         self,

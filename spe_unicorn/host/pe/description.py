@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
 from spe_unicorn.arch.operation import (
     Access,
@@ -82,7 +81,7 @@ class Latch:
     def _begin(self, pc: int, instruction: Instruction, begun: bool) -> Operation:
         cpu = self._cpu
         engine = self._engine
-        operation = Operation(instruction, pc, cpu.el, ticks(cpu.cycles))
+        operation = Operation(instruction, pc, cpu.el, cpu.physical_count())
         state = self._state
         if begun or (signed(pc) == state.flow_next and not self._branched_to(pc)):
             _came_by(operation, state.flow_target, state.flow)
@@ -118,7 +117,7 @@ class Latch:
     def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
         """An operation, or a part of one, on a wrong path: it came to nothing."""
         cpu = self._cpu
-        time = ticks(cpu.cycles)
+        time = cpu.physical_count()
         return Operation(instruction, pc, cpu.el, time, misspeculated=True)
 
     def finish(self, operation: Operation, pc: int) -> None:
@@ -169,7 +168,7 @@ class Latch:
         """
         instruction = plan.instruction
         state = self._state
-        operation = Operation(instruction, pc, self._cpu.el, ticks(before))
+        operation = Operation(instruction, pc, self._cpu.el, self._cpu.rate.ticks(before))
         _came_by(operation, state.flow_target, state.flow)
         access = instruction.access
         if access is not None:
@@ -195,7 +194,9 @@ class Latch:
         """An operation that the compiled hook has noted in its ring of samples."""
         pc = sample.pc & _MASK
         following = sample.following & _MASK
-        operation = Operation(instruction, pc, sample.level & 3, ticks(sample.cycles))
+        operation = Operation(
+            instruction, pc, sample.level & 3, self._cpu.rate.ticks(sample.cycles)
+        )
         _came_by(operation, sample.flow_target, sample.flow)
         access = instruction.access
         if access is not None:

@@ -41,7 +41,7 @@ class Population:
         self._cracker = unit.cracker
         self._blocks = blocks
         self._latch = latch
-        self._noted = Noted(blocks.instructions)
+        self._noted = Noted(blocks.instructions, cpu.rate)
         self._known_weights: dict[int, int] = {}
         self._state = cpu.hooks.state
         self._model = cpu.model

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from spe_unicorn.arch.counter import Rate
 from spe_unicorn.arch.operation import Family, Instruction
 from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
@@ -52,8 +53,10 @@ routine(misaligned)
 routine(condition_failed)
 
 
-@entry("void", "int64", "pointer", "int64", "pointer", "int64")
-def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> None:
+@entry("void", "int64", "pointer", "int64", "int64", "int64", "pointer", "int64")
+def _describe(
+    rows: Any, traits: Any, skipped: Any, ticks_of: Any, cycles_of: Any, out: Any, count: Any
+) -> None:
     """Describe ``count`` rows of the hook's ring."""
     trait_of = array_at(traits, (_UNBOUNDED, _TRAITS), np.int64)
     sample_of = array_at(out, (count, COLUMNS), np.int64)
@@ -82,7 +85,7 @@ def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> Non
         sample[WAY] = way
         sample[PC] = row.pc
         sample[EL] = row.level & 3
-        sample[TIME] = ticks(row.cycles)
+        sample[TIME] = ticks(row.cycles, ticks_of, cycles_of)
         sample[VA] = row.va
         sample[PA] = row.pa
         sample[TARGET] = row.following
@@ -93,12 +96,16 @@ def _describe(rows: Any, traits: Any, skipped: Any, out: Any, count: Any) -> Non
 
 
 class Noted:
-    """Describes samples of ``instructions``, a list that grows, by its numbers."""
+    """Describes samples of ``instructions``, a list that grows, by its numbers.
+
+    ``rate`` is that of the system counter, for the times of samples.
+    """
 
     DERIVED = ("_known", "_traits", "_instructions", "_samples")
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[Instruction], rate: Rate) -> None:
         self._instructions = instructions
+        self._rate = rate
         self._traits = np.zeros((1024, _TRAITS), np.int64)
         self._known = 0
         self._samples = np.zeros((SAMPLES, COLUMNS), np.int64)
@@ -111,8 +118,9 @@ class Noted:
         if self._known < len(self._instructions):
             self._learn()
         samples = self._samples[: len(rows)]
-        data = rows.ctypes.data, self._traits.ctypes.data, skipped, samples.ctypes.data
-        _describe(*data, len(rows))
+        rate = self._rate.ticks_of, self._rate.cycles_of
+        table, out = self._traits.ctypes.data, samples.ctypes.data
+        _describe(rows.ctypes.data, table, skipped, *rate, out, len(rows))
         return samples
 
     def _learn(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spe_unicorn.arch.counter import CLOCK
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE
 from spe_unicorn.devices.gicv3 import mmio as gicv3_mmio
@@ -54,6 +55,8 @@ class BoardDescription:
     guest_el2: bool = False
     """Whether EL2 may be the guest's: the GIC has a maintenance interrupt, EL2 a virtual timer."""
     secure: bool = False
+    clock: int = CLOCK
+    """Operations in a second of the guest."""
 
 
 def board_dtb(description: BoardDescription) -> bytes:
@@ -172,11 +175,17 @@ def _cpus(description: BoardDescription) -> Node:
             "device_type": strings("cpu"),
             "compatible": strings("arm,armv8"),
             "reg": cells(affinity),
+            "clock-frequency": _frequency(description.clock),
         }
         if description.conduit is not None:
             properties["enable-method"] = strings("psci")
         node.children.append(Node(f"cpu@{affinity:x}", properties))
     return node
+
+
+def _frequency(clock: int) -> bytes:
+    """A frequency in as many cells as it takes, as the Devicetree Specification has it."""
+    return cells(clock) if clock < 1 << 32 else wide(clock)
 
 
 def _psci(description: BoardDescription) -> list[Node]:

@@ -246,6 +246,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 spe=Feature.FEAT_SPE in options.profile.features and options.sampling is None,
                 guest_el2=el >= EL2,
                 secure=options.secure,
+                clock=options.frequency,
             )
         )
     data = contents(options.dtb, DTB_MAX, "a device tree can be")
