@@ -4,8 +4,9 @@ A profile has ``name``, ``description``, ``midr``, ``features`` (a list), option
 ``architecture`` (such as ``"9.0"``), a table ``impdef`` with the IMPLEMENTATION DEFINED choices
 of :class:`~spe_unicorn.arch.features.ImpDef`, and a table ``model`` with the numbers of the cache
 model (:class:`~spe_unicorn.cores.model_numbers.ModelNumbers`) and, as ``features`` and ``events``,
-what the core has besides where that model is chosen. A core that samples micro-operations has
-``cracking``: a table of rules, or the name of a set of them (see
+what the core has besides where that model is chosen, and a table ``pmu`` with ``counters``, the
+number of event counters of the Performance Monitors (0 to 31, else 6). A core that samples
+micro-operations has ``cracking``: a table of rules, or the name of a set of them (see
 :mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which are read as
 zero: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4"``), or a list of names of such tables.
 ``clock`` is how many operations a second of the guest has, in whole MHz.
@@ -23,6 +24,7 @@ from typing import Any, Literal
 from spe_unicorn.arch.access.core import encoding_of
 from spe_unicorn.arch.counter import CLOCK, Rate
 from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
@@ -62,6 +64,8 @@ class Core:
     """Operations in a second of the guest."""
     cracking: Cracking | None = None
     """How instructions become micro-operations, None where each is one member of the population."""
+    counters: int = 6
+    """Event counters of the Performance Monitors."""
     wrong_path: int = 0
     """How many operations after a mispredicted branch belong to the population, 0 for none."""
     numbers: ModelNumbers = field(default_factory=ModelNumbers)
@@ -158,8 +162,7 @@ def parse_core(data: bytes, source: str) -> Core:
 
 _KEYS = (
     *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
-    "registers",
-    "clock",
+    *("registers", "clock", "pmu"),
 )
 _RULES = files(__package__) / "micro_operations"
 _REGISTERS = files(__package__) / "registers"
@@ -187,6 +190,7 @@ def _core(table: Mapping[str, Any]) -> Core:
         architecture=_take(table, "architecture", str, "") or None,
         clock=_take(table, "clock", int, CLOCK),
         cracking=_cracking(table),
+        counters=_counters(_take(table, "pmu", dict, {})),
         numbers=numbers,
         model_features=model_features,
         model_events=model_events,
@@ -218,6 +222,14 @@ def _checked(core: Core) -> Core:
     if broken:
         raise CoreError(f"model: {'; '.join(broken)}")
     return core
+
+
+def _counters(table: Mapping[str, Any]) -> int:
+    _only(table, ("counters",), "key in pmu")
+    counters: int = _take(table, "counters", int, Core.counters)
+    if not 0 <= counters <= MOST_COUNTERS:
+        raise CoreError(f"pmu.counters = {counters}: allowed are 0 to {MOST_COUNTERS}")
+    return counters
 
 
 def _cracking(table: Mapping[str, Any]) -> Cracking | None:

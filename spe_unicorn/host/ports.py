@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.pe import PE
 
 NEVER_HAPPENS: Final = 1 << 62
 """A count of operations that no machine reaches."""
@@ -138,4 +139,30 @@ class Watcher(Protocol):
 
     def controls_written(self, pc: int) -> None:
         """A register that steers SPE or its addresses may have been written, at ``pc``."""
+        ...
+
+
+class Monitored(Protocol):
+    """The Performance Monitors of a PE, as resets, exceptions and returns meet them."""
+
+    @property
+    def implemented(self) -> int:
+        """The number of event counters."""
+        ...
+
+    @property
+    def pending(self) -> bool:
+        """PSTATE.PPEND."""
+        ...
+
+    def leaving(self) -> None:
+        """An exception is about to be entered: count what has been executed up to it."""
+        ...
+
+    def entered(self, record: ExceptionRecord) -> None:
+        """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
+        ...
+
+    def returned(self, before: PE, ppend: bool) -> None:
+        """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         ...

@@ -138,6 +138,8 @@ class Board(Stateful[BoardState]):
                 self,
                 sampler_of(self.core, options.sampling, self.memory, model, source),
                 runner,
+                self.core.counters,
+                source,
             )
             for number, (cpu, inputs, model, source) in enumerate(
                 zip(cpus, interrupts, self.models, sources, strict=True)
@@ -369,6 +371,7 @@ class Board(Stateful[BoardState]):
             if self.conduit != "hvc":
                 return False
             pe.cpu.pc = pe.cpu.pc - 4
+            pe.cpu.state.unretired += 1
             pe.handler.exceptions.undefined()
             return True
         states = {p.number: PowerState.ON if p.s.on else PowerState.OFF for p in self.pes}

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.access.core import answers, core_accessors
+from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
 from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.arch.rules.effective import physical_count_offset
@@ -21,7 +23,10 @@ from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, next_event
+from spe_unicorn.host.counting.counting import monitored
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.state import Action
+from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
@@ -127,7 +132,8 @@ class PEState:
 class ProcessingElement(Stateful[PEState]):
     """A PE on its engine; implements ``host.pe.stops.Platform`` for itself.
 
-    ``sampler`` makes the sampling unit.
+    ``sampler`` makes the sampling unit. ``counters`` is the number of event counters, ``random``
+    what its registers draw from.
     """
 
     DERIVED = ("deadline",)
@@ -142,6 +148,8 @@ class ProcessingElement(Stateful[PEState]):
         board: Surroundings,
         sampler: MakeSampler,
         runner: type[Runner],
+        counters: int,
+        random: RandomSource,
     ) -> None:
         self.number = number
         self.cpu = cpu
@@ -161,6 +169,12 @@ class ProcessingElement(Stateful[PEState]):
         self.events = EventJunction()
         """PMU events so far."""
         self.unit = sampler(self)
+        self._unknown_counters = random.stream("PMU")
+        self.counting = monitored(
+            cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events
+        )
+        """Counts for the Performance Monitors."""
+        self._monitor_accessors = pmu_accessors(counters)
         self.started: Signal[[]] = Signal()
         """Told when it was reset and is about to begin."""
         self.s = PEState()
@@ -173,7 +187,7 @@ class ProcessingElement(Stateful[PEState]):
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
         cpu.hooks.ask_by(self.handler.system.answer)
-        self.runner = runner(cpu, self.unit, self.handler)
+        self.runner = runner(cpu, self.unit, self.handler, self.counting)
 
     def start(self, el: int, entry: int, x: tuple[int, ...] = ()) -> None:
         """Reset, then begin at ``entry`` and ``el``, with ``x`` in X0 and those that follow.
@@ -183,7 +197,9 @@ class ProcessingElement(Stateful[PEState]):
         cpu = self.cpu
         self.timer.reset()
         self.interrupts.reset()
+        self.counting.before_reset()
         cpu.start(el, entry)
+        self.counting.reset(self._unknown_counters.bits64)
         for number, value in enumerate(x):
             cpu.engine.set_x(number, value)
         self.handler.controls_written()
@@ -219,6 +235,7 @@ class ProcessingElement(Stateful[PEState]):
             cpu.model.stopped(executed=False, pc=cpu.pc)
         self.handler.controls_written()
         self.unit.reload()
+        self.counting.changed()
 
     @property
     def runnable(self) -> bool:
@@ -348,6 +365,11 @@ class ProcessingElement(Stateful[PEState]):
         registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
         own = core_accessors(self._board.core.registers)
         registers |= answers(own)
+        registers |= self.counting.registers
         device_registers.install(self.cpu, (*gic, *own))
-        table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic, *own))
+        monitors = self._monitor_accessors
+        monitor_registers.install(self.cpu.hooks, monitors, Action.STOP)
+        table = SysRegTable(
+            (*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic, *own, *monitors)
+        )
         return table, registers

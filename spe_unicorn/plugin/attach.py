@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 from weakref import WeakSet
 
@@ -18,7 +18,15 @@ from unicorn import unicorn_const as uc_const
 from unicorn.arm64_const import UC_CPU_ARM64_MAX
 from unicorn.unicorn_py3.unicorn import HOOK_INTR_CFUNC
 
-from spe_unicorn.arch.access.verdicts import Accessor, SystemAccessTrap, Undefined, access
+from spe_unicorn.arch.access.pmu import pmu_accessors
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
+from spe_unicorn.arch.access.verdicts import (
+    Accessor,
+    SysRegTable,
+    SystemAccessTrap,
+    Undefined,
+    access,
+)
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import EL1, EL3
@@ -26,17 +34,19 @@ from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.start_state import firmware_state
 from spe_unicorn.cores.profile import Core, ModelName
+from spe_unicorn.host.counting.counting import monitored
 from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop, grant
-from spe_unicorn.host.pe.access.system_access import TABLE
+from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, EngineException
+from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.checks import (
@@ -143,12 +153,20 @@ class _Handler(StopHandler):
 
     error: Exception | None = None
 
-    def __init__(self, cpu: UnicornCPU, attachment: Attachment, interrupts: Interrupts) -> None:
-        super().__init__(cpu, _NoPlatform(), interrupts=interrupts)
+    def __init__(
+        self,
+        cpu: UnicornCPU,
+        attachment: Attachment,
+        interrupts: Interrupts,
+        table: SysRegTable,
+        registers: Mapping[type[SysReg], DeviceRegister],
+    ) -> None:
+        super().__init__(cpu, _NoPlatform(), table, registers, interrupts)
         self._attachment = attachment
 
     def handle(self, stop: Stop) -> bool:
         """System accesses are ours; exceptions have already been with the user's hooks."""
+        self.system.stopped()
         if stop is Stop.SYSTEM:
             return super().handle(stop)
         if stop is Stop.EXCEPTION and self._masks():
@@ -231,6 +249,13 @@ class _NoPlatform:
         return False
 
 
+class _NoLine:
+    """An interrupt that goes nowhere: there is no interrupt controller."""
+
+    def set_level(self, level: bool) -> None:
+        """Nobody hears of it."""
+
+
 class Attachment:
     """SPE on an engine of the user's; made by :func:`attach`, detached at the end of a ``with``.
 
@@ -279,14 +304,23 @@ class Attachment:
             cracker=core.cracking,
             wrong_path=core.wrong_path,
         )
+        self._counting = monitored(
+            self.cpu, core.counters, _NoLine(), interrupts.monitors, self.events
+        )
+        self._counting.totals.aside = self._ran_aside
+        self._counting.reset(random.stream("PMU").bits64)
+        monitors = pmu_accessors(core.counters)
+        monitor_registers.install(self.cpu.hooks, monitors, Action.ASK)
+        self._table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *monitors))
         self.registers = Registers(file)
         self._callbacks: list[RecordCallback] = []
-        self.handler = _Handler(self.cpu, self, interrupts)
-        self.runner = Runner(self.cpu, self.unit, self.handler)
+        self._executed = 0
+        registers = self._counting.registers
+        self.handler = _Handler(self.cpu, self, interrupts, self._table, registers)
+        self.runner = Runner(self.cpu, self.unit, self.handler, self._counting)
         self._observe(self.unit)
         self.cpu.hooks.install(weighed=core.cracking is not None)
         engine.forget_all_code()
-        self._executed = 0
         self._leave()
         self._emu_stop = uc.emu_stop
         uc.emu_stop = self._stop_asked_for
@@ -349,7 +383,7 @@ class Attachment:
         self._observe(self.unit)
         if not self.running:
             self._set_aside()  # the runner begins to count where the last one ended
-        self.runner = Runner(self.cpu, self.unit, self.handler)
+        self.runner = Runner(self.cpu, self.unit, self.handler, self._counting)
 
     def emu_start(self, begin: int, until: int, timeout: int = 0, count: int = 0) -> None:
         """As ``Uc.emu_start``, with sampling: from ``begin`` up to ``until``, which is not run.
@@ -389,10 +423,17 @@ class Attachment:
         executed = self.cpu.executed - self._executed
         state.skipped += executed
         state.granted -= executed
+        self._counting.changed()
+
+    def _ran_aside(self) -> int:
+        """Operations of a run of the user's own, until they are set aside."""
+        return 0 if self.running else self.cpu.executed - self._executed
 
     def _enter(self) -> None:
         """Take over counts and exceptions."""
         cpu, state = self.cpu, self.cpu.state
+        self.handler.system.stopped()
+        self._counting.settle()
         self._set_aside()
         grant(state, 0)
         state.nothing_is_due()
@@ -473,9 +514,12 @@ class Attachment:
     def _decide(self) -> int:
         cpu = self.cpu
         state = cpu.hooks.state
-        accessor = TABLE.get(state.key)
+        accessor = self._table.get(state.key)
         if not self.running:
             state.writes += 1  # the user may have written registers
+        if monitor_registers.is_engines(state.key):
+            self.handler.system.stopped()
+            return self.handler.system.answer()
         cpu.forget_el()
         verdict = None if accessor is None else access(cpu, accessor, state.kind == READ)
         if verdict is None or isinstance(verdict, Undefined):

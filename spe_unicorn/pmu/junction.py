@@ -37,6 +37,12 @@ class EventJunction(Stateful[JunctionState]):
         together = self.s.together
         together[numbers] = together.get(numbers, 0) + count
 
+    def count_of(self, number: int) -> int:
+        """How often one event has happened."""
+        together = self.s.together
+        count = self.s.single.get(number, 0)
+        return count + sum(n for numbers, n in together.items() if number in numbers)
+
     @property
     def counts(self) -> dict[int, int]:
         """How often each event has happened, by its number, in ascending order."""

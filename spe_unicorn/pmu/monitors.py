@@ -18,8 +18,10 @@ from spe_unicorn.arch.registers.pmu import (
     CYCLE_COUNTER,
     INSTRUCTION_COUNTER,
     MOST_COUNTERS,
+    PMCCFILTR_EL0,
     PMCR_EL0,
     PMEVTYPER,
+    PMEVTYPERS,
     PMICFILTR_EL0,
 )
 from spe_unicorn.arch.registers.system import MDCR_EL2
@@ -82,6 +84,26 @@ class PerformanceMonitors(Stateful[MonitorState]):
         self._increments: dict[int, int] = {}
         """What counters have counted of the operation that is under way."""
 
+    def reset(self, unknown: Callable[[], int]) -> None:
+        """Warm reset; ``unknown()`` gives 64 bits for UNKNOWN fields."""
+        state = self.s = MonitorState()
+        features = self._pe.features
+        counters = (1 << self.implemented) - 1 | 1 << CYCLE_COUNTER
+        if self._has(INSTRUCTION_COUNTER):
+            counters |= 1 << INSTRUCTION_COUNTER
+        for n in range(_COUNTERS):
+            if counters >> n & 1:
+                filter_ = {CYCLE_COUNTER: PMCCFILTR_EL0, INSTRUCTION_COUNTER: PMICFILTR_EL0}
+                register = filter_.get(n, PMEVTYPERS[0])
+                kept = register.writable_mask(features)
+                state.types[n] = register.reset_value(features, unknown) & kept
+                wide = n >= CYCLE_COUNTER or Feature.FEAT_PMUv3p5 in features
+                state.values[n] = unknown() & (_MASK if wide else (1 << _NARROW) - 1)
+        actions = PMCR_EL0.C.mask | PMCR_EL0.P.mask
+        writable = PMCR_EL0.writable_mask(features) & ~actions
+        state.control = PMCR_EL0.reset_value(features, unknown) & writable
+        state.enabled, state.overflowed, state.noticed = (unknown() & counters for _ in range(3))
+
     # What was executed
 
     def event(self, number: int, count: int = 1) -> None:
@@ -125,20 +147,30 @@ class PerformanceMonitors(Stateful[MonitorState]):
         *,
         raised: bool = False,
         restored: bool = False,
+        masked_by: PE | None = None,
     ) -> None:
         """Move counters all at once; the last operation behind that is the one at ``address``.
 
         ``live`` is what :meth:`live` said while all of it happened. No counter may have overflowed
-        before the last of these operations. Other arguments are as of :meth:`completed`.
+        before the last of these operations. What :meth:`software_increment` has counted lands with
+        it. ``masked_by`` is the PE by which that one's exception
+        is masked or not: for a return the PE as it was before. Other arguments are as of
+        :meth:`completed`.
         """
         state = self.s
+        if self._increments:
+            pending, self._increments = self._increments, {}
+            increments = {
+                n: increments.get(n, 0) + pending.get(n, 0) for n in {*increments, *pending}
+            }
         counted = self._synchronous() & sum(1 << counter for counter in increments)
         chains = {n for n in range(1, self.implemented, 2) if live >> n & 1 and self._chains(n)}
         for counter in sorted(increments):
             self._add(counter, increments[counter], chains)
         if raised:
             return
-        if counted & state.noticed & state.overflowed and exception_unmasked(self._pe):
+        unmasked = exception_unmasked(masked_by or self._pe)
+        if counted & state.noticed & state.overflowed and unmasked:
             state.pending = True
             state.address = address
         elif not restored:
@@ -167,12 +199,20 @@ class PerformanceMonitors(Stateful[MonitorState]):
             return None
         return overflow_route(self._pe).target if exception_unmasked(self._pe) else None
 
+    @property
+    def asks_for_exception(self) -> bool:
+        """Whether an overflow is to be a PMU Profiling exception, masked or not."""
+        if overflow_route(self._pe).target is None:
+            return False
+        asynchronous = self._noticed_overflows() & ~self._marked_synchronous()
+        return self.s.pending or bool(asynchronous)
+
     # What counts
 
-    def live(self) -> int:
-        """The map of the counters that count at the current Exception level."""
+    def live(self, pe: PE | None = None) -> int:
+        """The map of the counters that count at the Exception level of ``pe``, by default now."""
         enabled = self.s.enabled
-        return sum(1 << n for n in range(_COUNTERS) if enabled >> n & 1 and self.counts(n))
+        return sum(1 << n for n in range(_COUNTERS) if enabled >> n & 1 and self.counts(n, pe))
 
     def event_of(self, counter: int) -> int:
         """The number of the event that a counter counts."""
@@ -189,13 +229,21 @@ class PerformanceMonitors(Stateful[MonitorState]):
         )
 
     @property
+    def deciding(self) -> tuple[int, bool]:
+        """What changes by itself and can decide what counts: overflows, and whether SPE stopped."""
+        return self.s.overflowed, self._spe_stopped()
+
+    @property
     def synchronous(self) -> int:
         """The map of the counters in synchronous mode."""
         return self._synchronous()
 
-    def counts(self, counter: int) -> bool:
-        """CountPMUEvents(): whether a counter counts its events at the current Exception level."""
-        pe, state = self._pe, self.s
+    def counts(self, counter: int, pe: PE | None = None) -> bool:
+        """CountPMUEvents(): whether a counter counts its events at the Exception level of ``pe``.
+
+        By default that is the current one.
+        """
+        pe, state = pe or self._pe, self.s
         if pe.halted or not self._has(counter) or not self._enabled(counter):
             return False
         el = pe.el

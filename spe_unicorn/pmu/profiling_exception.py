@@ -66,8 +66,13 @@ def exception_masked(pe: PE, target: int) -> bool:
 
 def exception_unmasked(pe: PE) -> bool:
     """Whether overflows are exceptions, and one could be taken as the PE stands."""
+    return exception_target(pe) is not None
+
+
+def exception_target(pe: PE) -> int | None:
+    """Where an overflow's exception would be taken now, None where it is masked or is none."""
     target = overflow_route(pe).target
-    return target is not None and not exception_masked(pe, target)
+    return None if target is None or exception_masked(pe, target) else target
 
 
 def returned_ppend(saved: bool, *, masked_before: bool, unmasked_after: bool) -> bool:

@@ -175,7 +175,7 @@ class Machine:
             pe.cpu.engine.uc.ctl_flush_tb()
             # a runner knows only the blocks that it entered
             pe.cpu.hooks.blocks.forget()
-            pe.runner = runner(pe.cpu, pe.unit, pe.handler)
+            pe.runner = runner(pe.cpu, pe.unit, pe.handler, pe.counting)
 
     def run(self, operations: int | None = None) -> Result:
         """Run, and say what it came to so far."""

@@ -154,9 +154,9 @@ def wfx_trap(wait: WFx) -> Syndrome:
     return Syndrome(EC.WFxTrap, _CONDITION_ALWAYS | wait)
 
 
-def profiling(source: ProfilingSource) -> Syndrome:
-    """A profiling exception, reported asynchronously (SYNC is 0)."""
-    return Syndrome(EC.Profiling, source << 1)
+def profiling(source: ProfilingSource, *, synchronous: bool = False) -> Syndrome:
+    """A profiling exception; ``synchronous`` is ISS.SYNC."""
+    return Syndrome(EC.Profiling, source << 1 | synchronous)
 
 
 def instruction_abort(fault: FaultRecord, *, fnv: bool = False) -> Syndrome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -234,9 +234,12 @@ class RegisterFile:
         cell.set(new)
         self.written(register, old, new)
 
-    def reset(self, unknown: Callable[[], int]) -> None:
-        """Warm reset of every register; ``unknown()`` gives 64 bits for UNKNOWN fields."""
-        for register in sorted(self._cells, key=lambda r: r.encoding):
+    def reset(self, unknown: Callable[[], int], *, without: Collection[type[SysReg]] = ()) -> None:
+        """Warm reset of every register; ``unknown()`` gives 64 bits for UNKNOWN fields.
+
+        Those of ``without`` stay as they are: somebody else resets them.
+        """
+        for register in sorted(self._cells.keys() - set(without), key=lambda r: r.encoding):
             value = register.reset_value(self.features, unknown)
             self.set_raw(register, value & self._present[register])
 

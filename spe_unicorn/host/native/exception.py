@@ -161,6 +161,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     if number != SVC and number != PREFETCH_ABORT:
         # it was attempted, and what is behind it in its block was not
         s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
+        s.unretired += 1
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate
     s.taken_after = s.granted - s.budget
     at_level(s, target)

@@ -132,6 +132,7 @@ class Clock(ctypes.Structure):
         ),
         Field("members_granted", _TURNS, "`members_granted - members` members have gone by."),
         Field("skipped", _PYTHON, "Cycles that the PE has slept."),
+        Field("unretired", _TURNS, "Operations executed that ended in an exception of their own."),
         Field("epoch", _TURNS, "Counts changes of what addresses of code and data mean."),
         Field("writes", _TURNS, "Counts writes of registers that are looked after."),
         Field(

@@ -14,11 +14,13 @@ from spe_unicorn.arch.exceptions.entry import (
 )
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
+from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.known import REGISTERS
+from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
@@ -35,6 +37,7 @@ from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.secure_memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
+from spe_unicorn.host.ports import Monitored
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -45,6 +48,7 @@ _MASK: Final = (1 << 64) - 1
 _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
 _PM_BIT: Final = s.SPSR.PM.lsb
+_PPEND_BIT: Final = s.SPSR.PPEND.lsb
 _VIRTUAL: Final = s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask
 
 
@@ -86,9 +90,9 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el",)
+    DERIVED = ("_el", "counted_at")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("whole", "secure_memory", "model")
+    WIRING = ("whole", "secure_memory", "model", "monitors")
 
     def __init__(
         self,
@@ -126,9 +130,13 @@ class UnicornCPU(Stateful[CPUState]):
         """Told when PSTATE.PM has changed."""
         self.model: ModelHooks | None = None
         """What feeds the core model, if that is one that has to see everything."""
+        self.monitors: Monitored | None = None
+        """What counts here, if the core has Performance Monitors."""
+        self.counted_at: tuple[int, ...] = (0,) * 4
+        """The map of the counters that count, by Exception level."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception before its entry."""
-        mine = (r for r in REGISTERS if r.implemented(features))
+        mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
         sysregs.identify(self.registers, engine, self.hooks, impdef)
@@ -176,7 +184,8 @@ class UnicornCPU(Stateful[CPUState]):
     @property
     def pstate(self) -> int:
         """PSTATE in the layout of SPSR_ELx."""
-        return self.engine.get(PSTATE) | self.s.pm << _PM_BIT
+        pending = self.monitors is not None and self.monitors.pending
+        return self.engine.get(PSTATE) | self.s.pm << _PM_BIT | pending << _PPEND_BIT
 
     @property
     def pm(self) -> bool:
@@ -202,7 +211,11 @@ class UnicornCPU(Stateful[CPUState]):
         self._el = None
         self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
-            self.pm = bool(self.registers.raw(banked.SPSR[from_el]) & s.SPSR.PM.mask)
+            saved = self.registers.read(banked.SPSR[from_el])
+            before = PEAt(self, from_el)
+            self.pm = bool(saved.PM)
+            if self.monitors is not None:
+                self.monitors.returned(before, bool(saved.PPEND))
         if self.secure_memory is not None:
             self.secure_memory.changed()
 
@@ -267,7 +280,7 @@ class UnicornCPU(Stateful[CPUState]):
         hear(self, Maintenance(tlb=True, code=True))
         self.events.reset()
         self.state.taken_to = 0
-        self.registers.reset(self._unknown.bits64)
+        self.registers.reset(self._unknown.bits64, without=PMU_VALUES)
         for register, value in RESET_VALUES.items():
             if register in self.registers:
                 self.registers.set_raw(register, value)
@@ -276,6 +289,9 @@ class UnicornCPU(Stateful[CPUState]):
                 # of the values that UNKNOWN allows, one that an ERET can return to
                 spsr = self.registers.read(register)
                 self.registers.set_raw(register, spsr.replace(M=level << 2 | 1, IL=0, nRW=0).value)
+        if s.MDCR_EL2 in self.registers and self.monitors is not None:
+            mdcr = self.registers.read(s.MDCR_EL2).replace(HPMN=self.monitors.implemented)
+            self.registers.set_raw(s.MDCR_EL2, mdcr.value)
         firmware_state(self.registers, el)
         sysregs.show_identity(self.engine, self.hooks)
         masks = _MASKED | (s.SPSR.PM.mask if s.PM in self.registers else 0)

@@ -100,8 +100,13 @@ class Entries:
 
     def take(self, record: ExceptionRecord, target_el: int) -> ExceptionEntry:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
+        monitors = self._cpu.monitors
+        if monitors is not None:
+            monitors.leaving()
         pstate = s.SPSR_EL1(self._cpu.pstate)
         entry = take_exception(self._cpu, pstate, record, target_el, self._cpu.pc)
+        if monitors is not None:
+            monitors.entered(record)
         self._cpu.exception_taken(record, entry)
         self._note_taken(record.kind, pstate.value, entry)
         self.enter(entry)
@@ -189,6 +194,9 @@ class Entries:
         result = exception_return(self._cpu, s.SPSR_EL1(self._cpu.pstate), spsr, elr)
         if result.aarch32:
             return False
+        before = PEAt(self._cpu, el)
         self._cpu.set_pstate(result.pstate.value)
         self._cpu.pc = result.pc
+        if self._cpu.monitors is not None:
+            self._cpu.monitors.returned(before, bool(spsr.PPEND))
         return True

@@ -25,6 +25,7 @@ from spe_unicorn.host.native.delivery import (
     serror_unless_masked,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.pmu.profiling_exception import exception_target
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import pending_exception
 from spe_unicorn.stateful import Stateful
@@ -99,6 +100,8 @@ class Interrupts(Stateful[InterruptsState]):
         self._cpu = cpu
         self.profiling = InsistentLine(self.update)
         """Whether a Profiling Buffer management event asks for an exception."""
+        self.monitors = InsistentLine(self.update)
+        """Whether an overflow of the Performance Monitors asks for an exception."""
         cpu.pm_changed.connect(self._on_pm)
         line = InsistentLine if by_state else Line
         self.irq, self.fiq = line(self.update), line(self.update)
@@ -134,6 +137,7 @@ class Interrupts(Stateful[InterruptsState]):
             physical
             or (self._cpu.el <= EL1 and self._any_virtual())
             or (self.profiling.level and pending_exception(self._cpu) is not None)
+            or (self.monitors.level and exception_target(self._cpu) is not None)
         )
 
     @property
@@ -152,7 +156,8 @@ class Interrupts(Stateful[InterruptsState]):
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         deliver = 0
         physical = self.irq.level or self.fiq.level or self.s.serror
-        if physical or self.profiling.level or self._any_virtual():
+        profiling = self.profiling.level or self.monitors.level
+        if physical or profiling or self._any_virtual():
             for el in range(4):
                 deliver |= at_level(el, self._deliverable_at(el))
                 deliver |= self._serror_at(el)
@@ -167,12 +172,17 @@ class Interrupts(Stateful[InterruptsState]):
     def take(self) -> bool:
         """Take what is due, if anything is.
 
-        The SPE Profiling exception goes first, our choice, then SError, FIQ, IRQ, and the virtual
-        ones after the physical ones.
+        The SPE Profiling exception goes first, our choice, then that of the Performance Monitors,
+        then SError, FIQ, IRQ, and the virtual ones after the physical ones.
         """
         cpu = self._cpu
         if self.profiling.level and (level := pending_exception(cpu)) is not None:
             syndrome = profiling(ProfilingSource.SPE)
+            self._enter(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
+            return True
+        if self.monitors.level and (level := exception_target(cpu)) is not None:
+            synchronous = cpu.monitors is not None and cpu.monitors.pending
+            syndrome = profiling(ProfilingSource.PMU, synchronous=synchronous)
             self._enter(ExceptionRecord(ExceptionType.SYNC, syndrome), level)
             return True
         pstate = cpu.pstate
@@ -212,6 +222,8 @@ class Interrupts(Stateful[InterruptsState]):
         bits = 0
         if self.profiling.level and pending_exception(pe) is not None:
             bits = _ALWAYS[ExceptionType.IRQ]
+        if self.monitors.level and exception_target(pe) is not None:
+            bits = _ALWAYS[ExceptionType.IRQ]
         physical = self._physical_levels(pe)
         for kind in _ORDER:
             if physical[kind]:
@@ -245,7 +257,7 @@ class Interrupts(Stateful[InterruptsState]):
         }
 
     def _on_pm(self) -> None:
-        if self.profiling.level:
+        if self.profiling.level or self.monitors.level:
             self.update()
 
     def _any_virtual(self) -> bool:

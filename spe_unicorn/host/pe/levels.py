@@ -79,7 +79,7 @@ class Levels:
         cpu = self._cpu
         observed = bool(cpu.exception_taken) or cpu.model is not None
         followed = watched or self._has_pm or cpu.hooks.follows_flow
-        key = (enabled_at, int(state.suspect), followed, observed)
+        key = (enabled_at, int(state.suspect), followed, observed, cpu.counted_at)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KNOWN:
@@ -94,7 +94,11 @@ class Levels:
         """``State.watch_at``, ``State.alike`` and ``State.entries``."""
         suspect = self._state.suspect
         secure = self._cpu.secure_memory is not None
-        classes = [(enabled_at[el], self._checks_at(el), secure and el == EL3) for el in _LEVELS]
+        counted_at = self._cpu.counted_at
+        classes = [
+            (enabled_at[el], self._checks_at(el), secure and el == EL3, counted_at[el])
+            for el in _LEVELS
+        ]
         traps = [
             self._marks_at(el) | (MARK_ERET | MARK_RETURN if suspect >> el & 1 else 0)
             for el in _LEVELS

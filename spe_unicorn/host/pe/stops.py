@@ -86,6 +86,7 @@ class StopHandler:
 
     def handle(self, stop: Stop) -> bool:
         """Carry out what ``stop`` is about; True if it raised an exception."""
+        self.system.stopped()
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
         if stop is Stop.UNMAPPED:
@@ -249,6 +250,7 @@ class StopHandler:
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK
+            cpu.state.unretired += 1
             self.exceptions.take(exception.record, EL2)
             return True
         if syndrome and syndrome.ec == EC.WFxTrap:

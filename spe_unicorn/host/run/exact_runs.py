@@ -36,6 +36,7 @@ class ExactRuns:
         parts.engine.forget_code(cpu.pc, cpu.pc + 4)
         stop = parts.runs.run(operations, target, straight=True)
         if stop is Stop.NONE and cpu.pc == target and not parts.handler.status:
+            parts.counting.last = target - 4 & _MASK
             parts.population.count_all()
             return True
         self._settle(stop)
@@ -82,6 +83,7 @@ class ExactRuns:
             self._take_back(len(operations))
             self._host.execute(stop)
             return
+        parts.counting.last = first.pc
         mark = first.instruction.mark
         if mark is Mark.ERET:
             cpu.returned(first.el)

@@ -33,8 +33,11 @@ class HostOperations:
         selected = parts.population.select(members)
         cpu.ahead = 0
         begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
+        parts.counting.hosts(pc)
         state.budget -= 1
         raised = parts.handler.handle(stop)
+        # an exception that was entered is known by now; the board's answers to others retire
+        parts.counting.hosted(raised=raised and not cpu.whole)
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
         state.flow_next = signed(pc + 4 & _MASK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.native.model import ModelHooks
 from spe_unicorn.host.native.state import State
@@ -36,9 +37,11 @@ class Parts:
     latch: Latch
     population: Population
     runs: EngineRuns
+    counting: Counting
+    """What counts for the Performance Monitors."""
 
 
-def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> Parts:
+def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting) -> Parts:
     """Make the parts of a PE's runner."""
     watching = Watching()
     blocks = Blocks(cpu.hooks, unit.cracker)
@@ -57,4 +60,5 @@ def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> Parts:
         latch,
         population,
         EngineRuns(cpu, unit, handler, population, watching),
+        counting,
     )

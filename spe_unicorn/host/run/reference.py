@@ -13,6 +13,7 @@ from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
+from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -27,8 +28,10 @@ _PLENTY: Final = 1 << 40
 class ReferenceRunner(Runner):
     """Runs one PE by stepping. Only for an engine on which nothing else runs."""
 
-    def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
-        super().__init__(cpu, unit, handler)
+    def __init__(
+        self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting
+    ) -> None:
+        super().__init__(cpu, unit, handler, counting)
         if cpu.model is not None:
             cpu.model.step_by_step(True)
 
@@ -64,6 +67,8 @@ class ReferenceRunner(Runner):
         stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
         state.granted = before + executed + state.budget
+        if executed:
+            parts.counting.last = begun
         done = decode(words[0]) if executed and words else None
         if done is not None and parts.model is not None:
             parts.model.executed(done, begun, cpu.pc)

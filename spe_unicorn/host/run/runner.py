@@ -9,6 +9,7 @@ or the runner steps to it. What comes out is the same either way, and the same a
 
 from __future__ import annotations
 
+from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.native.state import MARKS_OF_HOST_OPERATIONS, Stop
@@ -32,7 +33,9 @@ class Runner:
 
     TRANSIT = ("_goal", "_one_operation", "running", "stopping")
 
-    def __init__(self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler) -> None:
+    def __init__(
+        self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting
+    ) -> None:
         self.cpu = cpu
         self.unit = unit
         self.handler = handler
@@ -46,7 +49,7 @@ class Runner:
             cpu.hooks.follow_flow()
         if cpu.model is not None:
             cpu.model.step_by_step(False)
-        self._parts = parts_of(cpu, unit, handler)
+        self._parts = parts_of(cpu, unit, handler, counting)
         self._engine = cpu.engine
         self._state = cpu.hooks.state
         self._untranslated = Untranslated(cpu, handler)
@@ -62,6 +65,7 @@ class Runner:
         self.horizons = [
             Horizon(lambda: handler.platform.deadline, self._let_happen),
             Horizon(lambda: self._goal, lambda: Ending.LIMIT),
+            Horizon(counting.due, counting.settle),
             Horizon(lambda: self._one_operation, lambda: None),
             self._slice,
             Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
@@ -127,6 +131,7 @@ class Runner:
             self._slices.count_stop()
             if not self._executed_without_engine(pc):
                 self._go(until)
+            self._parts.counting.settle()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending

@@ -243,6 +243,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 conduit=_CONDUITS[el],
                 bootargs=options.append or "",
                 initrd=initrd,
+                pmu=Feature.FEAT_PMUv3 in options.profile.features,
                 spe=Feature.FEAT_SPE in options.profile.features and options.sampling is None,
                 guest_el2=el >= EL2,
                 secure=options.secure,

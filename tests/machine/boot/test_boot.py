@@ -276,8 +276,12 @@ def test_spe_is_in_the_device_tree_of_a_guest_that_finds_it(files):
     assert tree(from_outside).find("/spe-pmu") is None
 
 
-def test_pmu_is_not_in_the_device_tree_of_a_machine_without(files):
+def test_pmu_is_in_the_device_tree_of_a_core_that_has_it(files):
     assert tree(files.plan(firmware=elf())).find("/pmu") is None
+    options = MachineOptions(core=CORE, firmware=files.file("guest.elf", elf()))
+    node = tree(boot_plan(options)).find("/pmu")
+    assert node.properties["compatible"] == b"arm,armv8-pmuv3\0"
+    assert node.properties["interrupts"] == b"".join(n.to_bytes(4, "big") for n in (1, 7, 4))
 
 
 def test_secure_ram_is_in_the_device_tree_of_a_secure_board(files):

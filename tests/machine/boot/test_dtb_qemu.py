@@ -21,7 +21,6 @@ pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not
 NOT_OURS = {
     "/flash@0": "answers no CFI queries here",
     "/fw-cfg@9020000": "not built",
-    "/pmu": "no performance monitors",
     "/pcie@10000000": "nothing can be plugged in",
     "/platform-bus@c000000": "QEMU's own, for devices that are handed through",
     "/intc@8000000/its@8080000": "no ITS",

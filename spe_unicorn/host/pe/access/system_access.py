@@ -25,10 +25,10 @@ from spe_unicorn.arch.access.verdicts import (
 from spe_unicorn.arch.exceptions.syndromes import data_abort, system_register_trap
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord
-from spe_unicorn.arch.pe import EL0, EL1, EL2
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
-from spe_unicorn.arch.registers.system import CNTPOFF_EL2, VNCR_EL2
+from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.state import (
@@ -42,6 +42,7 @@ from spe_unicorn.host.native.state import (
     end_after_block,
 )
 from spe_unicorn.host.pe.access.address_translation import translate_address
+from spe_unicorn.host.pe.access.monitor_registers import is_engines as is_engines_monitor
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import NestedAccess
@@ -92,7 +93,7 @@ class SystemAccesses:
     True if it is not to be taken.
     """
 
-    TRANSIT = ("redirected",)
+    TRANSIT = ("redirected", "_untrapped")
 
     def __init__(
         self,
@@ -108,6 +109,8 @@ class SystemAccesses:
         """Told of each access to a register that the engine lacks, behind it."""
         self.redirected: NestedAccess | None = None
         """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
+        self._untrapped: int | None = None
+        """MDCR_EL3 of the engine, while that is to trap an access."""
         self._cpu = cpu
         self._controls = controls
         self._exceptions = exceptions
@@ -183,6 +186,8 @@ class SystemAccesses:
             accessor = self._table.get(state.key)
             verdict = None if accessor is None else access(cpu, accessor, read)
             if not isinstance(verdict, Allowed):
+                if is_engines_monitor(state.key):
+                    return self._have_it_trap(rt, read)
                 return Answer.ENGINE
             device = self._devices.get(verdict.register)
             if device is None:
@@ -192,6 +197,26 @@ class SystemAccesses:
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0
+
+    def _have_it_trap(self, rt: int, read: bool) -> Answer:
+        """Have the engine trap an access to a register of the Performance Monitors.
+
+        Where it goes :meth:`rerouted` says. At EL3 the engine traps nothing: reads give 0 there.
+        """
+        if self._cpu.el == EL3:
+            if read:
+                self._engine.set_x(rt, 0)
+            return Answer.DONE
+        key = MDCR_EL3.encoding
+        self._untrapped = self._engine.system(key)
+        self._engine.set_system(key, self._untrapped | MDCR_EL3.TPM.mask)
+        return Answer.ENGINE
+
+    def stopped(self) -> None:
+        """The engine has stopped: what was set for one access alone is taken back."""
+        if self._untrapped is not None:
+            self._engine.set_system(MDCR_EL3.encoding, self._untrapped)
+            self._untrapped = None
 
     def _written(self, encoding: Encoding, value: int) -> bool:
         """What the write of an engine's register does besides; True if it is to stop after it."""
@@ -291,6 +316,8 @@ class SystemAccesses:
         if not words or words[0] & _ANY_MRS_MSR != _MRS_OR_MSR:
             return None
         key, rt, read = words[0] >> 5 & 0xFFFF, words[0] & 31, bool(words[0] >> 21 & 1)
+        if is_engines_monitor(key):
+            return self._monitor_trapped(key, rt, read)
         owned = ENGINE_REGISTERS.get(key)
         accessor = owned or self._table.get(key)
         verdict = None if accessor is None else access(cpu, accessor, read)
@@ -313,6 +340,17 @@ class SystemAccesses:
             self._engine.set_system(owned.encoding, self._engine.x(rt))
         cpu.pc = cpu.pc + 4 & _MASK
         return False
+
+    def _monitor_trapped(self, key: int, rt: int, read: bool) -> bool | None:
+        """An access to a register of the Performance Monitors that :meth:`answer` had trapped."""
+        accessor = self._table.get(key)
+        if accessor is None:
+            return None
+        verdict = access(self._cpu, accessor, read)
+        if isinstance(verdict, Allowed):
+            return None
+        value = 0 if read else self._engine.x(rt)
+        return self._redirected(verdict, accessor, rt, read, value)
 
     def is_nested(self, word: int) -> bool:
         """Whether an MRS or MSR is a nested hypervisor's, of which the engine knows nothing.

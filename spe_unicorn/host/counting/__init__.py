@@ -1,0 +1,1 @@
+"""Counting: what the Performance Monitors of a PE count of what its engine executes."""

@@ -1,0 +1,106 @@
+"""The registers of the Performance Monitors on the machine: who answers which access.
+
+The engine has a part of them, with values of its own that nobody is to see. It knows nothing of the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.arch.access.verdicts import Accessor
+from spe_unicorn.arch.registers import pmu as r
+from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
+from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.state import READ, WRITE, Action
+from spe_unicorn.host.ports import DeviceRegister
+from spe_unicorn.pmu.views import VIEWED, MonitorView
+
+_ENGINE_COUNTERS: Final = 4
+_IN_ENGINE: Final[tuple[type[SysReg], ...]] = (
+    *(r.PMCR_EL0, r.PMCNTENSET_EL0, r.PMCNTENCLR_EL0, r.PMOVSCLR_EL0, r.PMOVSSET_EL0),
+    *(r.PMSWINC_EL0, r.PMSELR_EL0, r.PMCEID0_EL0, r.PMCEID1_EL0, r.PMCCNTR_EL0),
+    *(r.PMCCFILTR_EL0, r.PMXEVTYPER_EL0, r.PMXEVCNTR_EL0, r.PMUSERENR_EL0),
+    *(r.PMINTENSET_EL1, r.PMINTENCLR_EL1, r.PMMIR_EL1),
+    *r.PMEVCNTRS[:_ENGINE_COUNTERS],
+    *r.PMEVTYPERS[:_ENGINE_COUNTERS],
+)
+_ENGINES: Final = frozenset(register.encoding.key for register in _IN_ENGINE)
+"""By :attr:`Encoding.key`, those that the engine has."""
+
+
+@dataclass(frozen=True)
+class ViewedRegister:
+    """A register that shows the counters.
+
+    ``settle`` comes before each access, ``changed`` after a write.
+    """
+
+    view: MonitorView
+    register: type[SysReg]
+    settle: Callable[[], None]
+    changed: Callable[[], None]
+
+    def read(self) -> int:
+        """What an MRS gives, now."""
+        self.settle()
+        return self.view.read(self.register)
+
+    def write(self, value: int) -> None:
+        """What an MSR does, now."""
+        self.settle()
+        self.view.write(self.register, value)
+        self.changed()
+
+
+@dataclass(frozen=True)
+class PlainRegister:
+    """A register that holds what was written. ``changed`` is called after each write."""
+
+    registers: RegisterFile
+    register: type[SysReg]
+    settle: Callable[[], None]
+    changed: Callable[[], None]
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        return self.registers.raw(self.register)
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        self.settle()
+        self.registers.write(self.register, value)
+        self.changed()
+
+
+def registers(
+    file: RegisterFile,
+    view: MonitorView,
+    settle: Callable[[], None],
+    changed: Callable[[], None],
+) -> dict[type[SysReg], DeviceRegister]:
+    """Each register of the Performance Monitors of one PE."""
+    result: dict[type[SysReg], DeviceRegister] = {
+        register: ViewedRegister(view, register, settle, changed) for register in VIEWED
+    }
+    for register in r.PMU_VALUES:
+        if register in file:
+            result[register] = PlainRegister(file, register, settle, changed)
+    return result
+
+
+def install(hooks: NativeHooks, accessors: Iterable[Accessor], lacking: Action) -> None:
+    """Have the accesses answered: in the middle of a run where the engine has the register.
+
+    ``lacking`` is the action for those that it lacks.
+    """
+    for accessor in accessors:
+        action = Action.ASK if is_engines(accessor.encoding.key) else lacking
+        hooks.accesses.act(action, accessor.encoding, READ, WRITE)
+
+
+def is_engines(key: int) -> bool:
+    """Whether the engine has a register of its own at :attr:`Encoding.key`."""
+    return key in _ENGINES
