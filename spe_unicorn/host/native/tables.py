@@ -63,7 +63,7 @@ class BlockTable:
         self._harmless = np.full(BLOCKS, -1, np.int64)
         """Blocks that the hook has found to need no second look; the hook fills it."""
         self._trapped: frozenset[int] = frozenset()
-        """Fine-grained traps that are on, as ``arch.access.fine_grained_traps`` numbers them."""
+        """Traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
         state.block_keys = self._keys.ctypes.data
         state.block_epochs = self._epochs.ctypes.data
         state.block_marks = self._marks.ctypes.data
@@ -82,9 +82,13 @@ class BlockTable:
         self._harmless.fill(-1)
 
     def mark_traps(self, trapped: frozenset[int]) -> None:
-        """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included."""
-        if trapped != self._trapped:
-            self._trapped = trapped
+        """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included.
+
+        What was trapped before keeps its mark: guests switch traps on and off, and all blocks are
+        forgotten only for a trap that is new.
+        """
+        if not trapped <= self._trapped:
+            self._trapped |= trapped
             self.forget()
 
     def enter(

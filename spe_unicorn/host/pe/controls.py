@@ -13,53 +13,29 @@ from typing import Final
 from spe_unicorn.arch.access.fine_grained_traps import (
     syndrome_of,
     trap_id,
-    trapped_at,
-    traps_supervisor_call,
 )
-from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
-from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
-from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
+from spe_unicorn.arch.access.spe import psb_csync
 from spe_unicorn.arch.exceptions.routing import (
     Routed,
     default_target,
     fp_access_trap,
     sve_access_trap,
-    wait_trap,
 )
-from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED, WFx
+from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL1, EL2, PEAt
-from spe_unicorn.arch.registers.fgt import (
-    HDFGRTR_EL2,
-    HDFGWTR_EL2,
-    HFGITR_EL2,
-    HFGRTR_EL2,
-    HFGWTR_EL2,
-)
-from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1
-from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
-    CNTHCTL_EL2,
-    CNTKCTL_EL1,
     CNTVOFF_EL2,
-    CPACR_EL1,
     CPTR_EL2,
     CPTR_EL3,
-    HCR_EL2,
-    MDCR_EL2,
-    MDCR_EL3,
-    SCR_EL3,
-    SCTLR_EL1,
-    SPSR_EL1,
 )
-from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
-from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, physical_count_offset
+from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.returns import legal_returns
 from spe_unicorn.host.native.state import (
     MARK_EVENT,
     MARK_FP,
@@ -75,75 +51,11 @@ from spe_unicorn.host.native.state import (
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.alignment import Alignment
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.engine_traps import missed_traps, sve_traps
 from spe_unicorn.host.pe.levels import Levels
+from spe_unicorn.host.pe.meaning import Meanings
 from spe_unicorn.stateful import Stateful
 
-_COUNTERS: Final = tuple(
-    next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
-)
-
-_IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_AA64PFR0_EL1)
-
-
-_DECIDING: Final[tuple[type[SysReg], ...]] = (
-    *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
-    *(MDCR_EL2, MDCR_EL3),
-    *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
-)
-"""The registers that decide a :class:`Meaning`."""
 _TZ_TFP: Final = 1 << 8 | 1 << 10
-_MEANINGS: Final = 256
-"""How many of them are remembered: kernels switch between few, and often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What the values of some registers come to, by Exception level."""
-
-    fp_traps: tuple[bool, ...]
-    psb_traps: tuple[bool, ...]
-    waits_trap: bool
-    """Whether EL2 or EL3 traps a WFE at EL1 or EL2 that would wait."""
-    calls_trapped: tuple[bool, ...]
-    """Whether SVC goes to EL2 by a fine-grained trap."""
-    trapped: tuple[frozenset[int], ...]
-    """What fine-grained traps trap, as ``arch.access.fine_grained_traps`` numbers it."""
-    counters: int
-    """``State.counters``."""
-    engine_identity: int
-    """``State.engine_identity``."""
-    sve_traps: tuple[bool, ...]
-    """Whether SVE traps otherwise than the engine has it."""
-    missed: tuple[dict[int, Routed], ...]
-    """What else traps that the engine misses, as ``arch.access.fine_grained_traps`` numbers it."""
-    host: bool
-    """Whether EL2 is a host's, and so has EL1 names of its own."""
-
-
-def meaning_of(cpu: UnicornCPU) -> Meaning:
-    """Work it out."""
-    levels = [PEAt(cpu, el) for el in range(4)]
-    counters = 0
-    for el, pe in enumerate(levels):
-        for n, accessor in enumerate(_COUNTERS):
-            if isinstance(access(pe, accessor, True), Allowed):
-                counters |= 1 << 2 * el + n
-    engines = 0b01 if el2_enabled(cpu) else 0
-    if isinstance(access(levels[EL1], _IDENTIFICATION, True), SystemAccessTrap):
-        engines |= 0b10
-    return Meaning(
-        tuple(fp_access_trap(pe) is not None for pe in levels),
-        tuple(psb_csync(pe) is not None for pe in levels),
-        any(wait_trap(levels[el], WFx.WFE) is not None for el in (EL1, EL2)),
-        tuple(traps_supervisor_call(cpu, el) for el in range(4)),
-        tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4)),
-        counters,
-        engines,
-        tuple(cpu.whole and sve_traps(pe) for pe in levels),
-        tuple(missed_traps(pe) if cpu.whole else {} for pe in levels),
-        el_is_in_host(levels[EL2], EL2),
-    )
 
 
 @dataclass(slots=True)
@@ -157,28 +69,17 @@ class ControlsState:
 class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
 
-    DERIVED = (
-        *("_meanings", "_fp_traps", "_psb_traps", "_trapped", "_traps_any", "calls_trapped"),
-        *("_redirects", "offsets", "_returns_for", "_events", "_missed", "_sve_traps"),
-    )
+    DERIVED = (*("_meaning", "_redirects", "offsets", "_events"),)
     WIRING = ("watches_order",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self._state = cpu.hooks.state
-        self._meanings: dict[tuple[int, ...], Meaning] = {}
-        self._fp_traps: tuple[bool, ...] = (False,) * 4
-        self._psb_traps: tuple[bool, ...] = (False,) * 4
-        self._sve_traps: tuple[bool, ...] = (False,) * 4
-        self._trapped: tuple[frozenset[int], ...] = (frozenset(),) * 4
-        self._missed: tuple[dict[int, Routed], ...] = ({},) * 4
-        self._traps_any = False
-        self.calls_trapped: tuple[bool, ...] = (False,) * 4
-        """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
+        self._meanings = Meanings(cpu)
+        self._meaning = self._meanings.now()
         self._redirects: bool | None = False
         self.offsets = 0, 0
         """What the virtual and the physical count of EL1 are behind, in ticks."""
-        self._returns_for: tuple[int, ...] | None = None
         self.watches_order = False
         """Whether somebody watches for what orders SPE's work, and for new translations."""
         self.s = ControlsState()
@@ -195,7 +96,7 @@ class Controls(Stateful[ControlsState]):
         self.changed()
 
     def _derive(self) -> None:
-        self._returns_for = self._redirects = None
+        self._redirects = None
         self.changed()
 
     @property
@@ -217,21 +118,13 @@ class Controls(Stateful[ControlsState]):
             _keep_sve_from(cpu)
         if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
             _keep_reserved_bits_from(cpu)
-        key = tuple(file.raw(register) if register in file else 0 for register in _DECIDING)
-        meaning = self._meanings.get(key)
-        if meaning is None:
-            if len(self._meanings) >= _MEANINGS:
-                self._meanings.clear()
-            meaning = self._meanings[key] = meaning_of(cpu)
-        self._fp_traps, self._psb_traps = meaning.fp_traps, meaning.psb_traps
-        self._trapped, self.calls_trapped = meaning.trapped, meaning.calls_trapped
-        self._sve_traps, self._missed = meaning.sve_traps, meaning.missed
-        trapped = frozenset().union(*meaning.trapped, *meaning.missed)
-        self._traps_any = bool(trapped)
+        meaning = self._meanings.now()
+        self._meaning = meaning
+        trapped = meaning.trapped_anywhere
         if trapped:
             cpu.hooks.blocks.mark_traps(trapped)
-        relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in self._fp_traps else 0)
-        if True in self._sve_traps:
+        relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in meaning.fp_traps else 0)
+        if True in meaning.sve_traps:
             relevant |= MARK_SVE
         if self.watches_order:
             relevant |= MARK_ORDER
@@ -255,26 +148,20 @@ class Controls(Stateful[ControlsState]):
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
         self.alignment.changed()
-        self._look_at_returns()
-        self.levels.changed()
+        self._state.legal_returns = meaning.legal_returns
+        cpu.entries.look_at_returns()
+        self.levels.changed(meaning)
+
+    @property
+    def calls_trapped(self) -> tuple[bool, ...]:
+        """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
+        return self._meaning.calls_trapped
 
     def _answer_count(self, counter: Encoding, asked: bool) -> None:
         """Have reads of a counter asked about, or counted by the compiled hook."""
         accesses = self._cpu.hooks.accesses
         if accesses.action(counter, READ) in (Action.ASK, Action.COUNT):
             accesses.change(Action.ASK if asked else Action.COUNT, counter, READ)
-
-    def _look_at_returns(self) -> None:
-        """Which values of SPSR_ELx.M an ERET can return to, and whether it has such a one."""
-        cpu = self._cpu
-        file = cpu.registers
-        decides = tuple(file.raw(r) if r in file else 0 for r in (HCR_EL2, SCR_EL3))
-        if decides != self._returns_for:
-            self._returns_for = decides
-            self._state.legal_returns = legal_returns(
-                lambda el, mode: not cpu.entries.illegal_return(el, SPSR_EL1(mode))
-            )
-        cpu.entries.look_at_returns()
 
     def is_host_operation(self, instruction: Instruction) -> bool:
         """Whether an operation is not for the engine, at the PE's Exception level."""
@@ -289,18 +176,19 @@ class Controls(Stateful[ControlsState]):
         cpu = self._cpu
         if translation_fails(instruction.word):
             return Routed(default_target(cpu), UNDEFINED)
-        if self._traps_any:
+        meaning = self._meaning
+        if meaning.trapped_anywhere:
             number = trap_id(instruction.word)
-            if number in self._trapped[cpu.el]:
+            if number in meaning.trapped[cpu.el]:
                 return Routed(EL2, syndrome_of(instruction.word))
-            missed = self._missed[cpu.el].get(number)
+            missed = meaning.missed[cpu.el].get(number)
             if missed is not None:
                 return _with_rt(missed, instruction.word & 31)
         if instruction.mark is Mark.PSB_CSYNC:
             verdict = psb_csync(cpu)
             return None if verdict is None else Routed(verdict.target_el, PSB_CSYNC_TRAP)
         marks = marks_of(instruction.word)
-        if marks & MARK_SVE and self._sve_traps[cpu.el]:
+        if marks & MARK_SVE and meaning.sve_traps[cpu.el]:
             if Feature.FEAT_SVE not in cpu.features:
                 return Routed(default_target(cpu), UNDEFINED)
             return sve_access_trap(cpu)
@@ -308,12 +196,13 @@ class Controls(Stateful[ControlsState]):
 
     def marks_at(self, el: int) -> int:
         """The marks of blocks that are not for the engine alone at an Exception level."""
-        marks = MARK_FP if self._fp_traps[el] else 0
-        if self._psb_traps[el]:
+        meaning = self._meaning
+        marks = MARK_FP if meaning.fp_traps[el] else 0
+        if meaning.psb_traps[el]:
             marks |= MARK_SYNC
-        if self._sve_traps[el]:
+        if meaning.sve_traps[el]:
             marks |= MARK_SVE
-        if self._trapped[el] or self._missed[el]:
+        if meaning.trapped[el] or meaning.missed[el]:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 

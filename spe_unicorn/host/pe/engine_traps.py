@@ -2,11 +2,12 @@
 
 The rule is: where our verdict for an access is a trap, it is taken, whoever owns the register. What
 the engine takes by itself is left to it, so that in the usual states nothing has to be looked out
-for; what it misses is found in the block and taken in front of the operation.
+for; what it misses is found in the block, and taken before the operation is executed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.access.kernel import (
@@ -31,6 +32,7 @@ from spe_unicorn.arch.exceptions.syndromes import SVE_ACCESS_TRAP, system_regist
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
 from spe_unicorn.arch.registers import timer as t
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import (
     CPACR_EL1,
     CPTR_EL2,
@@ -48,14 +50,8 @@ from spe_unicorn.arch.rules.effective import (
 _READ: Final = 1 << 16
 """As ``arch.access.fine_grained_traps.trap_id`` has it."""
 _TZ, _TFP, _E2H, _TGE = 1 << 8, 1 << 10, 1 << 34, 1 << 27
-_ZCR: Final = frozenset({ZCR_EL1, ZCR_EL2, ZCR_EL3})
 _VIRTUAL: Final = frozenset({t.CNTVCT_EL0, t.CNTV_TVAL_EL0, t.CNTV_CTL_EL0, t.CNTV_CVAL_EL0})
 _PHYSICAL: Final = frozenset({t.CNTPCT_EL0, t.CNTP_TVAL_EL0, t.CNTP_CTL_EL0, t.CNTP_CVAL_EL0})
-_LOOKED_AT: Final[tuple[Accessor, ...]] = (
-    *KERNEL_ACCESSORS,
-    *(a for a in TIMER_ACCESSORS if a.register in _VIRTUAL | _PHYSICAL and a.encoding.op1 == 3),
-    *(a for a in STEERING_ACCESSORS if a.register is MDCR_EL2),
-)
 ENGINE_REGISTERS: Final = SysRegTable(KERNEL_ACCESSORS)
 """The accessors of registers whose traps the engine may take elsewhere than we would."""
 
@@ -69,14 +65,13 @@ def missed_traps(pe: PE) -> dict[int, Routed]:
     The syndrome of an access has its register, Rt, as 0.
     """
     found = {}
-    for accessor in _LOOKED_AT:
-        for read in (True, False):
-            if (accessor.read if read else accessor.write) is None:
-                continue
-            verdict = access(pe, accessor, read)
-            if isinstance(verdict, SystemAccessTrap) and not _engine_takes(pe, accessor, verdict):
-                number = accessor.encoding.key | (_READ if read else 0)
-                found[number] = trap_of(accessor, verdict, 0, read)
+    for accessor, takes, directions in _CAN_BE_MISSED[pe.el]:
+        for reads in directions:
+            verdict = access(pe, accessor, reads[0])
+            if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
+                for read in reads:
+                    number = accessor.encoding.key | (_READ if read else 0)
+                    found[number] = trap_of(accessor, verdict, 0, read)
     return found
 
 
@@ -88,23 +83,78 @@ def trap_of(accessor: Accessor, verdict: SystemAccessTrap, rt: int, read: bool) 
     return Routed(verdict.target_el, syndrome)
 
 
-def _engine_takes(pe: PE, accessor: Accessor, verdict: SystemAccessTrap) -> bool:
-    """Whether the engine raises an exception, which then is ours to route."""
-    register = accessor.register
-    redirected = pe.el == EL2 and el_is_in_host(pe, EL2)
-    if accessor.encoding.op1 == 5:
-        return True  # an _EL12 name is ours altogether
-    if register in _ZCR:
-        return verdict.target_el == _engine_sve_target(pe) and not redirected
-    if register is CPACR_EL1:
-        return not redirected
-    if register in _VIRTUAL:
-        return "CNTKCTL" in verdict.rule.name or verdict.rule.name.endswith("host")
-    if register in _PHYSICAL:
-        return "CNTHCTL" not in verdict.rule.name or not (pe.el == EL0 and tge(pe))
-    if register is MDCCINT_EL1:
-        return "TDCC" not in verdict.rule.name
-    return register is not MDCR_EL2
+_Takes = Callable[[PE, SystemAccessTrap], bool]
+"""Whether the engine raises an exception for a trap, which then is ours to route."""
+
+
+def _redirected(pe: PE) -> bool:
+    return pe.el == EL2 and el_is_in_host(pe, EL2)
+
+
+def _takes_zcr(pe: PE, trap: SystemAccessTrap) -> bool:
+    return trap.target_el == _engine_sve_target(pe) and not _redirected(pe)
+
+
+def _takes_cpacr(pe: PE, trap: SystemAccessTrap) -> bool:
+    return not _redirected(pe)
+
+
+def _takes_virtual(pe: PE, trap: SystemAccessTrap) -> bool:
+    return "CNTKCTL" in trap.rule.name or trap.rule.name.endswith("host")
+
+
+def _takes_physical(pe: PE, trap: SystemAccessTrap) -> bool:
+    return "CNTHCTL" not in trap.rule.name or not (pe.el == EL0 and tge(pe))
+
+
+def _takes_dcc(pe: PE, trap: SystemAccessTrap) -> bool:
+    return "TDCC" not in trap.rule.name
+
+
+def _takes_nothing(pe: PE, trap: SystemAccessTrap) -> bool:
+    return False
+
+
+_SOME_TRAPS_MISSED: Final[dict[type[SysReg], _Takes]] = {
+    **dict.fromkeys((ZCR_EL1, ZCR_EL2, ZCR_EL3), _takes_zcr),
+    **dict.fromkeys(_VIRTUAL, _takes_virtual),
+    **dict.fromkeys(_PHYSICAL, _takes_physical),
+    CPACR_EL1: _takes_cpacr,
+    MDCCINT_EL1: _takes_dcc,
+    MDCR_EL2: _takes_nothing,
+}
+"""Registers of whose traps the engine misses some. It takes all traps of its other registers."""
+
+_Missable = tuple[Accessor, _Takes, tuple[tuple[bool, ...], ...]]
+
+
+def _can_be_missed(el: int) -> tuple[_Missable, ...]:
+    """The accessors that have a trap at an Exception level which the engine may miss.
+
+    With each come the directions to ask about, True for reads: both at once where they are alike.
+    An _EL12 name is ours altogether.
+    """
+    found: list[_Missable] = []
+    for accessor in (*KERNEL_ACCESSORS, *TIMER_ACCESSORS, *STEERING_ACCESSORS):
+        register = accessor.register
+        takes = None if register is None else _SOME_TRAPS_MISSED.get(register)
+        if takes is None or accessor.encoding.op1 == _OP1_OF_EL12:
+            continue
+        ways = {True: accessor.read, False: accessor.write}
+        traps = [
+            read
+            for read, levels in ways.items()
+            if levels and any(isinstance(s.verdict, SystemAccessTrap) for s in levels[el])
+        ]
+        if len(traps) == 2 and accessor.read is accessor.write:
+            found.append((accessor, takes, ((True, False),)))
+        elif traps:
+            found.append((accessor, takes, tuple((read,) for read in traps)))
+    return tuple(found)
+
+
+_OP1_OF_EL12: Final = 5
+_CAN_BE_MISSED: Final = tuple(_can_be_missed(el) for el in range(4))
 
 
 def sve_traps(pe: PE) -> bool:

@@ -16,12 +16,12 @@ from spe_unicorn.arch.exceptions.entry import (
     ExceptionType,
     take_exception,
 )
-from spe_unicorn.arch.exceptions.returns import exception_return, illegal_exception_return
+from spe_unicorn.arch.exceptions.returns import exception_return
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
-from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import NEVER, new_engine
+from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
 from spe_unicorn.host.ports import EngineException
 
@@ -176,15 +176,10 @@ class Entries:
         """The same for one SPSR_ELx that has a new value; True if what is to be done changes."""
         if not self._cpu.whole:
             return False
-        value = s.SPSR_EL1(spsr)
-        suspect = bool(value.IL) or self.illegal_return(el, value)
+        suspect = bool(is_suspect(int(self._state.legal_returns), el, spsr))
         changes = suspect != bool(self._state.suspect >> el & 1)
         self._suspect(el, suspect)
         return changes
-
-    def illegal_return(self, el: int, spsr: s.SPSR) -> bool:
-        """Whether an ERET at ``el`` with ``spsr`` would be illegal."""
-        return illegal_exception_return(PEAt(self._cpu, el), s.SPSR_EL1(el << 2), spsr)
 
     def exception_return(self) -> bool:
         """ERET, by our rules; False if it asks for AArch32 state, and then nothing has changed."""

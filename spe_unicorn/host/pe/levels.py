@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from spe_unicorn.arch.access.fine_grained_traps import traps_supervisor_call
-from spe_unicorn.arch.exceptions.entry import kept_and_set
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers.system import SCTLR_EL2
-from spe_unicorn.arch.rules.effective import effective_hcr_nvx, el_is_in_host
 from spe_unicorn.host.native.state import (
     LEVEL_BITS,
     MARK_ERET,
     MARK_RETURN,
 )
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.meaning import Meaning
 
 _LEVELS: Final = (EL0, EL1, EL2, EL3)
 _KNOWN: Final = 64
@@ -48,26 +45,12 @@ class Levels:
         self._entered: tuple[tuple[int, int], ...] = ()
         self._known: dict[tuple[object, ...], tuple[int, int, int]] = {}
 
-    def changed(self) -> None:
-        """Look anew: a register that any of this depends on may have been written."""
-        cpu = self._cpu
+    def changed(self, meaning: Meaning) -> None:
+        """A register that any of this depends on may have been written; they now mean this."""
         self._known.clear()
-        self._entered = ()
-        if not cpu.whole:
-            return
-        entered = [(EL0, EL1)]
-        if not effective_hcr_nvx(cpu):
-            entered.append((EL1, EL1))
-        targets = [EL1]
-        if SCTLR_EL2 in cpu.registers:
-            targets.append(EL2)
-            entered.append((EL2, EL2))
-            if el_is_in_host(cpu, EL0):
-                entered.append((EL0, EL2))
-        for target in targets:
-            kept, set_ = kept_and_set(cpu, target)
-            cpu.hooks.entries.set(target, kept, set_)
-        self._entered = tuple((el, to) for el, to in entered if not traps_supervisor_call(cpu, el))
+        self._entered = meaning.entries
+        for target, kept, added in meaning.entry_pstate:
+            self._cpu.hooks.entries.set(target, kept, added)
 
     def watch(self, enabled_at: Sequence[bool], watched: bool) -> int:
         """Prepare a run: which changes of the Exception level it may go through by itself.
