@@ -212,6 +212,10 @@ class PerformanceMonitors(Stateful[MonitorState]):
     def live(self, pe: PE | None = None) -> int:
         """The map of the counters that count at the Exception level of ``pe``, by default now."""
         enabled = self.s.enabled
+        registers = self._pe.registers
+        hypervisors = MDCR_EL2 in registers and registers.read(MDCR_EL2).HPME
+        if not hypervisors and not PMCR_EL0(self.s.control).E:
+            return 0  # after a reset `enabled` is UNKNOWN, and most software never asks for it
         return sum(1 << n for n in range(_COUNTERS) if enabled >> n & 1 and self.counts(n, pe))
 
     def event_of(self, counter: int) -> int:

@@ -18,6 +18,7 @@ from spe_unicorn.arch.exceptions.entry import (
 )
 from spe_unicorn.arch.exceptions.returns import exception_return
 from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
+from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import NEVER, new_engine
