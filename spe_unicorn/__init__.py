@@ -1,7 +1,8 @@
 """Arm's Statistical Profiling Extension (SPE) on the Unicorn engine.
 
 ``Machine`` is a whole machine that runs firmware; ``attach`` gives SPE to a ``Uc`` of your own;
-``read`` reads files of records; ``record_dict`` and ``record_row`` make plain values of one.
+``read`` reads files of records; ``record_dict`` and ``record_row`` make plain values of one;
+``read_snapshot`` and ``write_snapshot`` keep a machine in a file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from spe_unicorn.report.rows import record_row
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.outcome import Outcome
+    from spe_unicorn.session.snapshot import Snapshot, SnapshotError
+    from spe_unicorn.session.snapshot_file import read_snapshot, write_snapshot
     from spe_unicorn.spe.record import Record
 
     __version__: str
@@ -27,9 +30,13 @@ _HOMES = {
     "Record": "spe_unicorn.spe.record",
     "Recording": "spe_unicorn.report.recording",
     "Sampling": "spe_unicorn.machine.options",
+    "Snapshot": "spe_unicorn.session.snapshot",
+    "SnapshotError": "spe_unicorn.session.snapshot",
+    "read_snapshot": "spe_unicorn.session.snapshot_file",
     "read": "spe_unicorn.report.recording",
     "record_dict": "spe_unicorn.output.jsonl",
     "record_row": "spe_unicorn.report.rows",
+    "write_snapshot": "spe_unicorn.session.snapshot_file",
 }
 """Where each name is at home; imported when it is asked for, since most commands need no engine."""
 
@@ -40,11 +47,15 @@ __all__ = [
     "Record",
     "Recording",
     "Sampling",
+    "Snapshot",
+    "SnapshotError",
     "__version__",
     "attach",
     "read",
+    "read_snapshot",
     "record_dict",
     "record_row",
+    "write_snapshot",
 ]
 
 

@@ -21,6 +21,10 @@ from typing import ClassVar, Generic, TypeVar
 S = TypeVar("S")
 
 
+class StateError(ValueError):
+    """A state that cannot be restored on this host; the message is one line."""
+
+
 class Stateful(Generic[S]):
     """An object of which :attr:`s` is all that has to be saved."""
 
@@ -43,6 +47,9 @@ class Stateful(Generic[S]):
         """Take a state that :meth:`save` returned; it stays the caller's."""
         self.put(state)
         self.derive()
+
+    def check(self, state: S) -> None:
+        """Raise StateError where the host has not what the state needs: before any is put."""
 
     def put(self, state: S) -> None:
         """Take a state, with nothing derived from it before :meth:`derive`."""

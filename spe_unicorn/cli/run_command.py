@@ -25,6 +25,7 @@ _GROUPS = {
         "--warn",
         "--quiet",
     ),
+    "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),
     "When it ends": ("--max-insns", "--timeout"),
 }
 """Options by the heading that they stand under; what is not named here stands at the end."""

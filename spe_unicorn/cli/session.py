@@ -14,6 +14,7 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, Happening, OutputFile, complaint
 from spe_unicorn.cli.progress import Progress
 from spe_unicorn.cli.settings import Settings
+from spe_unicorn.cli.snapshots import check_target, run_with_snapshot
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.cli.stopping import (
     ASLEEP_STATUS,
@@ -42,6 +43,7 @@ from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
+from spe_unicorn.session.point import PointError
 from spe_unicorn.session.records import image_info
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.spe.management import ManagementEvent
@@ -100,6 +102,14 @@ class _Session:
             self.machine = Machine(settings.machine, records=False)
         except (CoreError, LoadError, OptionError) as error:
             raise UsageProblem(spelled(str(error))) from error
+        check_target(settings.snapshot_at, settings.snapshot)
+        if settings.snapshot_at is not None:
+            try:
+                self.machine.place(settings.snapshot_at)
+            except PointError as error:
+                raise UsageProblem(f"--snapshot-at: {error}") from None
+        if settings.restored is not None:
+            settings.restored.restore(self.machine)
         self.board = self.machine.board
         add_symbols(self.board.names, settings.symbols)
         traced = any(trace.file is None for trace in settings.trace)
@@ -216,7 +226,7 @@ class _Session:
         if stopper.reason is not None:
             machine.stop()
         try:
-            outcome = machine.run(self.settings.max_insns)
+            outcome, problem = self._run_machine()
         except BaseException:
             self.files.close()
             raise
@@ -227,6 +237,8 @@ class _Session:
             if self.secure_lines is not None:
                 self.secure_lines.close()
         self.files.close(but=self.json)
+        if problem is not None:
+            self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
         reason = self._reason(outcome)
         if outcome.ending == "failed":
             _print(spelled(failure_report(self.board)))
@@ -240,6 +252,17 @@ class _Session:
             self.json.write(json.dumps(json_object(report), indent=2) + "\n")
             self.json.close()  # which may be the first output that fails
         return self._reason(outcome).status
+
+    def _run_machine(self) -> tuple[Outcome, str | None]:
+        """Run the machine; what became of it, and what kept the snapshot from being written."""
+        limit, path, point = (
+            self.settings.max_insns,
+            self.settings.snapshot,
+            self.settings.snapshot_at,
+        )
+        if path is None or point is None:
+            return self.machine.run(limit), None
+        return run_with_snapshot(self.machine, limit, point, path)
 
     def _print_places(self, reason: Reason, places: tuple[Whereabouts, ...]) -> None:
         """Where the guest was. With -q only if the end is not one that the user asked for."""
@@ -295,6 +318,10 @@ class _Session:
             reason = Reason("closed", f"nobody reads {path} any more", CLOSED_STATUS)
         else:
             reason = Reason(OUTPUT, complaint(path, error), BAD_FILE_STATUS)
+        self._stop_for(path, reason)
+
+    def _stop_for(self, path: str, reason: Reason) -> None:
+        """End the run for an output that cannot be written."""
         if not self.summary_follows or self.stopper.reason is not None:
             self._tell_of_failed_file(path, reason)
         self.stopper.ask(reason)

@@ -5,7 +5,7 @@ What a machine can be is listed in ``machine.options``; here are the texts of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
@@ -22,11 +22,13 @@ from spe_unicorn.cli.parameters import (
     size,
     trace,
 )
+from spe_unicorn.cli.snapshots import Restored, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
+from spe_unicorn.session.point import Point
 from spe_unicorn.symbols.choice import SymbolChoice
 
 _MACHINE = frozenset(field.name for field in fields(MachineOptions))
@@ -52,12 +54,33 @@ class Settings:
     quiet: bool = False
     warn: str | None = None
     symbols: tuple[SymbolChoice, ...] = ()
+    snapshot_at: Point | None = None
+    snapshot: str | None = None
+    restored: Restored | None = None
 
     @classmethod
-    def of(cls, *, no_reboot: bool, **options: Any) -> Settings:
-        """The settings that the options of a command line come to."""
+    def of(
+        cls,
+        *,
+        no_reboot: bool,
+        given: Collection[str] = (),
+        restore: str | None = None,
+        **options: Any,
+    ) -> Settings:
+        """The settings that the options of a command line come to.
+
+        ``given`` are those that were named on it: where a snapshot is restored, all others of the
+        machine are the snapshot's. Raises UsageProblem for a snapshot that cannot be read.
+        """
         machine = {name: options.pop(name) for name in _MACHINE & options.keys()}
-        return cls(MachineOptions(reboot=not no_reboot, **machine), **options)
+        machine["reboot"] = not no_reboot
+        if restore is None:
+            return cls(MachineOptions(**machine), **options)
+        chosen = {name: machine[name] for name in machine.keys() & given}
+        if "no_reboot" in given:
+            chosen["reboot"] = machine["reboot"]
+        restored = read_restored(restore, chosen)
+        return cls(restored.options, restored=restored, **options)
 
 
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:

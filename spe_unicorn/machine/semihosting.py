@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from spe_unicorn.machine.shared_folder import SharedFolder
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.stateful import StateError, Stateful
 
 HLT_IMMEDIATE = 0xF000
 """The immediate of HLT that means semihosting in A64."""
@@ -115,6 +115,8 @@ class OpenFile:
     mode: int
     position: int = 0
     """As it was when the state was saved."""
+    digest: str = ""
+    """Of what was in it then; empty for what is no file of the host, and for one that is gone."""
 
 
 @dataclass(slots=True)
@@ -188,8 +190,29 @@ class Semihosting(Stateful[SemihostingState]):
     def save(self) -> SemihostingState:
         """A copy of the state, with the positions of the files as they are now."""
         for handle, file in self._files.items():
-            self.s.files[handle].position = file.position()
+            opened = self.s.files[handle]
+            opened.position = file.position()
+            opened.digest = self._digest(opened)
         return super().save()
+
+    def check(self, state: SemihostingState) -> None:
+        """Raise StateError for a file that is not what it was when the guest had it open."""
+        for opened in state.files.values():
+            if opened.name.startswith(b":"):
+                continue
+            name = repr(opened.name.decode(errors="replace"))
+            now = self._digest(opened)
+            if not now:
+                raise StateError(f"{name}, which the guest had open, is not there (semihosting)")
+            if now != opened.digest:
+                raise StateError(
+                    f"{name}, which the guest had open, has other contents now (semihosting)"
+                )
+
+    def _digest(self, opened: OpenFile) -> str:
+        if opened.name.startswith(b":") or self._folder is None:
+            return ""
+        return self._folder.digest(opened.name)
 
     def _derive(self) -> None:
         """Open the files anew, as they were. Raises OSError for one that is no longer there."""

@@ -15,15 +15,17 @@ from spe_unicorn.machine.options import MachineOptions
 _FILES: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "append", "arguments"})
 """Options that the boot plan and the command line stand for."""
 _IMAGE: Final = "image"
+_COMMAND_LINE: Final = "command line"
 _SAID: Final = {
     _IMAGE: "what is loaded differs: the files of the snapshot's machine have other contents",
     "core": "`core`: the profile differs from the snapshot's",
-    "engine": "the engine is another one",
 }
 
 
 def identity(options: MachineOptions, plan: BootPlan) -> dict[str, str]:
     """What a machine is, as text by name; equal texts make equal machines."""
+    pieces = [(p.address, p.size, digest(p.data)) for p in plan.pieces]
+    start = (plan.entry, plan.el, plan.x, plan.conduit)
     found = {
         field.name: _canonical(getattr(options, field.name))
         for field in dataclasses.fields(options)
@@ -31,10 +33,8 @@ def identity(options: MachineOptions, plan: BootPlan) -> dict[str, str]:
     }
     found["core"] = digest(_canonical(options.profile).encode())
     found["semihosting_dir"] = "none" if options.semihosting_dir is None else "a folder"
-    found["command line"] = repr(options.command_line)
-    pieces = [(p.address, p.size, digest(p.data)) for p in plan.pieces]
-    start = (plan.entry, plan.el, plan.x, plan.conduit)
     found[_IMAGE] = digest(repr((pieces, start)).encode())
+    found[_COMMAND_LINE] = options.command_line.decode(errors="replace")
     found["engine"] = ENGINE
     return found
 
@@ -49,6 +49,8 @@ def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
             return f"`{name}` is known to one of the two releases only"
         if name == "engine":
             return f"it was saved with {there}, here is {here}"
+        if name == _COMMAND_LINE:
+            return f"the guest is told that its command line is {here!r}, it was {there!r}"
         return _SAID.get(name) or f"`{name}` is {here} here and {there} in the snapshot"
     return None
 

@@ -54,12 +54,14 @@ from spe_unicorn.session.point import (
 )
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.records import image_info
-from spe_unicorn.session.snapshot import Snapshot
+from spe_unicorn.session.snapshot import Snapshot, SnapshotError
+from spe_unicorn.session.snapshot_file import decoded
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.stateful import StateError
 
 _GOES_ON: Final = frozenset({"until", "limit"})
 """How a run ends that is not the last one."""
@@ -257,7 +259,11 @@ class Machine:
         Raises SnapshotError for a snapshot of another machine, and NotAtRestError within a run.
         """
         snapshot.check(self.identity)
-        self._saver.restore(snapshot.board)
+        snapshot = decoded(snapshot, self._saver.parts)
+        try:
+            self._saver.restore(snapshot.board)
+        except StateError as error:
+            raise SnapshotError(str(error)) from None
         snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
         self._ended = snapshot.ended
 

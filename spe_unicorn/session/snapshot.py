@@ -24,7 +24,8 @@ class Snapshot:
     Python had, which a file leaves out.
     """
 
-    options: MachineOptions
+    options: MachineOptions | None
+    """Of the machine; None where a file could not hold them."""
     identity: dict[str, str]
     operations: int
     board: BoardState
@@ -32,6 +33,8 @@ class Snapshot:
     ended: str | None = None
     """Why the guest does not go on, None where it does."""
     kept: tuple[KeptRecords, ...] = field(default=(), repr=False)
+    of_file: bool = field(default=False, repr=False)
+    """Whether the states are still as a file has them."""
 
     def __repr__(self) -> str:
         size = self.board.memory.size

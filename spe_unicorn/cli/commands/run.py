@@ -6,9 +6,11 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
+from spe_unicorn.cli.snapshots import snapshot_options
 
 
 @run_command(
@@ -22,6 +24,7 @@ from spe_unicorn.cli.settings import Settings, common_options
     type=click.Choice(["misuse", "error"]),
     help="Name mistakes in how the guest programs SPE; with error, exit with status 3 after them.",
 )
+@snapshot_options
 def run(**options: Any) -> None:
     """Run FIRMWARE, an AArch64 ELF file; its records go to -o as the guest writes them.
 
@@ -37,4 +40,6 @@ def run(**options: Any) -> None:
     """
     from spe_unicorn.cli.session import run_session
 
-    sys.exit(run_session(Settings.of(**options)))
+    source = click.get_current_context().get_parameter_source
+    given = {name for name in options if source(name) is ParameterSource.COMMANDLINE}
+    sys.exit(run_session(Settings.of(given=given, **options)))

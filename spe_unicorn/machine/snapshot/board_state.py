@@ -8,7 +8,7 @@ from typing import Any
 from spe_unicorn.host.pe.at_rest import EngineState, forget, restore_engine, save_engine
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, Pages, restore_pages, save_pages
-from spe_unicorn.machine.snapshot.parts import parts_of, restore_parts, save_parts
+from spe_unicorn.machine.snapshot.parts import check_parts, parts_of, restore_parts, save_parts
 
 
 class NotAtRestError(RuntimeError):
@@ -35,7 +35,8 @@ class BoardSaver:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._parts = parts_of(board)
+        self.parts = parts_of(board)
+        """What has state, by path."""
 
     def save(self, earlier: Pages = NO_PAGES) -> BoardState:
         """The board's state; memory that is as it was in ``earlier`` takes no more room.
@@ -47,20 +48,22 @@ class BoardSaver:
             forget(pe.handler, pe.unit)
         return BoardState(
             tuple(save_engine(pe.handler) for pe in self._board.pes),
-            save_parts(self._parts),
+            save_parts(self.parts),
             save_pages(self._board.memory, earlier),
         )
 
     def restore(self, saved: BoardState) -> None:
         """Take a state that a board of the same options was in.
 
-        Raises NotAtRestError within a run.
+        Raises NotAtRestError within a run, and StateError, with nothing changed, where the host has
+        not what the state needs.
         """
         self._check()
+        check_parts(self.parts, saved.parts)
         restore_pages(self._board.memory, saved.memory)
         for pe, engine in zip(self._board.pes, saved.engines, strict=True):
             restore_engine(pe.handler, engine)
-        restore_parts(self._parts, saved.parts)
+        restore_parts(self.parts, saved.parts)
         for pe in self._board.pes:
             pe.runner.restored()
             forget(pe.handler, pe.unit)

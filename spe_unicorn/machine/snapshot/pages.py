@@ -26,7 +26,7 @@ class Pages:
     def since(self, earlier: Pages) -> dict[int, bytes]:
         """The pages that are others than in ``earlier``; those that hold zeros now are empty."""
         before = earlier.pages
-        new = {at: page for at, page in self.pages.items() if before.get(at) is not page}
+        new = {at: page for at, page in self.pages.items() if before.get(at) != page}
         gone = before.keys() - self.pages.keys()
         return {**new, **dict.fromkeys(gone, b"")}
 

@@ -38,7 +38,7 @@ def parts_of(root: object) -> dict[str, Any]:
     todo: deque[tuple[str, object]] = deque([("", root)])
     while todo:
         path, thing = todo.popleft()
-        if isinstance(thing, Stateful) or _state(type(thing)):
+        if isinstance(thing, Stateful) or state_names(type(thing)):
             found[path] = thing
         for name, value in _within(thing):
             if id(value) not in seen and not isinstance(value, _NO_OBJECTS):
@@ -87,7 +87,8 @@ def _left_out(cls: type) -> set[str]:
     return names
 
 
-def _state(cls: type) -> tuple[str, ...]:
+def state_names(cls: type) -> tuple[str, ...]:
+    """The attributes of a class that is no ``Stateful`` and yet has state."""
     return tuple(name for base in cls.__mro__ for name in base.__dict__.get("STATE", ()))
 
 
@@ -99,7 +100,14 @@ def save_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
 def _saved(part: Any) -> Any:
     if isinstance(part, Stateful):
         return part.save()
-    return {name: deepcopy(getattr(part, name)) for name in _state(type(part))}
+    return {name: deepcopy(getattr(part, name)) for name in state_names(type(part))}
+
+
+def check_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+    """Raise StateError where the host has not what one of the states needs."""
+    for path, part in parts.items():
+        if isinstance(part, Stateful):
+            part.check(states[path])
 
 
 def restore_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:

@@ -1,0 +1,225 @@
+"""Snapshots as files: restored in another process, and refused if anything is wrong with them."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from spe_unicorn import Machine, Sampling
+from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
+from spe_unicorn.session.snapshot import SnapshotError
+from spe_unicorn.session.snapshot_file import read_snapshot, write_snapshot
+from tests.firmware.programs import MADE_FOR, TYPED
+from tests.support.elf_builder import RAM
+from tests.support.small_programs import LOOP, program
+
+MOST = 1_000_000
+"""Operations of a program that are looked at."""
+
+
+def told(machine: Machine, console: int, records: list[int]) -> list[object]:
+    """What a run came to, and a digest of its output and records from there on."""
+    outcome = machine.run(operations=MOST - machine.operations)
+    said = hashlib.sha256(machine.console.output[console:])
+    for pe, before in zip(machine.pes, records, strict=True):
+        said.update(pe.records.raw[before:])
+    return [
+        outcome.ending,
+        outcome.exit_status,
+        machine.operations,
+        [pe.pc for pe in machine.pes],
+        repr(outcome.shares),
+        said.hexdigest(),
+    ]
+
+
+IN_ANOTHER_PROCESS = """
+import json, sys
+from spe_unicorn import Machine
+from spe_unicorn.session.snapshot_file import read_snapshot
+from tests.session.test_snapshot_files import told
+found = {}
+for path in sys.argv[1:]:
+    snapshot = read_snapshot(path)
+    machine = Machine(snapshot.options)
+    machine.restore(snapshot)
+    found[path] = told(machine, len(machine.console.output), [0] * len(machine.pes))
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def goes_on(tmp_path_factory) -> dict[str, tuple[list[object], list[object]]]:
+    """By firmware: how the machine went on that was saved, and one in another process."""
+    folder = tmp_path_factory.mktemp("snapshots")
+    here = {}
+    for name in shipped_names():
+        machine = Machine(shipped_firmware(name), **MADE_FOR.get(name, {}))
+        machine.console.type(TYPED.get(name, b""))
+        machine.run(operations=random.Random(crc32(name.encode())).randrange(1, 20_000))
+        if machine.board.exit_status is not None:
+            machine = Machine(shipped_firmware(name), **MADE_FOR.get(name, {}))
+            machine.console.type(TYPED.get(name, b""))
+            machine.run(operations=200)
+        path = str(folder / name)
+        write_snapshot(machine.save(), path)
+        before = len(machine.console.output), [len(pe.records.raw) for pe in machine.pes]
+        here[path] = told(machine, *before)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, *here]
+    result = subprocess.run(command, capture_output=True, cwd=root, check=True)
+    there = json.loads(result.stdout)
+    return {Path(path).name: (here[path], there[path]) for path in here}
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_every_firmware_goes_on_in_another_process(name, goes_on):
+    here, there = goes_on[name]
+    assert here == there
+
+
+@pytest.fixture
+def looping(tmp_path) -> Machine:
+    machine = Machine(program(tmp_path, LOOP))
+    machine.run(operations=1000)
+    return machine
+
+
+@pytest.fixture
+def saved(looping, tmp_path) -> Path:
+    path = tmp_path / "loop.snap"
+    write_snapshot(looping.save(), path)
+    return path
+
+
+def test_a_file_says_what_it_is_and_is_small(saved):
+    assert saved.read_bytes().startswith(b"spe-unicorn snapshot 1\n")
+    assert saved.stat().st_size < 64 << 10
+
+
+def test_a_file_that_was_cut_anywhere_is_refused(saved):
+    whole = saved.read_bytes()
+    for length in (0, 1, 10, 23, 30, 40, len(whole) // 2, len(whole) - 1):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(SnapshotError, match=r"loop.snap: (was cut or altered|is no snapshot)"):
+            read_snapshot(saved)
+
+
+def test_a_file_with_an_altered_byte_is_refused(saved):
+    whole = saved.read_bytes()
+    places = random.Random(2)
+    for _ in range(50):
+        altered = bytearray(whole)
+        altered[places.randrange(len(whole))] ^= 1 << places.randrange(8)
+        saved.write_bytes(altered)
+        with pytest.raises(
+            SnapshotError, match=r"loop\.snap: (was cut|is no sn|is a snapshot of v)"
+        ):
+            read_snapshot(saved)
+
+
+def forged(path: Path, change: object) -> None:
+    """Change the header of a file, and make its digest right again."""
+    whole = path.read_bytes()
+    line, rest = whole.split(b"\n", 1)
+    length = int.from_bytes(rest[:8], "little")
+    header = json.loads(rest[8 : 8 + length])
+    change(header)
+    new = json.dumps(header).encode()
+    body = line + b"\n" + len(new).to_bytes(8, "little") + new + rest[8 + length : -32]
+    path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.pop("sections"),
+        lambda header: header.update(sections={}),
+        lambda header: header.update(sections=[1]),
+        lambda header: header["sections"].update(pages=[7]),
+        lambda header: header["sections"].update(states=[-1]),
+        lambda header: header.update(identity=7),
+        lambda header: header.update(operations="many"),
+        lambda header: header["options"].update(smp=99),
+        lambda header: header["options"].update(shell="rm"),
+        lambda header: header.update(ended=4),
+        lambda header: header.update(earlier={"file": "none.snap", "digest": ""}),
+    ],
+)
+def test_a_file_that_was_made_to_deceive_is_refused_in_one_line(saved, change):
+    forged(saved, change)
+    with pytest.raises(SnapshotError) as raised:
+        read_snapshot(saved)
+    assert str(raised.value).startswith(str(saved))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_newer_version_is_refused(saved):
+    saved.write_bytes(saved.read_bytes().replace(b"snapshot 1\n", b"snapshot 2\n", 1))
+    with pytest.raises(SnapshotError, match="of version 2; this release reads version 1"):
+        read_snapshot(saved)
+
+
+def test_another_machine_is_refused(saved, tmp_path):
+    snapshot = read_snapshot(saved)
+    with pytest.raises(SnapshotError, match="`smp` is 2 here and 1 in the snapshot"):
+        Machine(program(tmp_path, LOOP), smp=2).restore(snapshot)
+    with pytest.raises(SnapshotError, match="`core`: the profile differs"):
+        Machine(program(tmp_path, LOOP), core="max").restore(snapshot)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    for path, cause in ((tmp_path, "is no regular"), (tmp_path / "none", "No such file")):
+        with pytest.raises(SnapshotError, match=cause):
+            read_snapshot(path)
+
+
+def test_sampling_from_outside_is_part_of_the_options(tmp_path):
+    machine = Machine(shipped_firmware("mix"), sampling=Sampling(500, kinds=("load",)))
+    machine.run(operations=10_000)
+    write_snapshot(machine.save(), tmp_path / "mix")
+    assert read_snapshot(tmp_path / "mix").options.sampling == machine.options.sampling
+
+
+def test_a_file_on_top_of_an_earlier_one_holds_what_changed(looping, saved, tmp_path):
+    looping.memory.write(RAM + 0x100_0000, random.Random(3).randbytes(1 << 20))
+    second, third = tmp_path / "second.snap", tmp_path / "third.snap"
+    write_snapshot(looping.save(), second, since=saved)
+    looping.memory.write(RAM + 0x100_0000, bytes(1 << 19))
+    looping.run(operations=10)
+    expected = looping.save()
+    write_snapshot(expected, third, since=second)
+    assert third.stat().st_size < 64 << 10 < second.stat().st_size
+    assert read_snapshot(third).board.memory == expected.board.memory
+    saved.write_bytes(second.read_bytes())
+    with pytest.raises(SnapshotError, match=r"stands on loop\.snap, which is another file now"):
+        read_snapshot(third)
+
+
+def test_what_cannot_be_written_loses_nothing(looping, saved):
+    before = saved.read_bytes()
+    looping.memory.write(RAM + 0x100_0000, random.Random(3).randbytes(4 << 20))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        with pytest.raises(SnapshotError, match=f"{os.strerror(errno.EFBIG)}; nothing was written"):
+            write_snapshot(looping.save(), saved)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert saved.read_bytes() == before
+    assert list(saved.parent.glob(".*")) == []
+
+
+def test_a_device_is_not_written_over(looping):
+    with pytest.raises(SnapshotError, match="is no regular file"):
+        write_snapshot(looping.save(), "/dev/null")
