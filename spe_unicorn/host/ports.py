@@ -29,6 +29,8 @@ class Ending(Enum):
     """The user did."""
     ASLEEP = "asleep"
     """The PE waits for an interrupt, or is off, and nothing can happen while it runs alone."""
+    WATCHED = "watched"
+    """A debugger outside wants to stop before the next operation."""
     RESET = "reset"
     """The guest asked for the machine to start anew."""
     TURN = "turn"

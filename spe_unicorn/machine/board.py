@@ -147,7 +147,7 @@ class Board(Stateful[BoardState]):
         )
         if options.check_alignment:
             for pe in self.pes:
-                pe.handler.controls.alignment.check_everywhere()
+                pe.handler.controls.checks.alignment.check_everywhere()
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from spe_unicorn.arch.access.core import answers, core_accessors
+from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
 from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
@@ -370,6 +371,14 @@ class ProcessingElement(Stateful[PEState]):
         monitors = self._monitor_accessors
         monitor_registers.install(self.cpu.hooks, monitors, Action.STOP)
         table = SysRegTable(
-            (*SPE_ACCESSORS, *STEERING_ACCESSORS, *TIMER_ACCESSORS, *gic, *own, *monitors)
+            (
+                *SPE_ACCESSORS,
+                *STEERING_ACCESSORS,
+                *TIMER_ACCESSORS,
+                *DEBUG_ACCESSORS,
+                *gic,
+                *own,
+                *monitors,
+            )
         )
         return table, registers

@@ -1,9 +1,9 @@
 """Fine-grained traps of what the PE itself has: System registers, System instructions, calls.
 
-The traps of SPE's own registers stand with their access rules (``access``), as do those of
-PSB CSYNC. Everything else that HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2 and HFGITR_EL2 can
-trap, and that this PE executes, is in the tables below: by the name of the bit, the encodings that
-it traps. Arm ARM D24.2, the pages of these registers and of those that they trap.
+The traps of SPE's own registers and of debug's stand with their access rules (``access``), as do
+those of PSB CSYNC. Everything else that HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2 and
+HFGITR_EL2 can trap, and that this PE executes, is in the tables below: by the name of the bit, the
+encodings that it traps. Arm ARM D24.2, the pages of these registers and of those that they trap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from spe_unicorn.arch.registers.fgt import (
     HFGRTR_EL2,
     HFGWTR_EL2,
 )
-from spe_unicorn.arch.registers.id import ID_AA64DFR0_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import SCTLR_EL1
 from spe_unicorn.arch.rules.effective import el_is_in_host
@@ -73,21 +72,12 @@ def _trapped(pe: PE, el: int) -> Iterator[int]:
             continue
         for name, encodings in table.items():
             if raw & register.field(name).mask:
-                for encoding in encodings[: _implemented(pe, name)]:
+                for encoding in encodings:
                     number = direction | encoding.key
                     if el == EL1 or _reaches(pe, number):
                         yield number
     if el == EL1 and pe.registers.read(HFGITR_EL2).ERET:
         yield _ERET
-
-
-def _implemented(pe: PE, name: str) -> int | None:
-    """How many registers of a name there are, None for all in its table."""
-    if name.startswith("DBGB"):
-        return pe.registers.read(ID_AA64DFR0_EL1).BRPs + 1
-    if name.startswith("DBGW"):
-        return pe.registers.read(ID_AA64DFR0_EL1).WRPs + 1
-    return None
 
 
 def _reaches(pe: PE, number: int) -> bool:
@@ -117,15 +107,10 @@ def _el1(crn: int, crm: int, *op2: int) -> tuple[Encoding, ...]:
 
 _COUNTERS: Final = range(31)
 """Event counters that there can be."""
-_BREAKPOINTS: Final = range(16)
 
 
 def _event(crm: int) -> tuple[Encoding, ...]:
     return tuple(Encoding(3, 3, 14, crm + n // 8, n % 8) for n in _COUNTERS)
-
-
-def _debug(op2: int) -> tuple[Encoding, ...]:
-    return tuple(Encoding(2, 0, 0, n, op2) for n in _BREAKPOINTS)
 
 
 _Table = dict[str, tuple[Encoding, ...]]
@@ -174,12 +159,6 @@ _READABLE: Final[_Table] = {
     "REVIDR_EL1": _el1(0, 0, 6),
 }
 _DEBUG_BOTH: Final[_Table] = {
-    "DBGBCRn_EL1": _debug(5),
-    "DBGBVRn_EL1": _debug(4),
-    "DBGWCRn_EL1": _debug(7),
-    "DBGWVRn_EL1": _debug(6),
-    "MDSCR_EL1": (Encoding(2, 0, 0, 2, 2),),
-    "OSDLR_EL1": (Encoding(2, 0, 1, 3, 4),),
     "PMEVCNTRn_EL0": (*_event(8), Encoding(3, 3, 9, 13, 2)),
     "PMEVTYPERn_EL0": (*_event(12), Encoding(3, 3, 9, 13, 1)),
     "PMCCFILTR_EL0": (Encoding(3, 3, 14, 15, 7),),
@@ -192,13 +171,11 @@ _DEBUG_BOTH: Final[_Table] = {
 }
 _DEBUG_READ: Final[_Table] = {
     **_DEBUG_BOTH,
-    "OSLSR_EL1": (Encoding(2, 0, 1, 1, 4),),
     "PMCEIDn_EL0": (Encoding(3, 3, 9, 12, 6), Encoding(3, 3, 9, 12, 7)),
     "PMMIR_EL1": _el1(9, 14, 6),
 }
 _DEBUG_WRITTEN: Final[_Table] = {
     **_DEBUG_BOTH,
-    "OSLAR_EL1": (Encoding(2, 0, 1, 0, 4),),
     "PMCR_EL0": (Encoding(3, 3, 9, 12, 0),),
     "PMSWINC_EL0": (Encoding(3, 3, 9, 12, 4),),
 }

@@ -30,7 +30,6 @@ from spe_unicorn.arch.access.verdicts import (
     SystemAccessTrap,
     Test,
 )
-from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PE
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import (
@@ -38,8 +37,6 @@ from spe_unicorn.arch.registers.system import (
     CPTR_EL2,
     CPTR_EL3,
     HCR_EL2,
-    MDCR_EL2,
-    MDCR_EL3,
     SCR_EL3,
 )
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host, have_el, tge
@@ -180,7 +177,7 @@ _ZCR_EL2: Final[Levels] = (
 _BELOW: Final = undefined("below-EL3", "it is a register of EL3")
 _ZCR_EL3: Final[Levels] = ((_BELOW,), (_BELOW,), (_BELOW,), (_AT_EL3, allowed(EL3, ZCR_EL3)))
 
-# Keys of pointer authentication, LORegions, the DCC's interrupts
+# Keys of pointer authentication, LORegions
 
 KEYS: Final = tuple(
     _opaque(f"AP{key}Key{half}_EL1", 3, 0, 2, crm, op2)
@@ -190,7 +187,6 @@ KEYS: Final = tuple(
 LOREGIONS: Final = tuple(
     _opaque(f"LOR{name}_EL1", 3, 0, 10, 4, op2) for op2, name in enumerate(("SA", "EA", "N", "C"))
 )
-MDCCINT_EL1: Final = _opaque("MDCCINT_EL1", 2, 0, 0, 2, 0)
 
 
 def _key(register: type[SysReg]) -> Accessor:
@@ -230,37 +226,6 @@ def _loregion(register: type[SysReg]) -> Accessor:
     return _both(levels, register)
 
 
-def _mdccint() -> Accessor:
-    """MDCCINT_EL1. TDCC is there with FEAT_FGT; TDE and, from EL0 and EL1, TGE imply TDA."""
-
-    def fgt(test: Test) -> Test:
-        return lambda pe: Feature.FEAT_FGT in pe.features and test(pe)
-
-    def debug(pe: PE) -> bool:
-        return el2_enabled(pe) and bool(pe.registers.raw(MDCR_EL2) & (1 << 9 | 1 << 8))
-
-    tdcc = 1 << 27
-
-    def kept(el: int) -> Steps:
-        return (
-            trap(el, EL3, "TDCC", "MDCR_EL3.TDCC is 1", fgt(_el3(MDCR_EL3, "TDCC", 1))),
-            trap(el, EL3, "TDA", "MDCR_EL3.TDA is 1", _el3(MDCR_EL3, "TDA", 1)),
-        )
-
-    levels: Levels = (
-        NOT_AT_EL0,
-        (
-            trap(EL1, EL2, "TDCC", "MDCR_EL2.TDCC is 1", fgt(_el2(MDCR_EL2, tdcc, tdcc))),
-            trap(EL1, EL2, "TDA", "MDCR_EL2.TDE or TDA is 1", debug),
-            *kept(EL1),
-            allowed(EL1, MDCCINT_EL1),
-        ),
-        (*kept(EL2), allowed(EL2, MDCCINT_EL1)),
-        (allowed(EL3, MDCCINT_EL1),),
-    )
-    return _both(levels, MDCCINT_EL1)
-
-
 SVE_ACCESSORS: Final = (
     _both(_ZCR_EL1, ZCR_EL1),
     _both(_ZCR_EL2, ZCR_EL2),
@@ -277,5 +242,4 @@ KERNEL_ACCESSORS: Final[tuple[Accessor, ...]] = (
     *SVE_ACCESSORS,
     *map(_key, KEYS),
     *map(_loregion, LOREGIONS),
-    _mdccint(),
 )

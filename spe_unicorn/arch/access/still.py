@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from spe_unicorn.arch.features import Features, ImpDef
+from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.sysreg import RegisterFile
@@ -24,6 +25,7 @@ class StillPE:
     registers: RegisterFile = field(init=False)
 
     def __post_init__(self) -> None:
-        self.registers = RegisterFile(self.features, (*REGISTERS, *PMU_REGISTERS), self.impdef)
+        everything = (*REGISTERS, *PMU_REGISTERS, *DEBUG_REGISTERS)
+        self.registers = RegisterFile(self.features, everything, self.impdef)
         self.registers.reset(lambda: 0)
         identify(self)

@@ -42,8 +42,10 @@ _VECTORS = ~0x7FF
 """The bits of VBAR_ELx that are an address."""
 _FROM_SP_ELX = 0x200
 _FROM_LOWER_EL = 0x400
-_HAS_TWO_CLASSES = frozenset({EC.InstructionAbort, EC.DataAbort})
-"""Aborts from the same Exception level have the next class."""
+_HAS_TWO_CLASSES = frozenset(
+    {EC.InstructionAbort, EC.DataAbort, EC.Breakpoint, EC.SoftwareStep, EC.Watchpoint}
+)
+"""Aborts and debug exceptions from the same Exception level have the next class."""
 
 _DAIF = SPSR.D.mask | SPSR.A.mask | SPSR.I.mask | SPSR.F.mask
 _NZCV = SPSR.N.mask | SPSR.Z.mask | SPSR.C.mask | SPSR.V.mask
@@ -157,7 +159,7 @@ def kept_and_set(pe: PE, target_el: int) -> tuple[int, int]:
 
 
 def pstate_mask(pe: PE) -> int:
-    """The bits of an SPSR that are PSTATE on this PE. SS is not: software step is not built."""
+    """The bits of an SPSR that are PSTATE on this PE, but for SS: an exception clears it."""
     return _pstate_mask(pe.features, *(pe.registers.raw(register) for register in _DECIDING))
 
 

@@ -8,6 +8,7 @@ from spe_unicorn.arch.exceptions.entry import el_of, pstate_mask
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3, SPSR
+from spe_unicorn.arch.rules.debug import debug_exception_return_ss
 from spe_unicorn.arch.rules.effective import (
     el2_enabled,
     el_is_in_host,
@@ -51,11 +52,18 @@ def exception_return(pe: PE, pstate: SPSR, spsr: SPSR, elr: int) -> ExceptionRet
 
     The address is ELR_ELx as it is; whether its top byte counts, the target regime says.
     """
-    if illegal_exception_return(pe, pstate, spsr):
+    illegal = illegal_exception_return(pe, pstate, spsr)
+    stepping = debug_exception_return_ss(
+        pe, pstate, el_of(pstate) if illegal else el_of(spsr), spsr
+    )
+    ss = SPSR.SS.mask if stepping else 0
+    if illegal:
         reinstated = _REINSTATED & pstate_mask(pe)
         value = pstate.value & ~reinstated | spsr.value & reinstated
-        return ExceptionReturn(SPSR(value | SPSR.IL.mask), elr, True, bool(spsr.nRW))
-    return ExceptionReturn(SPSR(spsr.value & pstate_mask(pe)), elr, False, False)
+        return ExceptionReturn(
+            SPSR(value & ~SPSR.SS.mask | SPSR.IL.mask | ss), elr, True, bool(spsr.nRW)
+        )
+    return ExceptionReturn(SPSR(spsr.value & pstate_mask(pe) | ss), elr, False, False)
 
 
 def illegal_exception_return(pe: PE, pstate: SPSR, spsr: SPSR) -> bool:

@@ -36,7 +36,9 @@ class EC(IntEnum):
     DataAbort = 0x24
     SPAlignment = 0x26
     SError = 0x2F
+    Breakpoint = 0x30
     SoftwareStep = 0x32
+    Watchpoint = 0x34
     SoftwareBreakpoint = 0x3C
     Profiling = 0x3D
 
@@ -111,6 +113,9 @@ FP_ACCESS_TRAP = Syndrome(EC.AdvSIMDFPAccessTrap, _CONDITION_ALWAYS)
 SVE_ACCESS_TRAP = Syndrome(EC.SVEAccessTrap)
 SOFTWARE_STEPS = frozenset({EC.SoftwareStep, EC.SoftwareStep + 1})
 """The classes of software step, from a lower Exception level and from the same."""
+_DEBUG_EXCEPTION = 0b100010
+"""IFSC and DFSC of a debug exception."""
+BREAKPOINT = Syndrome(EC.Breakpoint, _DEBUG_EXCEPTION)
 PAC_TRAP = Syndrome(EC.PACTrap)
 PSB_CSYNC_TRAP = Syndrome(EC.OtherTrap, 0x3)
 """PSB CSYNC trapped by HFGITR_EL2.PSBCSYNC."""
@@ -140,6 +145,20 @@ def smc(imm16: int) -> Syndrome:
 def brk(comment: int) -> Syndrome:
     """BRK; ``comment`` is its immediate."""
     return _immediate(EC.SoftwareBreakpoint, comment)
+
+
+def software_step(stepped: bool) -> Syndrome:
+    """A Software Step exception; ``stepped``: behind an operation that was stepped (ISV)."""
+    return Syndrome(EC.SoftwareStep, int(stepped) << 24 | _DEBUG_EXCEPTION)
+
+
+def watchpoint(write: bool, *, maintenance: bool = False) -> Syndrome:
+    """A Watchpoint exception: of a store or, where a read would not have raised it, an atomic.
+
+    ``maintenance`` is for DC IVAC, which is a store.
+    """
+    bits = int(maintenance) << 8 | int(write or maintenance) << 6
+    return Syndrome(EC.Watchpoint, bits | _DEBUG_EXCEPTION)
 
 
 def system_register_trap(

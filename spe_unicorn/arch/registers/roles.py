@@ -32,5 +32,7 @@ class Owner(Enum):
     """The engine, which implements the register right. It is read through, never copied."""
     HOST = "host"
     """We do: the engine lacks the register."""
+    EMULATED = "emulated"
+    """We do, where the engine is wholly ours: it has the register, and gets it wrong."""
     SPLIT = "split"
     """The engine, but for some fields that it drops and we keep."""

@@ -96,6 +96,8 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_FGT, Feature.FEAT_EL2),
     _needs(Feature.FEAT_FGT2, Feature.FEAT_FGT),
     _needs(Feature.FEAT_VHE, Feature.FEAT_EL2),
+    _needs(Feature.FEAT_Debugv8p4, Feature.FEAT_Debugv8p2),
+    _needs(Feature.FEAT_Debugv8p8, Feature.FEAT_Debugv8p4),
     _needs(Feature.FEAT_NV, Feature.FEAT_EL2),
     _needs(Feature.FEAT_NV2, Feature.FEAT_NV),
     _needs(Feature.FEAT_SEL2, Feature.FEAT_EL2),

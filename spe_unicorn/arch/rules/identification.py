@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef
 from spe_unicorn.arch.pe import EL3, PE
+from spe_unicorn.arch.registers.debug import BREAKPOINTS, CONTEXTS, WATCHPOINTS
 from spe_unicorn.arch.registers.id import (
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
@@ -117,6 +118,23 @@ _PMSVER = _version(
     (Feature.FEAT_SPEv1p4, 5),
     (Feature.FEAT_SPEv1p5, 6),
 )
+_DEBUGVER = _version(
+    (Feature.FEAT_VHE, 7),
+    (Feature.FEAT_Debugv8p2, 8),
+    (Feature.FEAT_Debugv8p4, 9),
+    (Feature.FEAT_Debugv8p8, 10),
+)
+
+
+def _debugver(engine: int, features: Features, impdef: ImpDef) -> int:
+    """Armv8.0's debug is there without any of those features."""
+    return _DEBUGVER(engine, features, impdef) or 6
+
+
+def _double_lock(engine: int, features: Features, impdef: ImpDef) -> int:
+    return 0 if Feature.FEAT_DoubleLock in features else 0b1111
+
+
 _PMUVER = _version(
     (Feature.FEAT_PMUv3, 1),
     (Feature.FEAT_PMUv3p1, 4),
@@ -146,6 +164,11 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "PMSVer": _PMSVER,
         "SEBEP": _shows(Feature.FEAT_SEBEP),
         "PMUVer": _PMUVER,
+        "DebugVer": _debugver,
+        "BRPs": lambda engine, features, impdef: BREAKPOINTS - 1,
+        "WRPs": lambda engine, features, impdef: WATCHPOINTS - 1,
+        "CTX_CMPs": lambda engine, features, impdef: CONTEXTS - 1,
+        "DoubleLock": _double_lock,
     },
     ID_AA64DFR1_EL1: {
         "DPFZS": _shows(Feature.FEAT_SPE_DPFZS),

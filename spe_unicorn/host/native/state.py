@@ -38,7 +38,7 @@ class Stop(IntEnum):
     WRONG_PATH = 11
     """Before a block, with a wrong path that Python is to look at."""
     ACCESS = 12
-    """Before an operation whose alignment has to be looked at."""
+    """Before an operation whose alignment or accesses have to be looked at, or at a breakpoint."""
     UNTRANSLATED = 13
     """Before a block that the engine cannot translate (``host.engine.surviving``)."""
 
@@ -258,7 +258,8 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
         ),
-        Field("checking", _PYTHON, "Alignment checks that apply: bits of `alignment`."),
+        Field("checking", _PYTHON, "What is checked before operations: bits of `checks`."),
+        Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
         Field(
             "engine_identity",
             _PYTHON,
@@ -293,7 +294,8 @@ class Wiring(ctypes.Structure):
             ("samples", "The ring of samples: rows of SAMPLE."),
             ("gaps", "Members from each sample in the ring to the one after it."),
             ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
-            ("checks", "Table of operations for alignment checks: rows of `alignment.CHECK`."),
+            ("checks", "Table of operations that are checked: rows of `checks.CHECK`."),
+            ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
             ("lines", "Table of physical addresses of lines of code."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),

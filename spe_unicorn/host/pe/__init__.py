@@ -1,1 +1,1 @@
-"""What the engine lacks or does wrongly at a PE: registers, exceptions, interrupts, alignment."""
+"""What the engine lacks or does wrongly at a PE: registers, exceptions, interrupts."""

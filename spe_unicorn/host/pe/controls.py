@@ -49,7 +49,7 @@ from spe_unicorn.host.native.state import (
     Action,
 )
 from spe_unicorn.host.pe import sysregs
-from spe_unicorn.host.pe.alignment import Alignment
+from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
 from spe_unicorn.host.pe.meaning import Meanings
@@ -84,9 +84,9 @@ class Controls(Stateful[ControlsState]):
         """Whether somebody watches for what orders SPE's work, and for new translations."""
         self.s = ControlsState()
         self._events = False
-        self.alignment = Alignment(cpu)
+        self.checks = Checks(cpu)
         cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
-        self.levels = Levels(cpu, self.marks_at, self.alignment.at)
+        self.levels = Levels(cpu, self.marks_at, self.checks.at)
         self.changed()
 
     def watch_order(self) -> None:
@@ -147,7 +147,7 @@ class Controls(Stateful[ControlsState]):
         self._answer_count(sysregs.CNTVCT_EL0, host and bool(offset))
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
-        self.alignment.changed()
+        self.checks.changed()
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
         self.levels.changed(meaning)

@@ -19,8 +19,10 @@ from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.debug import DEBUG_REGISTERS
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
+from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
@@ -30,6 +32,7 @@ from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import (
     READ,
     SYSTEM,
+    WRITE,
     Action,
 )
 from spe_unicorn.host.pe import sysregs
@@ -265,6 +268,11 @@ class UnicornCPU(Stateful[CPUState]):
         sysregs.show_gic(self.registers, self.hooks)
         sysregs.keep_time(self.hooks)
         sysregs.check_returns(self.hooks)
+        for debug in DEBUG_REGISTERS:
+            self.registers.add(debug)
+            emulated = debug.owner is Owner.EMULATED
+            action = Action.ASK if emulated else Action.STOP
+            self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
         self.whole = True
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
@@ -280,7 +288,11 @@ class UnicornCPU(Stateful[CPUState]):
         hear(self, Maintenance(tlb=True, code=True))
         self.events.reset()
         self.state.taken_to = 0
-        self.registers.reset(self._unknown.bits64, without=PMU_VALUES)
+        self.registers.reset(self._unknown.bits64, without=(*PMU_VALUES, *DEBUG_REGISTERS))
+        for debug in DEBUG_REGISTERS:
+            if debug in self.registers:
+                value = debug.reset_value(self.features, lambda: 0)
+                self.registers.set_raw(debug, value & self.registers.present(debug))
         for register, value in RESET_VALUES.items():
             if register in self.registers:
                 self.registers.set_raw(register, value)

@@ -7,13 +7,13 @@ for; what it misses is found in the block, and taken before the operation is exe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from spe_unicorn.arch.access.debug import EMULATED, may_trap
 from spe_unicorn.arch.access.kernel import (
     KERNEL_ACCESSORS,
     KEYS,
-    MDCCINT_EL1,
     ZCR_EL1,
     ZCR_EL2,
     ZCR_EL3,
@@ -65,7 +65,8 @@ def missed_traps(pe: PE) -> dict[int, Routed]:
     The syndrome of an access has its register, Rt, as 0.
     """
     found = {}
-    for accessor, takes, directions in _CAN_BE_MISSED[pe.el]:
+    debug = _OF_DEBUG[pe.el] if may_trap(pe) else ()
+    for accessor, takes, directions in (*_CAN_BE_MISSED[pe.el], *debug):
         for reads in directions:
             verdict = access(pe, accessor, reads[0])
             if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
@@ -107,10 +108,6 @@ def _takes_physical(pe: PE, trap: SystemAccessTrap) -> bool:
     return "CNTHCTL" not in trap.rule.name or not (pe.el == EL0 and tge(pe))
 
 
-def _takes_dcc(pe: PE, trap: SystemAccessTrap) -> bool:
-    return "TDCC" not in trap.rule.name
-
-
 def _takes_nothing(pe: PE, trap: SystemAccessTrap) -> bool:
     return False
 
@@ -120,7 +117,6 @@ _SOME_TRAPS_MISSED: Final[dict[type[SysReg], _Takes]] = {
     **dict.fromkeys(_VIRTUAL, _takes_virtual),
     **dict.fromkeys(_PHYSICAL, _takes_physical),
     CPACR_EL1: _takes_cpacr,
-    MDCCINT_EL1: _takes_dcc,
     MDCR_EL2: _takes_nothing,
 }
 """Registers of whose traps the engine misses some. It takes all traps of its other registers."""
@@ -128,16 +124,18 @@ _SOME_TRAPS_MISSED: Final[dict[type[SysReg], _Takes]] = {
 _Missable = tuple[Accessor, _Takes, tuple[tuple[bool, ...], ...]]
 
 
-def _can_be_missed(el: int) -> tuple[_Missable, ...]:
-    """The accessors that have a trap at an Exception level which the engine may miss.
+def _can_be_missed(
+    el: int, accessors: Iterable[Accessor], missed: Mapping[type[SysReg], _Takes]
+) -> tuple[_Missable, ...]:
+    """Of some accessors those that have a trap at an Exception level which the engine may miss.
 
     With each come the directions to ask about, True for reads: both at once where they are alike.
     An _EL12 name is ours altogether.
     """
     found: list[_Missable] = []
-    for accessor in (*KERNEL_ACCESSORS, *TIMER_ACCESSORS, *STEERING_ACCESSORS):
+    for accessor in accessors:
         register = accessor.register
-        takes = None if register is None else _SOME_TRAPS_MISSED.get(register)
+        takes = None if register is None else missed.get(register)
         if takes is None or accessor.encoding.op1 == _OP1_OF_EL12:
             continue
         ways = {True: accessor.read, False: accessor.write}
@@ -154,7 +152,14 @@ def _can_be_missed(el: int) -> tuple[_Missable, ...]:
 
 
 _OP1_OF_EL12: Final = 5
-_CAN_BE_MISSED: Final = tuple(_can_be_missed(el) for el in range(4))
+_CAN_BE_MISSED: Final = tuple(
+    _can_be_missed(
+        el, (*KERNEL_ACCESSORS, *TIMER_ACCESSORS, *STEERING_ACCESSORS), _SOME_TRAPS_MISSED
+    )
+    for el in range(4)
+)
+_ALL_OF_DEBUG: Final = {a.register: _takes_nothing for a in EMULATED if a.register is not None}
+_OF_DEBUG: Final = tuple(_can_be_missed(el, EMULATED, _ALL_OF_DEBUG) for el in range(4))
 
 
 def sve_traps(pe: PE) -> bool:

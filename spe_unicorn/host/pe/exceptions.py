@@ -7,8 +7,16 @@ from collections.abc import Callable
 from spe_unicorn.arch.access.syndrome_text import entry_text
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.routing import abort_target, default_target
-from spe_unicorn.arch.exceptions.syndromes import ILLEGAL_STATE, PC_ALIGNMENT, UNDEFINED, Syndrome
+from spe_unicorn.arch.exceptions.syndromes import (
+    ILLEGAL_STATE,
+    PC_ALIGNMENT,
+    UNDEFINED,
+    Syndrome,
+    software_step,
+)
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.rules.debug import debug_target
+from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _EXTERNAL = FaultRecord(Fault.SyncExternal, 0)
@@ -48,6 +56,15 @@ class Exceptions:
     def illegal_state(self) -> None:
         """PSTATE.IL is set: no operation is executed."""
         self.synchronous(ILLEGAL_STATE, default_target(self._cpu))
+
+    def step(self) -> None:
+        """A Software Step exception that is pending, and which the engine does not take.
+
+        Where it does, it has just stepped an operation, or the host has, which says so.
+        """
+        cpu = self._cpu
+        target = debug_target(cpu, security_state_at(cpu, cpu.el))
+        self.synchronous(software_step(cpu.s.stepped == (cpu.pc, cpu.executed)), target)
 
     def misaligned_pc(self) -> None:
         """The PC is no multiple of 4."""

@@ -71,7 +71,11 @@ class StopHandler:
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
         self.exceptions = Exceptions(cpu, self.fail)
-        registers = {**(devices or {}), **pe_registers.registers(cpu, self.interrupts)}
+        registers: dict[type[SysReg], DeviceRegister] = {
+            **(devices or {}),
+            **pe_registers.registers(cpu, self.interrupts),
+            **self.controls.checks.debug.registers(),
+        }
         self.system = SystemAccesses(
             cpu,
             self.controls,
@@ -81,7 +85,7 @@ class StopHandler:
             self.controls_written,
             self.prevents_trap,
         )
-        self.memory = RefusedAccesses(cpu, self.controls.alignment, self.exceptions, platform)
+        self.memory = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
         self._state = cpu.hooks.state
 
     def handle(self, stop: Stop) -> bool:
@@ -92,7 +96,7 @@ class StopHandler:
         if stop is Stop.UNMAPPED:
             return self.memory.unmapped()
         if stop is Stop.ACCESS:
-            return self.memory.misaligned()
+            return self.memory.checked()
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
             return True
@@ -103,6 +107,10 @@ class StopHandler:
     def _trap(self) -> bool:
         """An operation that the engine would execute, and must not."""
         cpu = self.cpu
+        routed = self.controls.checks.debug.breaks()
+        if routed is not None:
+            self.exceptions.synchronous(routed.syndrome, routed.target_el)
+            return True
         if cpu.illegal:
             self.exceptions.illegal_state()
             return True

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.host.native.state import NOTICE_RETURN, Stop, signed
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.exact_runs import ExactRuns
 from spe_unicorn.host.run.host_operations import HostOperations
@@ -122,8 +123,12 @@ class AfterStops:
         parts = self._parts
         if parts.handler.memory.lets_through(stop):
             return
-        if stop is Stop.ACCESS and parts.handler.controls.alignment.fault() is None:
-            parts.runs.learn(max(int(parts.state.block_operations) - done, 1))
+        checks = parts.handler.controls.checks
+        if stop is Stop.ACCESS and checks.fault() is None:
+            if not checks.known:
+                parts.runs.learn(max(int(parts.state.block_operations) - done, 1))
+            elif checks.stops_outside():
+                parts.handler.ending = Ending.WATCHED
         elif parts.runs.finished(stop):
             self.host.carry_out(stop)
         else:

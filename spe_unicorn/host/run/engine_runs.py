@@ -187,13 +187,13 @@ class EngineRuns:
         return words is None or decode(words[0]).mark is not Mark.WFI
 
     def checking(self) -> int:
-        """Which alignment checks apply to the next operation."""
-        alignment = self._handler.controls.alignment
-        return alignment.at(self._cpu.el) if alignment.active else 0
+        """What is checked before the next operation: ``State.checking``."""
+        checks = self._handler.controls.checks
+        return checks.at(self._cpu.el) if checks.active else 0
 
     def learn(self, operations: int) -> None:
         """What the hook before operations has to know of the next ones."""
-        self._handler.controls.alignment.learn(self._cpu.pc, operations)
+        self._handler.controls.checks.learn(self._cpu.pc, operations)
 
     def executed_of_block(self, stop: Stop) -> int:
         """How many operations of the block that began last were executed before the stop."""

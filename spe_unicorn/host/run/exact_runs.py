@@ -8,6 +8,7 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe.stops import CALLS
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import Parts
@@ -58,7 +59,8 @@ class ExactRuns:
             return False
         if self.run(k):
             if is_host_operation(block.code[k]):
-                self._host.execute(Stop.TRAP)
+                if not self._host.take_step():
+                    self._host.execute(Stop.TRAP)
             else:
                 self.step()
         return True
@@ -81,7 +83,10 @@ class ExactRuns:
         parts.handler.memory.close()
         if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
             self._take_back(len(operations))
-            self._host.execute(stop)
+            if stop is Stop.ACCESS and parts.handler.controls.checks.fault() is None:
+                parts.handler.ending = Ending.WATCHED
+            else:
+                self._host.execute(stop)
             return
         parts.counting.last = first.pc
         mark = first.instruction.mark

@@ -76,6 +76,15 @@ class HostOperations:
         self._parts.unit.refresh()
         return True
 
+    def take_step(self) -> bool:
+        """Take a Software Step exception if one is pending; True if that happened."""
+        handler = self._parts.handler
+        if not handler.controls.checks.debug.step_is_pending():
+            return False
+        handler.exceptions.step()
+        self._parts.unit.refresh()
+        return True
+
     def catch_up(self) -> None:
         """Do what compiled code has left for after the block; everything has been counted.
 

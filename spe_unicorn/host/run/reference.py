@@ -18,6 +18,7 @@ from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state import Stop, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.sampler import Sampler
@@ -44,7 +45,9 @@ class ReferenceRunner(Runner):
         words = cpu.virtual.code(cpu.pc, 1)
         if parts.model is not None:
             parts.model.begin()
-        if words and self.handler.controls.is_host_operation(decode(words[0])):
+        checks = self.handler.controls.checks
+        step = checks.debug.step_is_pending()
+        if words and not step and self.handler.controls.is_host_operation(decode(words[0])):
             self._host.execute(Stop.TRAP)
             return
         before = cpu.executed
@@ -79,7 +82,9 @@ class ReferenceRunner(Runner):
         self._host.catch_up()
         if done is not None:
             parts.watching.executed(done.mark, begun)
-        if at_operation and not executed and not parts.runs.finished(stop):
+        if stop is Stop.ACCESS and checks.fault() is None:
+            self.handler.ending = Ending.WATCHED
+        elif at_operation and not executed and not parts.runs.finished(stop):
             self._host.execute(stop)
         elif at_operation:
             self._host.carry_out(stop)

@@ -159,6 +159,8 @@ class Runner:
             return False
         if self._host.take_interrupt():
             return True
+        if self._host.take_step():
+            return True
         if not self._untranslated.is_at(pc):
             return False
         self._host.execute(Stop.TRAP)
@@ -170,6 +172,8 @@ class Runner:
         False if an abort of the fetch goes first, which is the engine's.
         """
         if self._host.take_interrupt():
+            return True
+        if self._host.take_step():
             return True
         if pc & 3:
             self._host.carry_out(Stop.MISALIGNED)

@@ -143,13 +143,20 @@ def test_pmuver_is_that_of_the_core_not_of_the_engine(
 ) -> None:
     value = shown(ID_AA64DFR0_EL1, 0x1030_5506, *features).value
     assert value >> 8 & 15 == version
-    assert value & ~(0xF << 32 | 0xF << 24 | 0xF << 8) == 0x1030_5006  # the rest is the engine's
+    others = 0xF << 36 | 0xF << 32 | 0xF << 24 | 0xF << 8
+    assert value & ~others == 0x1030_5006  # counts, and the debug version of Armv8.0
 
 
 @pytest.mark.parametrize(
     ("register", "engine", "features", "value"),
     [
-        (ID_AA64DFR0_EL1, 0, (F.FEAT_SEBEP,), 1 << 24),
+        # 6 breakpoints, 2 of them context-aware, and 4 watchpoints; DoubleLock is 15 for none
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_SEBEP,), 0xF0_1130_5006),
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_DoubleLock,), 0x1030_5006),
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_DoubleLock, F.FEAT_VHE), 0x1030_5007),
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_VHE, F.FEAT_Debugv8p2), 0xF0_1030_5008),
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_Debugv8p2, F.FEAT_Debugv8p4), 0xF0_1030_5009),
+        (ID_AA64DFR0_EL1, 0, (F.FEAT_Debugv8p4, F.FEAT_Debugv8p8), 0xF0_1030_500A),
         (ID_AA64DFR1_EL1, 0, (F.FEAT_SPE_DPFZS,), 1 << 52),
         (ID_AA64DFR1_EL1, 0, (F.FEAT_EBEP,), 1 << 48),
         (ID_AA64DFR1_EL1, 0, (F.FEAT_PMUv3_ICNTR,), 1 << 36),

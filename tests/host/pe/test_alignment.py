@@ -136,7 +136,7 @@ def test_without_a_nothing_is_checked(
     m = machine(words, runner)
     m.run(len(words))
     assert m.board.cpu.pc == CODE + 4 * len(words)
-    assert not m.board.handler.controls.alignment.active
+    assert not m.board.handler.controls.checks.active
 
 
 @RUNNERS

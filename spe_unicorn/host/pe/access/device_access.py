@@ -11,7 +11,7 @@ from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.decode import Transfer, decode, transfer
 from spe_unicorn.host.native.state import Stop
-from spe_unicorn.host.pe.alignment import Alignment
+from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch, register
 from spe_unicorn.host.pe.exceptions import Exceptions
@@ -23,11 +23,9 @@ _MASK: Final = (1 << 64) - 1
 class RefusedAccesses:
     """Carries out the accesses of one PE, or lets the engine make them after all."""
 
-    def __init__(
-        self, cpu: UnicornCPU, alignment: Alignment, exceptions: Exceptions, bus: Bus
-    ) -> None:
+    def __init__(self, cpu: UnicornCPU, checks: Checks, exceptions: Exceptions, bus: Bus) -> None:
         self._cpu = cpu
-        self._alignment = alignment
+        self._checks = checks
         self._exceptions = exceptions
         self._bus = bus
         self._engine = cpu.engine
@@ -40,18 +38,18 @@ class RefusedAccesses:
         Until :meth:`close`, which must come after that operation.
         """
         if stop is Stop.ACCESS:
-            return self._alignment.lets_through()
+            return self._checks.lets_through()
         return stop is Stop.UNMAPPED and self._admits()
 
     @property
     def letting_through(self) -> bool:
         """Whether the next operation, and no other, is let through."""
         memory = self._cpu.secure_memory
-        return self._alignment.passing or (memory is not None and memory.admitting)
+        return self._checks.passing or (memory is not None and memory.admitting)
 
     def close(self) -> None:
         """The operation that was let through, if there was one, has been executed."""
-        self._alignment.passing = False
+        self._checks.passing = False
         if self._cpu.secure_memory is not None:
             self._cpu.secure_memory.close()
 
@@ -65,9 +63,9 @@ class RefusedAccesses:
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         return memory.admits(address, self._latch.begin(self._cpu.pc)[0].va, write)
 
-    def misaligned(self) -> bool:
-        """An access whose alignment the PE checks: an exception, always."""
-        found = self._alignment.fault()
+    def checked(self) -> bool:
+        """An operation that alignment, a breakpoint or a watchpoint prevents: an exception."""
+        found = self._checks.fault()
         assert found is not None
         routed, address = found
         self._exceptions.synchronous(routed.syndrome, routed.target_el, address)
@@ -95,7 +93,7 @@ class RefusedAccesses:
             instruction = decode(words[0] if words else 0)
             if instruction.access is not None and address % instruction.access.element:
                 (operation,) = self._latch.begin(cpu.pc)
-                refused = self._alignment.device_fault(operation)
+                refused = self._checks.alignment.device_fault(operation)
                 if refused is not None:
                     self._exceptions.synchronous(refused.syndrome, refused.target_el, operation.va)
                     return True

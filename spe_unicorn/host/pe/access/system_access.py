@@ -26,7 +26,9 @@ from spe_unicorn.arch.exceptions.syndromes import data_abort, system_register_tr
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.arch.registers.debug import DBGPRCR_EL1
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
@@ -140,6 +142,8 @@ class SystemAccesses:
         pc, el = cpu.pc, cpu.el
         if device is not None:
             value = self._device_register(device, rt, read)
+            if target is DBGPRCR_EL1 and not read:
+                self._controls_written()  # it decides about the OS double lock
         elif target is not None:
             old = cpu.registers.raw(target)
             if read:
@@ -194,6 +198,8 @@ class SystemAccesses:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
                 self._device_register(device, rt, read)
+                if verdict.register.owner is Owner.EMULATED and not read:
+                    self._state.controls_written |= CONTROLS_WRITTEN
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0

@@ -9,11 +9,8 @@ used without translation, and SP without that bit, has it checked everywhere.
 
 from __future__ import annotations
 
-from ctypes import c_size_t
+from collections.abc import Callable
 from typing import Final
-
-import numpy as np
-from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.exceptions.routing import Routed, abort_target, default_target
 from spe_unicorn.arch.exceptions.syndromes import SP_ALIGNMENT, data_abort
@@ -25,83 +22,35 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.decode import address_from, decode
-from spe_unicorn.host.engine.engine import SP
-from spe_unicorn.host.native import alignment as native
-from spe_unicorn.host.native.state import signed
+from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 
-_MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31
 _SP_ALIGNMENT: Final = 16
 
 
 class Alignment:
-    """The alignment checks of one PE."""
+    """The alignment checks of one PE. ``wanted`` is called when what is checked has changed."""
 
-    DERIVED = ("_levels", "_hook")
-    TRANSIT = ("passing",)
+    DERIVED = ("levels",)
     WIRING = ("_everywhere",)
 
-    def __init__(self, cpu: UnicornCPU) -> None:
+    def __init__(self, cpu: UnicornCPU, wanted: Callable[[], None]) -> None:
         self._cpu = cpu
-        self._levels: tuple[int, ...] = (0,) * 4
-        self._table = np.full(native.CHECKS, -1, native.CHECK)
-        self._hook: c_size_t | None = None
+        self._wanted = wanted
+        self.levels: tuple[int, ...] = (0,) * 4
+        """What is checked at each Exception level: bits of ``State.checking``."""
         self._everywhere = False
-        self.passing = False
-        """Whether the next operation has been looked at and is let through."""
-        cpu.state.checks = self._table.ctypes.data
 
     def check_everywhere(self) -> None:
         """From now on, check Device memory and SP at all Exception levels."""
         self._everywhere = True
-        self.changed()
+        self._wanted()
 
     def changed(self) -> None:
-        """Look anew: an SCTLR_ELx may have been written. The engine is at rest."""
-        cpu = self._cpu
-        if not cpu.whole:
-            return
-        self._levels = tuple(self._checks(PEAt(cpu, el)) for el in range(4))
-        wanted = any(self._levels)
-        if wanted == (self._hook is not None):
-            return
-        if self._hook is None:
-            self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_operation.address)
-        else:
-            cpu.hooks.delete(self._hook)
-            self._hook = None
-        cpu.engine.forget_all_code()
-
-    @property
-    def active(self) -> bool:
-        """Whether anything is checked anywhere."""
-        return self._hook is not None
-
-    def at(self, el: int) -> int:
-        """What is checked at an Exception level: ``State.checking``."""
-        return 0 if self.passing else self._levels[el]
-
-    def learn(self, pc: int, operations: int) -> None:
-        """Tell the hook what to check at the next so many operations."""
-        cpu = self._cpu
-        words = cpu.virtual.code(pc, operations) or cpu.virtual.code(pc, 1) or ()
-        for n, word in enumerate(words):
-            address = pc + 4 * n
-            slot = address >> 2 & native.CHECKS - 1
-            self._table[slot] = self._key(address), *_plan_and_offset(decode(word))
-
-    def lets_through(self) -> bool:
-        """Whether the hook has stopped at an operation that it knows and that may execute."""
-        pc = self._cpu.pc
-        known = int(self._table["key"][pc >> 2 & native.CHECKS - 1]) == self._key(pc)
-        self.passing = known and self.fault() is None
-        return self.passing
-
-    def _key(self, address: int) -> int:
-        """The address of an operation, as the table has it."""
-        return signed(address & _MASK) ^ signed(int(self._cpu.state.epoch) << 48 & _MASK)
+        """Look anew: an SCTLR_ELx may have been written."""
+        self.levels = tuple(self._checks(PEAt(self._cpu, el)) for el in range(4))
 
     def fault(self) -> tuple[Routed, int | None] | None:
         """The fault of the operation at the PC, with its address, None if it may execute."""
@@ -109,8 +58,8 @@ class Alignment:
         words = cpu.virtual.code(cpu.pc, 1)
         instruction = decode(words[0] if words else 0)
         access = instruction.access
-        checks = self.at(cpu.el)
-        if access is None or instruction.family not in _CHECKED or not checks:
+        checks = self.levels[cpu.el]
+        if access is None or not is_checked(instruction) or not checks:
             return None
         engine = cpu.engine
         base = cpu.pc if access.base is None else engine.get(register(access.base))
@@ -160,17 +109,6 @@ class Alignment:
 _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})
 
 
-def _plan_and_offset(instruction: Instruction) -> tuple[int, int]:
-    """What the hook is to check of an operation, and the offset of its address."""
-    access = instruction.access
-    if access is None or instruction.family not in _CHECKED:
-        return 0, 0
-    check = native.CHECKED | access.element - 1 << native.CHECK_MASK
-    if access.base == _STACK_POINTER:
-        check |= native.CHECK_SP | SP + 1 << native.CHECK_BASE
-    elif access.base is not None:
-        check |= register(access.base) + 1 << native.CHECK_BASE
-    if access.index is not None:
-        check |= register(access.index) + 1 << native.CHECK_INDEX
-        check |= access.extend << native.CHECK_EXTEND | access.shift << native.CHECK_SHIFT
-    return check, access.offset
+def is_checked(instruction: Instruction) -> bool:
+    """Whether there is an alignment of a load or store to check."""
+    return instruction.access is not None and instruction.family in _CHECKED

@@ -1,0 +1,105 @@
+"""The compiled hooks before operations: alignment, watched memory and breakpoints.
+
+One stands before every operation, while alignment is checked somewhere or memory is watched. It
+stops before what may concern somebody; ``host.pe.checks`` then finds out. Others stand before one
+operation each, at breakpoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
+from spe_unicorn.host.native.calls import call_register, call_stop
+from spe_unicorn.host.native.rules import access_address
+from spe_unicorn.host.native.state import LAYOUT, State, Stop
+
+CHECKS: Final = 1 << 14
+"""Rows of the table of operations, direct-mapped by address."""
+CHECK: Final = np.dtype([(name, np.int64) for name in ("key", "plan", "offset", "first", "size")])
+"""A row: the operation's address with the epoch, what to check, the offset of its address, and
+which bytes it may access: ``size`` of them, the first one ``first`` behind its address."""
+CHECK_BYTES: Final = CHECK.itemsize
+CHECK_BASE: Final = 0
+CHECK_INDEX: Final = 16
+"""Shifts of the registers' engine numbers plus 1, 0 for none; without a base it is the PC."""
+CHECK_EXTEND: Final = 32
+CHECK_SHIFT: Final = 36
+CHECK_MASK: Final = 40
+"""Shifts of the extension of the index, of its shift, and of the bits that must be 0."""
+CHECK_SP: Final = 1 << 48
+"""The base is SP."""
+CHECKED: Final = 1 << 49
+"""There is an alignment to check."""
+LOADS: Final = 1 << 50
+STORES: Final = 1 << 51
+"""It loads, or stores."""
+UNCLEAR: Final = 1 << 52
+"""Where it does is not for compiled code to work out."""
+DATA, STACK, DEVICE, WATCH, BREAK, EVERY = 1, 2, 4, 8, 16, 32
+"""``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
+memory; breakpoints by address, and breakpoints by context, for which each operation is looked at.
+"""
+RANGES: Final = 64
+"""Rows of the table of watched ranges."""
+RANGE: Final = np.dtype([(name, np.int64) for name in ("first", "last", "kinds")])
+"""A row: the first and the last address, :data:`ADDRESS_BITS` of them, and LOADS or STORES."""
+RANGE_BYTES: Final = RANGE.itemsize
+ADDRESS_BITS: Final = 49
+_ADDRESS: Final = (1 << ADDRESS_BITS) - 1
+
+_ACCESS: Final = int(Stop.ACCESS)
+_SCRATCH: Final = State.scratch.offset
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """Before an operation: stop if its alignment or its accesses have to be looked at."""
+    s = record_at(user, LAYOUT)
+    if s.checking == 0:
+        return
+    here = np.int64(address)
+    slot = (here >> 2) & (CHECKS - 1)
+    row = record_at(pointer_to(s.checks + slot * CHECK_BYTES), CHECK)
+    plan = row.plan
+    stops = row.key != here ^ (s.epoch << 48) or s.checking & EVERY != 0
+    if not stops and plan & (CHECKED | LOADS | STORES) != 0:
+        uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+        where = here
+        number = plan >> CHECK_BASE & 0xFFFF
+        if number != 0:
+            call_register(s.reg_read, uc, number - 1, scratch)
+            where = s.scratch
+        aligns = plan & CHECKED != 0
+        stops = aligns and plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
+        number = plan >> CHECK_INDEX & 0xFFFF
+        index = np.int64(0)
+        if number != 0:
+            call_register(s.reg_read, uc, number - 1, scratch)
+            index = s.scratch
+        extend, shift = plan >> CHECK_EXTEND & 7, plan >> CHECK_SHIFT & 7
+        where = access_address(where + row.offset, index, extend, shift, 1)
+        if aligns and s.checking & (DATA | DEVICE) != 0:
+            stops = stops or where & (plan >> CHECK_MASK & 0xFF) != 0
+        if s.checking & WATCH != 0 and not stops:
+            stops = plan & UNCLEAR != 0
+            begin = (where + row.first) & _ADDRESS
+            for n in range(s.watched):
+                watched = record_at(pointer_to(s.ranges + n * RANGE_BYTES), RANGE)
+                if plan & watched.kinds != 0:
+                    within = begin <= watched.last and begin + row.size > watched.first
+                    stops = stops or within
+    if stops:
+        s.stop = _ACCESS
+        call_stop(s.emu_stop, address_of(engine))
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """Before an operation at which there is a breakpoint: stop, for somebody to look."""
+    s = record_at(user, LAYOUT)
+    if s.checking & BREAK != 0 and s.stop == 0:
+        s.stop = _ACCESS
+        call_stop(s.emu_stop, address_of(engine))

@@ -1,0 +1,1 @@
+"""What is looked at before an operation: alignment, breakpoints, watched memory."""

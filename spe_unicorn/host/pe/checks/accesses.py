@@ -1,0 +1,184 @@
+"""Which bytes an operation is about to access: exactly, and so that compiled code can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from spe_unicorn.arch.memory.pointer_authentication import authenticated_address
+from spe_unicorn.arch.operation import Access, Family, Instruction, VectorAccess
+from spe_unicorn.arch.pe import EL0
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
+from spe_unicorn.decode import address_from, extended
+from spe_unicorn.host.engine.engine import PSTATE, SP
+from spe_unicorn.host.native import checks as native
+from spe_unicorn.host.pe.checks.alignment import is_checked
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import register
+from spe_unicorn.host.pe.vectors import predicate, vector_bits, vector_element
+
+_MASK: Final = (1 << 64) - 1
+_STACK_POINTER: Final = 31
+_LONGEST: Final = 16
+"""The longest vector is so many times as long as that for which the decoder gives offsets."""
+_DC_IVAC, _RT = 0xD508_7620, 0x1F
+_LINE: Final = 64
+"""Bytes that a DC IVAC is for."""
+
+
+def invalidates(word: int) -> bool:
+    """Whether it is a DC IVAC: watchpoints take it for a store, as Arm's own cores do."""
+    return word & ~_RT == _DC_IVAC
+
+
+class Row(NamedTuple):
+    """What compiled code is told of an operation: a row of ``native.checks.CHECK``, its key apart.
+
+    The bytes that it names may be more than those that are accessed, and are never less.
+    """
+
+    plan: int = 0
+    offset: int = 0
+    first: int = 0
+    size: int = 0
+
+
+def row_of(instruction: Instruction) -> Row:
+    """What compiled code has to know of an operation."""
+    if invalidates(instruction.word):
+        number = instruction.word & _RT
+        base = register(number) + 1 if number != _STACK_POINTER else 0
+        plan = native.STORES | base << native.CHECK_BASE
+        return Row(plan if base else plan | native.UNCLEAR, 0, 1 - _LINE, 2 * _LINE - 1)
+    kinds = _kinds(instruction)
+    access = instruction.access
+    if access is None:
+        elements = instruction.elements is not None
+        return Row(kinds | native.UNCLEAR) if kinds and elements else Row()
+    plan = kinds
+    if is_checked(instruction):
+        plan |= native.CHECKED | access.element - 1 << native.CHECK_MASK
+    if not plan:
+        return Row()
+    if access.base == _STACK_POINTER:
+        plan |= native.CHECK_SP | SP + 1 << native.CHECK_BASE
+    elif access.base is not None:
+        plan |= register(access.base) + 1 << native.CHECK_BASE
+    if access.index is not None:
+        plan |= register(access.index) + 1 << native.CHECK_INDEX
+        plan |= access.extend << native.CHECK_EXTEND | access.shift << native.CHECK_SHIFT
+    if access.authenticated:
+        plan |= native.UNCLEAR
+    first, size = 0, access.size
+    if access.align_down:
+        first, size = 1 - access.align_down, access.align_down - 1 + size
+    elif access.scalable:
+        first = min(0, (_LONGEST - 1) * access.offset)
+        last = max(0, (_LONGEST - 1) * access.offset) + _LONGEST * size
+        size = last - first
+    return Row(plan, access.offset, first, size)
+
+
+def _kinds(instruction: Instruction) -> int:
+    """Whether it loads, stores, or does both."""
+    return _KINDS.get(instruction.family, 0)
+
+
+_KINDS: Final = {
+    Family.LOAD: native.LOADS,
+    Family.STORE: native.STORES,
+    Family.ATOMIC: native.LOADS | native.STORES,
+    Family.ATOMIC_STORE: native.LOADS | native.STORES,
+}
+
+
+def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAccess]:
+    """The contiguous accesses that the operation at the PC is about to make, in order."""
+    if invalidates(instruction.word):
+        address = cpu.engine.x(instruction.word & _RT) & -_LINE
+        yield MemoryAccess(address, _LINE, cpu.el, read=False, write=True)
+        return
+    kinds = _kinds(instruction)
+    read, write = bool(kinds & native.LOADS), bool(kinds & native.STORES)
+    if not kinds:
+        return
+    if instruction.elements is not None:
+        for n in _active(cpu, instruction):
+            address = _scattered(cpu, instruction, instruction.elements, n)
+            yield MemoryAccess(address, instruction.elements.size, cpu.el, read, write)
+        return
+    access = instruction.access
+    if access is None:
+        return
+    start, size = _place(cpu, instruction, access)
+    el = _level(cpu, access)
+    if instruction.governor is None:
+        yield MemoryAccess(start, size, el, read, write)
+        return
+    active = _active(cpu, instruction)
+    if not access.scalable and size == access.element:  # LD1R: one element for all
+        if active:
+            yield MemoryAccess(start, size, el, read, write)
+        return
+    count = (
+        vector_bits(cpu) // 8 // instruction.lane if access.scalable else size // instruction.lane
+    )
+    step = size // count
+    for n in active:
+        if n < count:
+            yield MemoryAccess(start + n * step & _MASK, step, el, read, write)
+
+
+def _level(cpu: UnicornCPU, access: Access) -> int:
+    """As which Exception level an access is made."""
+    if not access.unprivileged:
+        return cpu.el
+    uao = bool(cpu.engine.get(PSTATE) & SPSR.UAO.mask)
+    return cpu.el if unprivileged_access_is_privileged(cpu, uao=uao) else EL0
+
+
+def _place(cpu: UnicornCPU, instruction: Instruction, access: Access) -> tuple[int, int]:
+    """The first byte of an access that is in one piece, and how many there are."""
+    engine = cpu.engine
+    base = cpu.pc if access.base is None else engine.get(register(access.base))
+    index = 0 if access.index is None else engine.get(register(access.index))
+    if access.authenticated:
+        base = authenticated_address(cpu, base, key_b=bool(instruction.word >> 23 & 1))
+    start, size = address_from(access, base, index), access.size
+    if access.scalable:
+        longer = vector_bits(cpu) // 128
+        start, size = start + access.offset * (longer - 1) & _MASK, size * longer
+    return start, size
+
+
+def _active(cpu: UnicornCPU, instruction: Instruction) -> list[int]:
+    """The elements of an SVE operation whose accesses can be reported by an exception."""
+    assert instruction.governor is not None
+    governing = predicate(cpu, instruction.governor)
+    count = vector_bits(cpu) // 8 // instruction.lane
+    active = [n for n in range(count) if governing >> n * instruction.lane & 1]
+    word = instruction.word
+    group, form = word >> 25, word >> 13 & 7
+    if group == _CONTIGUOUS_LOADS and form == 5 and word >> 20 & 1:
+        return []  # LDNF1 never reports any
+    first_fault = (
+        form == 3
+        if group == _CONTIGUOUS_LOADS
+        else instruction.elements is not None and group in _GATHERS and form & 1
+    )
+    return active[:1] if first_fault else active
+
+
+_CONTIGUOUS_LOADS: Final = 0x52
+_GATHERS: Final = frozenset({0x42, 0x62})
+"""Bits 31 to 25 of SVE loads."""
+
+
+def _scattered(cpu: UnicornCPU, instruction: Instruction, elements: VectorAccess, n: int) -> int:
+    """Where element ``n`` of a gather or scatter is."""
+    base = 0 if elements.base is None else cpu.engine.get(register(elements.base))
+    value = vector_element(cpu, elements.vector, instruction.lane, n)
+    offset = extended(value, elements.extend) << elements.shift
+    return base + elements.offset + offset & _MASK

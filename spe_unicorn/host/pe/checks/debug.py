@@ -1,0 +1,226 @@
+"""Self-hosted debug on one PE: its registers, and the exceptions of breakpoints and watchpoints.
+
+Software step is the engine's, which is given MDSCR_EL1 without what is ours: breakpoints and
+watchpoints are looked for here, and the locks, of which the engine knows nothing, are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
+from spe_unicorn.arch.exceptions.syndromes import BREAKPOINT, watchpoint
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.pe import PEAt
+from spe_unicorn.arch.registers import debug as d
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import SPSR_EL1
+from spe_unicorn.arch.rules.debug import (
+    MemoryAccess,
+    armed_breakpoints,
+    armed_watchpoints,
+    breaks,
+    debug_target,
+    locked,
+    matches_address,
+    step_is_pending,
+    watched,
+    watches,
+)
+from spe_unicorn.arch.rules.effective import security_state_at
+from spe_unicorn.host.native import checks as native
+from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.state import MARK_FP
+from spe_unicorn.host.pe.checks.accesses import accesses_of, invalidates
+from spe_unicorn.host.pe.cpu import UnicornCPU
+
+_TAGS: Final = 0xFF
+_OURS: Final = d.MDSCR_EL1.SS.mask | d.MDSCR_EL1.KDE.mask
+"""What the engine has of MDSCR_EL1: software step."""
+_SIGN: Final = 1 << 48
+_EXTENSION: Final = ((1 << 15) - 1) << 49
+_PAGE: Final = 0xFFF
+
+
+@dataclass(frozen=True)
+class DebugRegister:
+    """A register of self-hosted debug: what an MRS gives and an MSR does."""
+
+    cpu: UnicornCPU
+    register: type[SysReg]
+
+    def read(self) -> int:
+        """What an MRS gives."""
+        registers, register = self.cpu.registers, self.register
+        if register is d.DBGDTR_EL0:
+            sent = registers.raw(d.OSDTRTX_EL1)
+            return sent << 32 | registers.raw(d.OSDTRRX_EL1)
+        if register is d.DBGDTRTX_EL0:  # a read is of DBGDTRRX_EL0
+            return registers.raw(d.OSDTRRX_EL1)
+        value = registers.raw(register)
+        if register is d.MDSCR_EL1:
+            value |= registers.raw(d.MDCCSR_EL0)
+        return value
+
+    def write(self, value: int) -> None:
+        """What an MSR does."""
+        registers, register = self.cpu.registers, self.register
+        is_locked = bool(registers.read(d.OSLSR_EL1).OSLK)
+        if register is d.OSLAR_EL1:
+            status = registers.read(d.OSLSR_EL1).replace(OSLK=value & 1)
+            registers.set_raw(d.OSLSR_EL1, status.value)
+        elif register is d.MDSCR_EL1:
+            kept = 0 if is_locked else d.LOCKED_BITS
+            old = registers.raw(register)
+            registers.write(register, value & ~kept | old & kept)
+            if is_locked:
+                full = d.MDCCSR_EL0.RXfull.mask | d.MDCCSR_EL0.TXfull.mask
+                registers.set_raw(d.MDCCSR_EL0, value & full)
+                registers.set_raw(register, registers.raw(register) & ~full)
+        elif register is d.OSECCR_EL1:
+            if is_locked:
+                registers.write(register, value)
+        elif register is d.DBGCLAIMSET_EL1:
+            self._claim(registers.raw(d.DBGCLAIMCLR_EL1) | value & _TAGS)
+        elif register is d.DBGCLAIMCLR_EL1:
+            self._claim(registers.raw(register) & ~value)
+        elif register in (d.DBGDTR_EL0, d.DBGDTRTX_EL0):
+            self._send(value, both=register is d.DBGDTR_EL0)
+        else:
+            registers.write(register, value)
+
+    def _claim(self, tags: int) -> None:
+        self.cpu.registers.set_raw(d.DBGCLAIMCLR_EL1, tags)
+
+    def _send(self, value: int, *, both: bool) -> None:
+        """Nobody takes what is sent: the channel is full from then on."""
+        registers = self.cpu.registers
+        registers.write(d.OSDTRTX_EL1, value)
+        if both:
+            registers.write(d.OSDTRRX_EL1, value >> 32)
+        registers.set_raw(d.MDCCSR_EL0, d.MDCCSR_EL0.of(TXfull=1).value)
+
+
+class SelfHostedDebug:
+    """What breakpoints and watchpoints of a PE come to."""
+
+    DERIVED = ("addresses", "levels", "ranges", "stepping")
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self.levels: tuple[int, ...] = (0,) * 4
+        """What is looked for at each Exception level: bits of ``State.checking``."""
+        self.ranges: tuple[tuple[int, int, int], ...] = ()
+        """First and last address and kinds of what is watched, as ``native.checks.RANGE``."""
+        self.addresses: frozenset[int] = frozenset()
+        """Where breakpoints by address are."""
+        self.stepping = False
+        """Whether software step is on."""
+
+    def registers(self) -> dict[type[SysReg], DebugRegister]:
+        """Each register, as it is accessed."""
+        return {register: DebugRegister(self._cpu, register) for register in d.DEBUG_REGISTERS}
+
+    def changed(self) -> None:
+        """Look anew: a register that any of this depends on may have been written."""
+        cpu = self._cpu
+        registers = cpu.registers
+        mdscr = registers.raw(d.MDSCR_EL1)
+        theirs = 0 if locked(cpu) else mdscr & _OURS
+        if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
+            cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
+        self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
+        if not mdscr & d.MDSCR_EL1.MDE.mask:
+            self.levels, self.ranges, self.addresses = (0,) * 4, (), frozenset()
+            return
+        levels = []
+        breakpoints: set[int] = set()
+        watchpoints: set[int] = set()
+        for el in range(4):
+            pe = PEAt(cpu, el)
+            broken = armed_breakpoints(pe, el)
+            by_address = [n for n in broken if matches_address(registers.read(d.DBGBCRS[n]))]
+            seen = armed_watchpoints(pe, el)
+            levels.append(
+                (native.BREAK if by_address else 0)
+                | (native.EVERY if len(by_address) < len(broken) else 0)
+                | (native.WATCH if seen else 0)
+            )
+            breakpoints.update(by_address)
+            watchpoints.update(seen)
+        self.levels = tuple(levels)
+        self.addresses = frozenset(
+            _canonical(registers.raw(d.DBGBVRS[n]) & ~3) for n in breakpoints
+        )
+        self.ranges = tuple(
+            (
+                place.first,
+                place.last,
+                place.read * native.LOADS | place.write * native.STORES,
+            )
+            for n in sorted(watchpoints)
+            for place in watched(cpu, n)
+        )
+
+    def breaks(self) -> Routed | None:
+        """The Breakpoint exception that comes in place of the operation at the PC, if any."""
+        cpu = self._cpu
+        if not self.levels[cpu.el] & (native.BREAK | native.EVERY):
+            return None
+        if not breaks(cpu, SPSR_EL1(cpu.pstate), cpu.pc):
+            return None
+        return Routed(self._target(), BREAKPOINT)
+
+    def watches(self, instruction: Instruction) -> tuple[Routed, int] | None:
+        """The Watchpoint exception of the operation at the PC, with its address, if any.
+
+        What traps, or does not translate, is for others to find.
+        """
+        cpu = self._cpu
+        if not self.levels[cpu.el] & native.WATCH or self._traps(instruction):
+            return None
+        pstate = SPSR_EL1(cpu.pstate)
+        for access in accesses_of(cpu, instruction):
+            byte = watches(cpu, pstate, access)
+            if not self._translates(access, access.address if byte is None else byte):
+                return None
+            if byte is None:
+                continue
+            write = access.write
+            if access.read and access.write:
+                write = watches(cpu, pstate, replace(access, write=False)) is None
+            maintains = invalidates(instruction.word)
+            return Routed(self._target(), watchpoint(write, maintenance=maintains)), byte
+        return None
+
+    def step_is_pending(self) -> bool:
+        """Whether a Software Step exception comes before the operation at the PC."""
+        return self.stepping and step_is_pending(self._cpu, SPSR_EL1(self._cpu.pstate))
+
+    def _target(self) -> int:
+        return debug_target(self._cpu, security_state_at(self._cpu, self._cpu.el))
+
+    def _traps(self, instruction: Instruction) -> bool:
+        """Whether the operation is trapped before it accesses anything."""
+        cpu = self._cpu
+        if instruction.sve:
+            return Feature.FEAT_SVE not in cpu.features or sve_access_trap(cpu) is not None
+        return bool(marks_of(instruction.word) & MARK_FP) and fp_access_trap(cpu) is not None
+
+    def _translates(self, access: MemoryAccess, byte: int) -> bool:
+        """Whether an access translates, up to one of its bytes."""
+        virtual = self._cpu.virtual
+        own = access.el == self._cpu.el
+        translate = virtual.translate if own else virtual.translate_unprivileged
+        pages: Sequence[int] = (access.address, byte)
+        if (access.address ^ byte) <= _PAGE:
+            pages = (byte,)
+        return all(translate(page, access.write) is not None for page in pages)
+
+
+def _canonical(address: int) -> int:
+    """An address as the PC has it: bit 48 stands for all above it."""
+    return address & (_SIGN * 2 - 1) | (_EXTENSION if address & _SIGN else 0)

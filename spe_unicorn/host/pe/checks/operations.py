@@ -1,0 +1,203 @@
+"""What stops the engine before an operation, for alignment, the guest's debug, and a debugger.
+
+While nothing is checked anywhere, no hook is there and nothing costs anything. Memory is watched,
+and alignment checked, by one compiled hook before every operation; a breakpoint has a hook before
+its operation alone. They stop the engine before the operation, at ``Stop.ACCESS``; what becomes of
+it is decided here. What comes first is the guest's: a debugger outside hears of the operations that
+raise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ctypes import c_size_t
+from typing import Final, Protocol
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.exceptions.routing import Routed
+from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native import checks as native
+from spe_unicorn.host.native.state import signed
+from spe_unicorn.host.pe.checks.accesses import accesses_of, row_of
+from spe_unicorn.host.pe.checks.alignment import Alignment
+from spe_unicorn.host.pe.checks.debug import SelfHostedDebug
+from spe_unicorn.host.pe.cpu import UnicornCPU
+
+_MASK: Final = (1 << 64) - 1
+_ADDRESS: Final = (1 << native.ADDRESS_BITS) - 1
+
+
+class Debugger(Protocol):
+    """Somebody outside who wants runs to end before operations; see :meth:`Checks.attach`."""
+
+    @property
+    def watched(self) -> Collection[tuple[int, int, bool, bool]]:
+        """Ranges: first and last virtual address, whether loads and whether stores count."""
+        ...
+
+    @property
+    def breakpoints(self) -> Collection[int]:
+        """Virtual addresses of operations."""
+        ...
+
+    def stops(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
+        """Whether the run is to end before the operation at ``pc``.
+
+        It is asked at breakpoints, and of operations that may touch what is watched, with what
+        they are about to access. If it says so, it is asked again when the run goes on.
+        """
+        ...
+
+
+class Checks:
+    """The checks before operations of one PE."""
+
+    DERIVED = ("_breakpoints", "_hook", "_ranges", "_table")
+    TRANSIT = ("passing",)
+    WIRING = ("_debugger",)
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._debugger: Debugger | None = None
+        self._table = np.full(native.CHECKS, -1, native.CHECK)
+        self._ranges = np.zeros(native.RANGES, native.RANGE)
+        self._hook: c_size_t | None = None
+        """The hook before every operation."""
+        self._breakpoints: dict[int, c_size_t] = {}
+        """Those before one operation each, by its address."""
+        self.alignment = Alignment(cpu, self.changed)
+        self.debug = SelfHostedDebug(cpu)
+        self.passing = False
+        """Whether the next operation has been looked at and is let through."""
+        cpu.state.checks = self._table.ctypes.data
+        cpu.state.ranges = self._ranges.ctypes.data
+
+    def attach(self, debugger: Debugger | None) -> None:
+        """Have ``debugger`` asked, or nobody; to be called again when what it wants changes."""
+        self._debugger = debugger
+        self.changed()
+
+    def changed(self) -> None:
+        """Look anew: a register of alignment or debug may have been written, the engine rests."""
+        cpu = self._cpu
+        if not cpu.whole:
+            return
+        self.alignment.changed()
+        self.debug.changed()
+        ranges = [*self.debug.ranges, *self._outside_ranges()][: native.RANGES]
+        for n, row in enumerate(ranges):
+            self._ranges[n] = row
+        cpu.state.watched = len(ranges)
+        outside = frozenset() if self._debugger is None else frozenset(self._debugger.breakpoints)
+        self._break_at(self.debug.addresses | outside)
+        self._look_at_all(any(self.alignment.levels) or bool(ranges) or self._every)
+
+    @property
+    def _every(self) -> bool:
+        return any(level & native.EVERY for level in self.debug.levels)
+
+    def _outside_ranges(self) -> list[tuple[int, int, int]]:
+        if self._debugger is None:
+            return []
+        return [
+            (first & _ADDRESS, last & _ADDRESS, reads * native.LOADS | writes * native.STORES)
+            for first, last, reads, writes in self._debugger.watched
+        ]
+
+    def _look_at_all(self, wanted: bool) -> None:
+        """Have the hook before every operation, or not.
+
+        Once there it stays while an operating system can be switching it: see :meth:`relax`.
+        """
+        cpu = self._cpu
+        if wanted and self._hook is None:
+            self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_operation.address)
+            cpu.engine.forget_all_code()
+
+    def relax(self) -> None:
+        """Take the hook before every operation away if nobody has use for it. The engine rests."""
+        cpu = self._cpu
+        if self._hook is None or self.active:
+            return
+        cpu.hooks.delete(self._hook)
+        self._hook = None
+        cpu.engine.forget_all_code()
+
+    def _break_at(self, addresses: frozenset[int]) -> None:
+        """Have hooks before the operations at ``addresses``, and no others."""
+        cpu = self._cpu
+        for address in self._breakpoints.keys() - addresses:
+            cpu.hooks.delete(self._breakpoints.pop(address))
+            cpu.engine.forget_code(address, address + 4)
+        for address in addresses - self._breakpoints.keys():
+            hook = native.on_breakpoint.address
+            bounds = (address, address)
+            self._breakpoints[address] = cpu.hooks.add(uc_const.UC_HOOK_CODE, hook, bounds=bounds)
+            cpu.engine.forget_code(address, address + 4)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is checked anywhere."""
+        return bool(
+            any(self.alignment.levels)
+            or any(self.debug.levels)
+            or self._cpu.state.watched
+            or self._breakpoints
+        )
+
+    def at(self, el: int) -> int:
+        """What is checked at an Exception level: ``State.checking``."""
+        if self.passing:
+            return 0
+        outside = 0
+        if self._debugger is not None:
+            outside = native.BREAK | (native.WATCH if self._debugger.watched else 0)
+        return self.alignment.levels[el] | self.debug.levels[el] | outside
+
+    def learn(self, pc: int, operations: int) -> None:
+        """Tell the hook what to check at the next so many operations."""
+        cpu = self._cpu
+        words = cpu.virtual.code(pc, operations) or cpu.virtual.code(pc, 1) or ()
+        for n, word in enumerate(words):
+            address = pc + 4 * n
+            slot = address >> 2 & native.CHECKS - 1
+            self._table[slot] = self._key(address), *row_of(decode(word))
+
+    def _key(self, address: int) -> int:
+        """The address of an operation, as the table has it."""
+        return signed(address & _MASK) ^ signed(int(self._cpu.state.epoch) << 48 & _MASK)
+
+    @property
+    def known(self) -> bool:
+        """Whether the hook knows the operation at the PC, or does not look at all operations."""
+        pc = self._cpu.pc
+        row = int(self._table["key"][pc >> 2 & native.CHECKS - 1])
+        return self._hook is None or row == self._key(pc)
+
+    def lets_through(self) -> bool:
+        """Whether the hook has stopped at an operation that it knows and that may execute."""
+        self.passing = self.known and self.fault() is None and not self.stops_outside()
+        return self.passing
+
+    def fault(self) -> tuple[Routed, int | None] | None:
+        """The fault of the operation at the PC, with its address, None if it may execute."""
+        routed = self.debug.breaks()
+        if routed is not None:
+            return routed, None
+        fault = self.alignment.fault()
+        if fault is not None:
+            return fault
+        words = self._cpu.virtual.code(self._cpu.pc, 1)
+        return self.debug.watches(decode(words[0])) if words else None
+
+    def stops_outside(self) -> bool:
+        """Whether a debugger outside wants the run to end before the operation at the PC."""
+        if self._debugger is None:
+            return False
+        cpu = self._cpu
+        words = cpu.virtual.code(cpu.pc, 1)
+        accesses = tuple(accesses_of(cpu, decode(words[0]))) if words else ()
+        return self._debugger.stops(cpu.pc, accesses)
