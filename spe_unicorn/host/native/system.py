@@ -12,7 +12,7 @@ from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_ask, call_register, call_stop
 from spe_unicorn.host.native.code import CP_REG, forget_line
-from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.effects import changes_return, count_write
 from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
@@ -22,7 +22,6 @@ from spe_unicorn.host.native.state import (
     KEYS,
     LAYOUT,
     READ,
-    RECORD_CONTROLS_WRITTEN,
     SYSTEM,
     TLB_MAINTENANCE,
     WRITE,
@@ -91,7 +90,7 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
         call_register(s.reg_write, uc, np.int64(register), scratch)
         return 1
     if returns:
-        if (s.suspect >> EL2 & 1 != 0) != is_suspect(s.legal_returns, EL2, r.value):
+        if changes_return(s, EL2, r.value):
             return -1
         s.writes += 1
     row.value = r.value
@@ -115,8 +114,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     if action == 0:
         return 0
     if action in (_TRANSLATION, _CODE, _LINE):
-        s.epoch += 1
-        s.writes += 1
+        count_write(s, _TRANSLATION, True)
         if kind == SYSTEM and action != _LINE:
             s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
         all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
@@ -131,7 +129,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             end_after_block(s)
         return 0
     if action == _RECORDS and s.collects == 0:
-        s.writes += 1
+        count_write(s, action, True)
         return 0
     if action in (_NOTICE, _REGIME, _RECORDS):
         known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
@@ -139,19 +137,12 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             return 0
         matters = (known[key] ^ r.value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
         known[key] = r.value
-        s.writes += 1
-        if matters == 0:
-            return 0
-        if action == _REGIME:
-            s.epoch += 1
-        # the access is the last operation of its block
-        s.controls_written |= RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN
-        end_after_block(s)
+        if count_write(s, action, matters != 0):
+            end_after_block(s)  # the access is the last operation of its block
         return 0
     if action == _RETURN:
         el = max(np.int64(r.op1) >> 1, 1)
-        suspect = is_suspect(s.legal_returns, el, r.value)
-        if (s.suspect >> el & 1 != 0) != suspect and _at_its_level(s, engine, user, r.op1):
+        if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
             s.controls_written |= CONTROLS_WRITTEN
             end_after_block(s)

@@ -22,7 +22,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import NEVER, new_engine
-from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.effects import changes_return
 from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
 from spe_unicorn.host.ports import EngineException
 
@@ -177,9 +177,8 @@ class Entries:
         """The same for one SPSR_ELx that has a new value; True if what is to be done changes."""
         if not self._cpu.whole:
             return False
-        suspect = bool(is_suspect(int(self._state.legal_returns), el, spsr))
-        changes = suspect != bool(self._state.suspect >> el & 1)
-        self._suspect(el, suspect)
+        changes = bool(changes_return(self._state, el, spsr))
+        self._suspect(el, changes != bool(self._state.suspect >> el & 1))
         return changes
 
     def exception_return(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from llvmlite import ir
@@ -16,7 +17,7 @@ from llvmlite import ir
 from spe_unicorn.arch.counter import USUAL_RATE
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.operation import Extend
-from spe_unicorn.compiled import Entry, HandWritten
+from spe_unicorn.compiled import Entry, HandWritten, record_at
 from spe_unicorn.compiled.machine_code import SYMBOL
 from spe_unicorn.host.native.delivery import (
     FIQ,
@@ -25,10 +26,11 @@ from spe_unicorn.host.native.delivery import (
     deliverable,
     serror_unless_masked,
 )
+from spe_unicorn.host.native.effects import changes_return, count_write
 from spe_unicorn.host.native.hot_path import slot_by
 from spe_unicorn.host.native.returns import is_suspect, legal_returns
 from spe_unicorn.host.native.rules import access_address, ticks, vector_address
-from spe_unicorn.host.native.state import signed, slot_of
+from spe_unicorn.host.native.state import LAYOUT, Action, State, signed, slot_of
 from spe_unicorn.host.pe.description import condition_failed, misaligned
 from spe_unicorn.spe.sample import code_address, physical_address
 
@@ -143,3 +145,55 @@ def test_a_return_is_suspect_by_its_mode_il_and_width() -> None:
     assert is_suspect(legal, 2, 1 << 20 | 0b0100)  # PSTATE.IL
     assert is_suspect(legal, 2, 1 << 4)  # AArch32
     assert not is_suspect(legal, 3, 0b11 << 6)
+
+
+def _counted(user: Any, action: Any, matters: Any) -> Any:
+    return count_write(record_at(user, LAYOUT), action, matters != 0)
+
+
+def _changes(user: Any, el: Any, spsr: Any) -> Any:
+    return changes_return(record_at(user, LAYOUT), el, spsr)
+
+
+def test_the_effect_of_a_write_is_the_same_in_python_and_compiled() -> None:
+    compiled = Entry(_counted, "int64", "pointer", "int64", "int64")
+    random = Random(5)
+    stops = 0
+    for _ in range(2000):
+        fields = ("writes", "epoch", "controls_written", "collects", "suspect", "legal_returns")
+        values = {name: random.getrandbits(2) for name in fields}
+        here, there = State(**values), State(**values)
+        action, matters = random.choice(list(Action)), random.getrandbits(1)
+        stop = compiled(ctypes.addressof(there), int(action), matters)
+        assert bool(stop) == count_write(here, int(action), bool(matters))
+        assert bytes(here) == bytes(there)
+        stops += stop
+    assert 200 < stops < 1900
+
+
+def test_a_return_changes_alike_in_python_and_compiled() -> None:
+    compiled = Entry(_changes, "int64", "pointer", "int64", "int64")
+    random = Random(6)
+    found = set()
+    for _ in range(2000):
+        state = State(suspect=random.getrandbits(4), legal_returns=random.getrandbits(48))
+        el, spsr = 1 + random.randrange(3), signed(word(random))
+        changes = changes_return(state, el, spsr)
+        assert bool(compiled(ctypes.addressof(state), el, spsr)) == changes
+        found.add(changes)
+    assert found == {True, False}
+
+
+def test_a_write_counts_and_stops_by_its_action() -> None:
+    def effect(action: Action, *, matters: bool = True, collects: int = 1) -> tuple[int, ...]:
+        s = State(collects=collects)
+        stop = count_write(s, int(action), matters)
+        return int(stop), int(s.writes), int(s.epoch), int(s.controls_written)
+
+    assert effect(Action.ENGINE) == (0, 0, 0, 0)
+    assert effect(Action.TRANSLATION) == (0, 1, 1, 0)
+    assert effect(Action.NOTICE) == (1, 1, 0, 1)
+    assert effect(Action.REGIME) == (1, 1, 1, 1)
+    assert effect(Action.RECORDS) == (1, 1, 0, 2)
+    assert effect(Action.RECORDS, collects=0) == (0, 1, 0, 0)
+    assert effect(Action.REGIME, matters=False) == (0, 1, 0, 0)

@@ -33,10 +33,9 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
+from spe_unicorn.host.native.effects import count_write
 from spe_unicorn.host.native.state import (
-    CONTROLS_WRITTEN,
     READ,
-    RECORD_CONTROLS_WRITTEN,
     SYSTEM,
     WRITE,
     Action,
@@ -182,8 +181,8 @@ class SystemAccesses:
             redirected = REDIRECTED.get(encoding)
             if redirected is not None:
                 if cpu.el != EL2:
-                    if not read and self._written(encoding, self._engine.x(rt)):
-                        self._stop_behind()
+                    if not read and self._count_write(encoding, self._engine.x(rt)):
+                        end_after_block(self._state)
                     return Answer.ENGINE
                 stop = self._el2_register(redirected, rt, read)
                 return Answer.NOTICE if stop else Answer.DONE
@@ -224,26 +223,19 @@ class SystemAccesses:
             self._engine.set_system(MDCR_EL3.encoding, self._untrapped)
             self._untrapped = None
 
-    def _written(self, encoding: Encoding, value: int) -> bool:
-        """What the write of an engine's register does besides; True if it is to stop after it."""
+    def _count_write(self, encoding: Encoding, value: int) -> bool:
+        """Count the write of an engine's register; True if the engine is to stop after it."""
         action = normal_action(encoding, WRITE)
-        if action is Action.ENGINE:
-            return False
-        self._state.writes += 1
+        if action is Action.TRANSLATION:
+            # nobody may go on in the block: the hook stops after others of this action for none
+            if self._controls.watches_order:
+                action = Action.REGIME
+            count_write(self._state, action, True)
+            return True
         if action is Action.RETURN:
+            self._state.writes += 1
             return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
-        if action is Action.RECORDS:
-            self._state.controls_written |= RECORD_CONTROLS_WRITTEN
-            return bool(self._state.collects)
-        self._state.epoch += 1
-        watched = action is Action.TRANSLATION and self._controls.watches_order
-        if watched or action in (Action.NOTICE, Action.REGIME):
-            self._state.controls_written |= CONTROLS_WRITTEN
-        return True
-
-    def _stop_behind(self) -> None:
-        """Have the engine stop after the access that it is about to make."""
-        end_after_block(self._state)
+        return count_write(self._state, action, True)
 
     def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
         if read:
@@ -263,7 +255,7 @@ class SystemAccesses:
         self._engine.set_system(encoding, value)
         if normal_action(encoding, WRITE) in (Action.TRANSLATION, Action.REGIME):
             self._engine.flush_tlb()
-        return self._written(encoding, value)
+        return self._count_write(encoding, value)
 
     def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
         """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""
