@@ -35,6 +35,7 @@ from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.effects import count_write
 from spe_unicorn.host.native.state import (
+    CONTROLS_WRITTEN,
     READ,
     SYSTEM,
     WRITE,
