@@ -145,6 +145,7 @@ class Runner:
         executed = self.cpu.executed
         self._slices.adapt(executed)
         self._slices.begin(executed)
+        self.handler.controls.checks.relax()
         self.slice_ended()
         if self.stopping:
             self.stopping = False

@@ -27,6 +27,8 @@ from spe_unicorn.host.pe.checks.debug import SelfHostedDebug
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
+_PATIENCE: Final = 8
+"""Slices after which a hook that nobody uses is taken away."""
 _ADDRESS: Final = (1 << native.ADDRESS_BITS) - 1
 
 
@@ -55,7 +57,7 @@ class Debugger(Protocol):
 class Checks:
     """The checks before operations of one PE."""
 
-    DERIVED = ("_breakpoints", "_hook", "_ranges", "_table")
+    DERIVED = ("_breakpoints", "_hook", "_idle_slices", "_ranges", "_table")
     TRANSIT = ("passing",)
     WIRING = ("_debugger",)
 
@@ -64,6 +66,8 @@ class Checks:
         self._debugger: Debugger | None = None
         self._table = np.full(native.CHECKS, -1, native.CHECK)
         self._ranges = np.zeros(native.RANGES, native.RANGE)
+        self._idle_slices = 0
+        """Slices at whose end nobody had use for the hook before every operation."""
         self._hook: c_size_t | None = None
         """The hook before every operation."""
         self._breakpoints: dict[int, c_size_t] = {}
@@ -118,9 +122,17 @@ class Checks:
             cpu.engine.forget_all_code()
 
     def relax(self) -> None:
-        """Take the hook before every operation away if nobody has use for it. The engine rests."""
+        """A slice has ended: take the hook before every operation away if nobody has use for it.
+
+        It has to have been of no use for some slices: an operating system that debugs one of its
+        processes switches watchpoints off and on, and each time all code would be forgotten.
+        """
         cpu = self._cpu
         if self._hook is None or self.active:
+            self._idle_slices = 0
+            return
+        self._idle_slices += 1
+        if self._idle_slices < _PATIENCE:
             return
         cpu.hooks.delete(self._hook)
         self._hook = None
