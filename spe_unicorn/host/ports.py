@@ -161,7 +161,7 @@ class Monitored(Protocol):
         """An exception is about to be entered: count what has been executed up to it."""
         ...
 
-    def entered(self, record: ExceptionRecord) -> None:
+    def entered(self, record: ExceptionRecord, target_el: int) -> None:
         """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
         ...
 

@@ -50,11 +50,25 @@ class PMUEvent(IntEnum):
     LD_SPEC = 0x70
     ST_SPEC = 0x71
     PC_WRITE_SPEC = 0x76
+    EXC_UNDEF = 0x81
+    EXC_SVC = 0x82
+    EXC_PABORT = 0x83
+    EXC_DABORT = 0x84
+    EXC_IRQ = 0x86
+    EXC_FIQ = 0x87
+    EXC_SMC = 0x88
+    EXC_HVC = 0x8A
+    EXC_TRAP_PABORT = 0x8B
+    EXC_TRAP_DABORT = 0x8C
+    EXC_TRAP_OTHER = 0x8D
+    EXC_TRAP_IRQ = 0x8E
+    EXC_TRAP_FIQ = 0x8F
     CNT_CYCLES = 0x4004
     PMU_OVFS = 0x400D
     LDST_ALIGN_LAT = 0x4020
     SIMD_INST_SPEC = 0x8004
     FP_SPEC = 0x8010
+    BR_IND_RETIRED = 0x811D
 
 
 SYNCHRONOUS: Final = frozenset(

@@ -233,6 +233,16 @@ class PerformanceMonitors(Stateful[MonitorState]):
         )
 
     @property
+    def any_enabled(self) -> bool:
+        """Whether any counter may count at some Exception level."""
+        state = self.s
+        if not state.enabled:
+            return False
+        pe = self._pe
+        el2s = Feature.FEAT_EL2 in pe.features and pe.registers.read(MDCR_EL2).HPME
+        return bool(state.control & PMCR_EL0.E.mask or el2s)
+
+    @property
     def deciding(self) -> tuple[int, bool]:
         """What changes by itself and can decide what counts: overflows, and whether SPE stopped."""
         return self.s.overflowed, self._spe_stopped()

@@ -9,20 +9,23 @@ operation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.totals import EventTotals
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
 from spe_unicorn.pmu.events import PMUEvent
+from spe_unicorn.pmu.exceptions import exception_events
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.pmu.monitors import MonitorState, PerformanceMonitors
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, returned_ppend
@@ -31,14 +34,17 @@ from spe_unicorn.spe.enabling import profiling_stopped
 from spe_unicorn.stateful import Stateful
 
 _LEVELS: Final = (EL0, EL1, EL2, EL3)
+_NOWHERE: Final = (0,) * len(_LEVELS)
+_BY_HAND: Final = frozenset({PMUEvent.CHAIN, PMUEvent.SW_INCR})
+"""Events that have no total: what they count happens to the counters themselves."""
 
 
 @dataclass(slots=True)
 class CountingState:
-    """What is saved: how far totals had come at the last look, by event."""
+    """What is saved. All else follows from registers, and starts anew from the totals."""
 
-    seen: dict[int, int] = field(default_factory=dict)
-    executed: int = 0
+    last: int = 0
+    """The address of the last operation that was looked at by itself."""
 
 
 def monitored(
@@ -56,7 +62,7 @@ def monitored(
     monitors = PerformanceMonitors(cpu, counters, lambda: spe and profiling_stopped(cpu))
     totals = EventTotals(cpu, samples)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
-    view = MonitorView(cpu, monitors, frozenset(totals.sources) | {PMUEvent.CHAIN})
+    view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
     counting.registers = registers(cpu.registers, view, counting.settle, counting.changed)
     cpu.monitors = counting
     return counting
@@ -68,8 +74,10 @@ class Counting(Stateful[CountingState]):
     ``interrupt`` is PMUIRQ, ``exception`` says that an overflow asks for the PMU exception.
     """
 
-    DERIVED = ("_asserted", "_by_event", "_due", "_key", "_live", "_generation")
-    TRANSIT = ("last",)
+    DERIVED = (
+        *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
+        "_stale",
+    )
     WIRING = ("registers",)
 
     def __init__(
@@ -84,8 +92,6 @@ class Counting(Stateful[CountingState]):
         """The registers by which software programs the counters."""
         self.monitors = monitors
         self.totals = totals
-        self.last = 0
-        """The address of the last operation that was executed."""
         self.s = CountingState()
         self._cpu = cpu
         self._interrupt = interrupt
@@ -93,6 +99,12 @@ class Counting(Stateful[CountingState]):
         self._live = 0
         self._by_event: dict[int, tuple[int, ...]] = {}
         self._due = NEVER_HAPPENS
+        self._executed = 0
+        """Operations executed at the last look."""
+        self._seen: dict[int, int] = {}
+        """How far the total of each event had come then."""
+        self._stale = False
+        """Whether the state is another one since then."""
         self._asserted = False
         self._generation = 0
         """Counts writes of the monitors' registers."""
@@ -102,7 +114,7 @@ class Counting(Stateful[CountingState]):
     def before_reset(self) -> None:
         """The PE is about to be reset: nothing counts any more."""
         self.monitors.s = MonitorState()
-        self._look_anew()
+        self.changed()
 
     def reset(self, unknown: Callable[[], int]) -> None:
         """Warm reset; ``unknown()`` gives 64 bits for UNKNOWN fields."""
@@ -115,9 +127,9 @@ class Counting(Stateful[CountingState]):
         self.changed()
 
     def _derive(self) -> None:
-        self._look_anew()
+        self._stale = True
 
-    # The horizon
+    # Counting
 
     def due(self) -> int:
         """The number of executed operations before which no counter overflows."""
@@ -129,43 +141,77 @@ class Counting(Stateful[CountingState]):
         ``raised``: the last operation ended in an exception of its own. ``before`` is the PE as it
         was before that operation, if it was an exception return.
         """
-        state = self.monitors.s
-        if not state.enabled and not state.pending:
+        monitors, totals = self.monitors, self.totals
+        if self._stale:
+            self.changed()
+        if not self._cpu.inside:
+            totals.tallies.between_runs()
+        if not (self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled):
+            if totals.stepwise:
+                totals.look()
             return
-        executed = self._cpu.executed - self.totals.hosted
-        if executed != self.s.executed:
-            self.s.executed = executed
-            seen = self.s.seen
-            increments: dict[int, int] = {}
-            for event, counters in self._by_event.items():
-                total = self.totals.of(event)
-                if total != seen[event]:
-                    for counter in counters:
-                        increments[counter] = total - seen[event]
-                    seen[event] = total
-            self.monitors.landed(increments, self._live, self.last, raised=raised, masked_by=before)
+        last = totals.look()
+        if last is not None:
+            self.s.last = last
+        executed = totals.executed
+        if executed != self._executed:
+            self._executed = executed
+            monitors.landed(
+                self._increments(), self._live, self.s.last, raised=raised, masked_by=before
+            )
         self._look_anew()
+
+    def _increments(self) -> dict[int, int]:
+        """By how much each counter moves, by what its event came to since the last look."""
+        seen = self._seen
+        increments: dict[int, int] = {}
+        for event, counters in self._by_event.items():
+            total = self.totals.of(event)
+            if total != seen[event]:
+                for counter in counters:
+                    increments[counter] = total - seen[event]
+                seen[event] = total
+        return increments
 
     def changed(self) -> None:
         """What decides what counts has changed, or the counters have; :meth:`settle` came first."""
         self._generation += 1
+        self._stale = False
         self._look_anew()
 
-    # What the host executes
+    # What the runners tell
 
     def hosts(self, pc: int) -> None:
-        """The host is about to carry out the operation at ``pc``, which has been counted."""
+        """The host is about to carry out the operation at ``pc``, and to count it as executed."""
         self.settle()
-        self.last = pc
+        self.totals.look()
         self.totals.hosted = 1
 
     def hosted(self, *, raised: bool) -> None:
-        """It has; ``raised``: it did not retire. A no-op where that is known already."""
+        """It has; ``raised``: it did not retire. Nothing is done where that is known already."""
         if self.totals.hosted:
             self.totals.hosted = 0
             self._cpu.state.unretired += raised
+            if not raised:
+                self.totals.retired_at_last_look()
 
-    # Exceptions and returns: host.ports.Monitored
+    def stepped(self, instruction: Instruction) -> None:
+        """An operation has retired that the engine has executed by itself."""
+        self.totals.retired(instruction)
+
+    def goes_straight(self, operations: int) -> None:
+        """So many operations are about to run from the PC on as one run of the engine."""
+        self.totals.goes_straight(operations)
+
+    def ran_straight(self) -> None:
+        """All of them have."""
+        self.totals.after_run(0)
+
+    def after_run(self, done: int) -> None:
+        """The engine has stopped; ``done`` operations of the block that began last have run."""
+        self.totals.after_run(done)
+
+    # Resets, exceptions and returns: host.ports.Monitored
 
     @property
     def implemented(self) -> int:
@@ -183,20 +229,25 @@ class Counting(Stateful[CountingState]):
         self.hosted(raised=True)
         self.settle(raised=raised)
 
-    def entered(self, record: ExceptionRecord) -> None:
+    def entered(self, record: ExceptionRecord, target_el: int) -> None:
         """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
         self.monitors.entered()
+        local = target_el == EL1 or (target_el == EL2 and tge(self._cpu))
+        self.totals.happen(exception_events(record, local=local))
+        if self._by_event:
+            self.monitors.landed(self._increments(), self._live, self.s.last, raised=True)
 
     def returned(self, before: PE, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         self.hosted(raised=False)
         self.settle(before=before)
         masked = not exception_unmasked(before)
-        if returned_ppend(
-            ppend, masked_before=masked, unmasked_after=exception_unmasked(self._cpu)
-        ):
+        unmasked = exception_unmasked(self._cpu)
+        if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
             self.monitors.s.pending = True
             self._look_anew()
+
+    # What counts from here on
 
     def _look_anew(self) -> None:
         """Work out what counts from here on, and what overflows come to."""
@@ -214,31 +265,44 @@ class Counting(Stateful[CountingState]):
 
     def _choose(self) -> None:
         """Which counters count at the current Exception level, and at others."""
-        monitors, cpu = self.monitors, self._cpu
-        self.s.executed = cpu.executed - self.totals.hosted
-        self._live = live = monitors.live()
+        monitors, cpu, totals = self.monitors, self._cpu, self.totals
+        self._executed = totals.executed
+        counted_at = _NOWHERE
+        if monitors.any_enabled:
+            counted_at = tuple(monitors.live(PEAt(cpu, el)) for el in _LEVELS)
+        cpu.counted_at = counted_at
+        anywhere = 0
+        for live in counted_at:
+            anywhere |= live
+        totals.want(monitors.event_of(counter) for counter in _members(anywhere))
+        self._live = counted_at[cpu.el]
         by_event: dict[int, list[int]] = {}
-        for counter in range(live.bit_length()):
-            if live >> counter & 1:
-                by_event.setdefault(monitors.event_of(counter), []).append(counter)
+        for counter in _members(self._live):
+            event = monitors.event_of(counter)
+            if event not in _BY_HAND:
+                by_event.setdefault(event, []).append(counter)
         self._by_event = {event: tuple(found) for event, found in by_event.items()}
-        self.s.seen = {event: self.totals.of(event) for event in by_event}
-        cpu.counted_at = self._counted_at() if monitors.s.enabled else (0,) * len(_LEVELS)
-
-    def _counted_at(self) -> tuple[int, ...]:
-        """The counters that count at each Exception level."""
-        return tuple(self.monitors.live(PEAt(self._cpu, el)) for el in _LEVELS)
+        self._seen = {event: totals.of(event) for event in by_event}
 
     def _next_overflow(self) -> int:
         monitors, totals = self.monitors, self.totals
-        now = self._cpu.executed - totals.hosted
-        distances = [
-            monitors.until_overflow(counter) // most
-            for event, counters in self._by_event.items()
-            if (most := totals.most(event))
-            for counter in counters
-        ]
-        synchronous = monitors.synchronous & monitors.s.noticed & monitors.s.overflowed & self._live
-        if monitors.s.pending or (synchronous and exception_unmasked(self._cpu)):
+        now = totals.executed
+        if totals.stepwise and self._by_event:
+            return now + 1
+        synchronous = monitors.synchronous & monitors.s.noticed & self._live
+        distances = []
+        for event, counters in self._by_event.items():
+            if most := totals.most(event):
+                for counter in counters:
+                    distance = -(-monitors.until_overflow(counter) // most)
+                    # a synchronous one is stepped to, so that the operation is known by itself
+                    distances.append(distance - (synchronous >> counter & 1))
+        waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)
+        if monitors.s.pending or waits:
             distances.append(1)  # what the next operation does decides PSTATE.PPEND
         return now + max(1, min(distances)) if distances else NEVER_HAPPENS
+
+
+def _members(counters: int) -> list[int]:
+    """The numbers of the counters in a map."""
+    return [n for n in range(counters.bit_length()) if counters >> n & 1]

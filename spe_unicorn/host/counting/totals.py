@@ -6,14 +6,25 @@ totals are kept only while somebody wants them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
+from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.decode import decode
+from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.pmu.events import PMUEvent as E
+from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.pmu.words import WORD_EVENTS
 from spe_unicorn.spe.feed import SampleEvent
+from spe_unicorn.stateful import Stateful
+
+_MASK: Final = (1 << 64) - 1
+_WRITES_OF_PC: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
+_STEPPED: Final = _WRITES_OF_PC
+"""Events that need each operation by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +35,50 @@ class Source:
     most: int = 1
 
 
-class EventTotals:
+@dataclass(slots=True)
+class TotalsState:
+    """What is saved: the totals that are kept one by one, by event."""
+
+    happened: dict[int, int] = field(default_factory=dict)
+
+
+class EventTotals(Stateful[TotalsState]):
     """The totals of one PE, exact while its engine stands, and where a hook has asked Python.
 
     CPU_CYCLES and CNT_CYCLES stand still while the PE waits in a WFI, as its clock does.
     """
 
-    TRANSIT = ("hosted",)
+    TRANSIT = ("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next")
     WIRING = ("aside",)
 
     def __init__(self, cpu: UnicornCPU, samples: EventJunction) -> None:
-        self._cpu = cpu
-        self._state = cpu.state
+        self.s = TotalsState()
+        self.tallies = Tallies(cpu.state, cpu.hooks.blocks)
         self.hosted = 0
         """1 while the host carries out an operation, which has been counted as executed already."""
+        self.stepwise = False
+        """Whether each operation has to be looked at by itself."""
         self.aside: Callable[[], int] | None = None
         """Operations of a run that is somebody else's: they take cycles, and nothing else."""
-        clock: dict[int, Source] = {
+        self._cpu = cpu
+        self._state = cpu.state
+        self._pc = self._executed = self._unretired = 0
+        """Where the PE stood at the last :meth:`look`, and what had been executed."""
+        self._next: Instruction | None = None
+        """The operation there, where each is looked at."""
+        sources: dict[int, Source] = {
             E.CPU_CYCLES: Source(self._cycles),
             E.CNT_CYCLES: Source(lambda: cpu.rate.ticks(self._cycles())),
             E.INST_RETIRED: Source(self._retired),
             E.INST_SPEC: Source(self._retired),
         }
-        sampling = {int(event): _of_sampling(samples, event) for event in SampleEvent}
-        self.sources: Final[dict[int, Source]] = clock | sampling
+        for event in WORD_EVENTS:
+            sources[event] = self._of_words(event)
+        for event in EXCEPTION_EVENTS | _STEPPED:
+            sources[event] = self._kept(event)
+        for sampling in SampleEvent:
+            sources[sampling] = _of_sampling(samples, sampling)
+        self.sources: Final[dict[int, Source]] = sources
         """By the number of the event."""
 
     def of(self, event: int) -> int:
@@ -60,13 +91,108 @@ class EventTotals:
         source = self.sources.get(event)
         return 0 if source is None else source.most
 
+    def want(self, events: Iterable[int]) -> None:
+        """Keep the totals of these events from now on, as far as they have to be kept."""
+        events = frozenset(events)
+        tallies, cpu = self.tallies, self._cpu
+        tallies.want(int(event) for event in events & WORD_EVENTS)
+        self.stepwise = tallies.stepwise or bool(events & _STEPPED)
+        cpu.tallies_blocks = tallies.native
+        cpu.notes_exceptions = bool(tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS)
+        self.look()
+
+    def happen(self, events: Iterable[int]) -> None:
+        """Each of ``events`` has happened once."""
+        happened = self.s.happened
+        for event in events:
+            happened[int(event)] = happened.get(int(event), 0) + 1
+
+    @property
+    def executed(self) -> int:
+        """Operations executed, less one that the host is about to carry out."""
+        return self._cpu.executed - self.hosted
+
+    # What was executed
+
+    def look(self) -> int | None:
+        """The PE stands, and all has been counted; the address of the one operation since then.
+
+        None where there was none since the last look, or more than one.
+        """
+        executed = self.executed
+        one = executed == self._executed + 1
+        last = self._pc if one else None
+        pc = self._cpu.pc
+        if self.stepwise:
+            if one and self._state.unretired == self._unretired and self._next is not None:
+                self._stepped(self._next, pc)
+            words = self._cpu.virtual.code(pc, 1)
+            self._next = decode(words[0]) if words else None
+        self._pc, self._executed, self._unretired = pc, executed, int(self._state.unretired)
+        return last
+
+    def _stepped(self, instruction: Instruction, pc: int) -> None:
+        """An operation has retired by itself, and the PE stands at ``pc``."""
+        if instruction.family is Family.BRANCH:
+            always = not instruction.conditional
+            if always or pc != self._pc + 4 & _MASK:
+                self.happen(_WRITES_OF_PC)
+        if self.tallies.stepwise:
+            self.tallies.add((instruction.word,))
+
+    def retired(self, instruction: Instruction) -> None:
+        """An operation has retired that the hooks have not added up."""
+        if self.tallies.native:
+            self.tallies.add((instruction.word,))
+
+    def retired_at_last_look(self) -> None:
+        """The operation at which the PE stood at the last look has retired, by the host's hand."""
+        if self.tallies.native:
+            self.tallies.add(self._cpu.virtual.code(self._pc, 1) or ())
+
+    def goes_straight(self, operations: int) -> None:
+        """So many operations are about to run from the PC on, without being added up."""
+        if self.tallies.native:
+            self.tallies.straight = self._cpu.virtual.code(self._cpu.pc, operations) or ()
+            self.tallies.straight_from = self._cpu.executed
+
+    def after_run(self, done: int) -> None:
+        """The engine has stopped; ``done`` operations of the block that began last have run."""
+        tallies, state = self.tallies, self._state
+        if tallies.straight:
+            executed = self._cpu.executed - tallies.straight_from
+            tallies.add(tallies.straight[:executed])
+            tallies.straight = ()
+        elif state.tally and done < state.block_operations:
+            address = int(state.block) + 4 * done & _MASK
+            words = self._cpu.virtual.code(address, int(state.block_operations) - done)
+            tallies.add(words or (), -1)
+
+    # Sources
+
     def _cycles(self) -> int:
-        cycles = self._cpu.executed - self.hosted
+        cycles = self.executed
         return cycles if self.aside is None else cycles + int(self._state.skipped)
 
     def _retired(self) -> int:
         aside = 0 if self.aside is None else self.aside()
-        return self._cpu.executed - self.hosted - int(self._state.unretired) - aside
+        return self.executed - int(self._state.unretired) - aside
+
+    def _kept(self, event: int) -> Source:
+        return Source(lambda: self.s.happened.get(event, 0))
+
+    def _of_words(self, event: int) -> Source:
+        def total() -> int:
+            cpu, tallies = self._cpu, self.tallies
+            ahead: tuple[int, ...] = ()
+            behind: tuple[int, ...] = ()
+            if cpu.inside and self._state.tally:
+                ahead = cpu.virtual.code(cpu.pc, cpu.inside) or ()
+            elif cpu.inside and tallies.straight:
+                behind = tuple(tallies.straight[: cpu.executed - tallies.straight_from])
+            return tallies.of(event, ahead, behind)
+
+        return Source(total)
 
 
 def _of_sampling(samples: EventJunction, event: SampleEvent) -> Source:

@@ -23,6 +23,7 @@ from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
     FETCH,
+    LANES,
     LAYOUT,
     MARK_RETURN,
     MARK_SYNC,
@@ -111,8 +112,8 @@ def _marks(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
         return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if s.relevant & MARK_TRAP:
-        return -1  # which words those are about is for Python to say
+    if s.relevant & MARK_TRAP or s.tally != 0:
+        return -1  # what its words are about is for Python to say
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return -1
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
@@ -139,12 +140,27 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 
 
 @routine
+def _begin(s: Any, address: Any, operations: Any) -> None:
+    """A block begins: count it, and add up what it holds."""
+    if s.tally != 0:
+        place = s.tallies + slot_of(address, operations) * (LANES // 2 * 8)
+        row = array_at(pointer_to(place), (LANES // 2,), np.int64)
+        s.tallied0 += row[0]
+        s.tallied1 += row[1]
+        s.tallied2 += row[2]
+        s.tallied3 += row[3]
+    s.budget -= operations
+    s.block = address
+    s.block_operations = operations
+
+
+@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block may run that is not known to be harmless; if not, the engine is stopped."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return False
-    if s.watch | s.weigh | s.room == 0:
+    if s.watch | s.weigh | s.room | s.tally == 0:
         return True
     marks = _marks(s, engine, address, operations)
     if marks < 0 or (marks & MARK_SYNC and s.samples_in_ring != 0):
@@ -157,7 +173,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         # run it, and have the hook stop before what the ERET leads to
         s.notice = NOTICE_RETURN
         grant(s, operations)
-    weight_known = s.weighed == 0 or _slot(s, engine, address, operations) >= 0
+    weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
         quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
@@ -315,10 +331,8 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
         return
     elif not _goes_on(s, engine, user, address, operations):
         return
-    s.budget -= operations
     s.members -= weight
-    s.block = address
-    s.block_operations = operations
+    _begin(s, address, operations)
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
@@ -331,9 +345,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         return
     if operations <= s.budget and aligned:
         if _goes_on(s, engine, user, address, operations):
-            s.budget -= operations
-            s.block = address
-            s.block_operations = operations
+            _begin(s, address, operations)
         return
     if s.pending != 0:
         _note_sample(s, engine, user, address)
@@ -342,17 +354,13 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
             return
         if operations <= s.budget and aligned:
             if s.special == 0 or _goes_on(s, engine, user, address, operations):
-                s.budget -= operations
-                s.block = address
-                s.block_operations = operations
+                _begin(s, address, operations)
             return
     if s.unattended != 0:
         # an access had the block be the last one: in a run of the user's, nobody is to look
         s.notice = 0
         grant(s, UNBOUNDED)
-        s.budget -= operations
-        s.block = address
-        s.block_operations = operations
+        _begin(s, address, operations)
         return
     if s.notice != 0:
         _stop(s, engine, _STOP_NOTICED, address, operations)
@@ -368,9 +376,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
     if fits and _alone(s, operations - s.budget):
         slot = _slot(s, engine, address, operations)
         if slot >= 0 and _samples(s, engine, user, address, slot, s.budget):
-            s.budget -= operations
-            s.block = address
-            s.block_operations = operations
+            _begin(s, address, operations)
             return
     _stop(s, engine, _STOP_BUDGET, address, operations)
 

@@ -173,7 +173,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
 def at_level(s: Any, el: Any) -> None:
     """The Exception level changes within a run: look out for what matters there."""
     s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
-    s.special = (s.watch | s.deliver | s.weigh | s.room) != 0
+    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
 
 
 @routine

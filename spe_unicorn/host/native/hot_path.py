@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from spe_unicorn.compiled import HandWritten
 from spe_unicorn.compiled.machine_code import SYMBOL
-from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LENGTH, SPREAD, State
+from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LANES, LENGTH, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -47,9 +47,12 @@ def _block_hook(weighed: bool) -> str:
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
     function = ir.Function(module, kind, SYMBOL)
     engine, address, size, state = function.args
-    start, aligned, enough, watched, weigh, weighs, count, special = (
+    start, aligned, enough, watched, weigh, weighs, known_block, tally, count, special = (
         function.append_basic_block(name)
-        for name in ("start", "aligned", "enough", "watched", "weigh", "weighs", "count", "special")
+        for name in (
+            *("start", "aligned", "enough", "watched", "weigh", "weighs", "known_block", "tally"),
+            *("count", "special"),
+        )
     )
     code = ir.IRBuilder(start)
     zero = ir.Constant(_WIDE, 0)
@@ -80,7 +83,7 @@ def _block_hook(weighed: bool) -> str:
     epoch = code.mul(code.load(place("epoch")), ir.Constant(_WIDE, SPREAD))
     sought = code.xor(code.xor(address, operations), epoch)
     differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
-    harmless = weigh if weighed else count
+    harmless = weigh if weighed else known_block
     code.cbranch(code.icmp_signed("==", differs, zero), harmless, special)
 
     code.position_at_end(weigh)
@@ -89,6 +92,19 @@ def _block_hook(weighed: bool) -> str:
 
     code.position_at_end(weighs)
     code.store(members, place("members"))
+    code.branch(known_block)
+
+    code.position_at_end(known_block)
+    code.cbranch(code.icmp_signed("==", code.load(place("tally")), zero), count, tally)
+
+    # add up what the block holds
+    code.position_at_end(tally)
+    rows = code.inttoptr(code.load(place("tallies")), _STATE)
+    row = code.gep(rows, [code.mul(slot, ir.Constant(_WIDE, LANES // 2))])
+    for n in range(LANES // 2):
+        lanes = code.load(code.gep(row, [ir.Constant(_WIDE, n)]))
+        place_of = place(f"tallied{n}")
+        code.store(code.add(code.load(place_of), lanes), place_of)
     code.branch(count)
 
     code.position_at_end(count)

@@ -111,6 +111,10 @@ class Field(NamedTuple):
 _ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 
 
+LANES: Final = 8
+"""Events of words that compiled code adds up at once."""
+
+
 class Clock(ctypes.Structure):
     """What is counted, and what else a saved machine needs to go on. Counts are in operations."""
 
@@ -215,6 +219,10 @@ class Transit(ctypes.Structure):
         Field("kind", _TURNS, "READ, WRITE or SYSTEM."),
         Field("rt", _TURNS, "The engine's number of its general register."),
         Field("scratch", _HOOKS, "Room for one value that an engine function reads or writes."),
+        *(
+            Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
+            for n in range(LANES // 2)
+        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
@@ -236,6 +244,7 @@ class Steer(ctypes.Structure):
             "limit", _PYTHON, "Executed operations that it must not pass, not by a block either."
         ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
+        Field("tally", _PYTHON, "Whether the rows of the table `tallies` are added up."),
         Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
         Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
@@ -291,6 +300,7 @@ class Wiring(ctypes.Structure):
             ("actions", "Tables of an `Action` for each encoding: MRS, MSR, SYS."),
             ("cells", "Table of values for each encoding."),
             ("matters", "Table of the bits of each register whose change is noticed."),
+            ("tallies", "Table of what each block adds to the lanes, by `slot_of`."),
             ("samples", "The ring of samples: rows of SAMPLE."),
             ("gaps", "Members from each sample in the ring to the one after it."),
             ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
@@ -343,7 +353,7 @@ class State(ctypes.Structure):
         self.samples_itself = samples_itself
         if not samples_itself:
             self.room = 0
-        self.watch = self.entries = self.weigh = self.speculates = self.checking = 0
+        self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
         self.stop = self.probe = 0
         self.special = False
 
@@ -354,7 +364,13 @@ class State(ctypes.Structure):
 
     def update_special(self) -> None:
         """Look anew whether blocks have to be looked at."""
-        self.special = bool(self.watch or self.deliver or self.weigh or self.room)
+        self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
+
+    def take_tallied(self) -> list[int]:
+        """What compiled code has added up in each lane since it was last asked."""
+        words: list[int] = [getattr(self, f"tallied{n}") for n in range(LANES // 2)]
+        self.tallied0 = self.tallied1 = self.tallied2 = self.tallied3 = 0
+        return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)]
 
     def nothing_is_due(self) -> None:
         """Whatever the hooks noticed has been seen to, or is nobody's matter."""

@@ -93,7 +93,7 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at")
+    DERIVED = ("_el", "counted_at", "notes_exceptions", "tallies_blocks")
     TRANSIT = ("inside", "ahead")
     WIRING = ("whole", "secure_memory", "model", "monitors")
 
@@ -137,6 +137,10 @@ class UnicornCPU(Stateful[CPUState]):
         """What counts here, if the core has Performance Monitors."""
         self.counted_at: tuple[int, ...] = (0,) * 4
         """The map of the counters that count, by Exception level."""
+        self.tallies_blocks = False
+        """Whether compiled code is to add up what blocks hold."""
+        self.notes_exceptions = False
+        """Whether somebody counts what each exception changes."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception before its entry."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))

@@ -107,7 +107,7 @@ class Entries:
         pstate = s.SPSR_EL1(self._cpu.pstate)
         entry = take_exception(self._cpu, pstate, record, target_el, self._cpu.pc)
         if monitors is not None:
-            monitors.entered(record)
+            monitors.entered(record, target_el)
         self._cpu.exception_taken(record, entry)
         self._note_taken(record.kind, pstate.value, entry)
         self.enter(entry)

@@ -60,7 +60,7 @@ class Levels:
         """
         state = self._state
         cpu = self._cpu
-        observed = bool(cpu.exception_taken) or cpu.model is not None
+        observed = bool(cpu.exception_taken) or cpu.model is not None or cpu.notes_exceptions
         followed = watched or self._has_pm or cpu.hooks.follows_flow
         key = (enabled_at, int(state.suspect), followed, observed, cpu.counted_at)
         found = self._known.get(key)

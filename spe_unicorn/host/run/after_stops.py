@@ -45,8 +45,7 @@ class AfterStops:
     def settle(self, stop: Stop) -> None:
         """Count what has been executed, complete samples that are due, carry the stop out."""
         done = self._count_executed(stop)
-        if done:
-            self._parts.counting.last = int(self._parts.state.block) + 4 * done - 4 & _MASK
+        self._parts.counting.after_run(done)
         self._complete_samples(stop, done)
         state = self._parts.state
         if state.notice == NOTICE_RETURN and done == state.block_operations:

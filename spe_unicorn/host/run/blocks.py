@@ -24,6 +24,7 @@ import numpy as np
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
+from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
@@ -59,12 +60,13 @@ class Blocks:
     """The blocks seen, here for Python and in the compiled hooks' table.
 
     ``cracker`` makes micro-operations of instructions, None where each is one member of the
-    population.
+    population. ``tallies`` adds up what blocks hold.
     """
 
     DERIVED = ("_known", "_numbers", "_slots", "instructions")
 
-    def __init__(self, hooks: NativeHooks, cracker: Cracker | None) -> None:
+    def __init__(self, hooks: NativeHooks, cracker: Cracker | None, tallies: Tallies) -> None:
+        self._tallies = tallies
         self._table = hooks.blocks
         self._state = hooks.state
         self._cracker = cracker
@@ -93,6 +95,7 @@ class Blocks:
             address, words, block.words, marks=block.marks, members=len(block.plans)
         )
         self._slots[slot] = block
+        self._tallies.enter(slot, block.code)
         return block
 
     def _numbered(self, instruction: Instruction) -> int:

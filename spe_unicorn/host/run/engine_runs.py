@@ -86,6 +86,7 @@ class EngineRuns:
             state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER
+        state.tally = self._cpu.tallies_blocks and not straight
         state.checking = self.checking()
         population.row = None
         position = population.position
@@ -101,7 +102,8 @@ class EngineRuns:
         state.ready()
         self.target = until
         self._execute(until)
-        if state.stop == Stop.UNMAPPED and not straight and self._plain:
+        plain = self._plain and not self._cpu.tallies_blocks
+        if state.stop == Stop.UNMAPPED and not straight and plain:
             self._answer_devices(until)
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))

@@ -35,9 +35,10 @@ class ExactRuns:
         cpu = parts.cpu
         target = cpu.pc + 4 * operations & _MASK
         parts.engine.forget_code(cpu.pc, cpu.pc + 4)
+        parts.counting.goes_straight(operations)
         stop = parts.runs.run(operations, target, straight=True)
         if stop is Stop.NONE and cpu.pc == target and not parts.handler.status:
-            parts.counting.last = target - 4 & _MASK
+            parts.counting.ran_straight()
             parts.population.count_all()
             return True
         self._settle(stop)
@@ -88,7 +89,7 @@ class ExactRuns:
             else:
                 self._host.execute(stop)
             return
-        parts.counting.last = first.pc
+        parts.counting.stepped(first.instruction)
         mark = first.instruction.mark
         if mark is Mark.ERET:
             cpu.returned(first.el)

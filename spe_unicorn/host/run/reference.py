@@ -70,9 +70,9 @@ class ReferenceRunner(Runner):
         stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
         state.granted = before + executed + state.budget
-        if executed:
-            parts.counting.last = begun
         done = decode(words[0]) if executed and words else None
+        if done is not None:
+            parts.counting.stepped(done)
         if done is not None and parts.model is not None:
             parts.model.executed(done, begun, cpu.pc)
         if executed:

@@ -115,6 +115,7 @@ class Runner:
             self._engine.forget_code(until, until + 4)
         cpu.forget_el()
         self.unit.refresh()
+        self._parts.counting.settle()
         self._slices.begin(cpu.executed)
         while handler.ending is None:
             horizon = arrived(self.horizons, cpu.executed)
