@@ -149,6 +149,26 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             help="Plain bytes for the flash at 0x0, where the PEs then start.",
         ),
         click.option(
+            "--pflash",
+            multiple=True,
+            metavar="FILE[,readonly]",
+            shell_complete=completing.files,
+            help="The flash at 0x0, given twice that at 0x4000000, with --bios the second alone."
+            " 64 MiB each; what the guest programs is in the file at once.",
+        ),
+        click.option(
+            "--fw-cfg",
+            multiple=True,
+            metavar="NAME=FILE",
+            help="A file that firmware finds by that name in fw_cfg.",
+        ),
+        click.option(
+            "--load",
+            multiple=True,
+            metavar="FILE@ADDRESS",
+            help="Plain data in memory, from the start on.",
+        ),
+        click.option(
             "--secure",
             is_flag=True,
             help="Secure RAM at 0xe000000 and a GIC with two Security states; firmware starts at"

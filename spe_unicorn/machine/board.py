@@ -6,6 +6,7 @@ places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,9 +29,12 @@ from spe_unicorn.host.ports import Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
+from spe_unicorn.machine.backing import HostFile
+from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
+from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
@@ -100,7 +104,8 @@ class Board(Stateful[BoardState]):
         self.core = options.profile.with_model(options.model)
         self._console = console
         self.ram = Ram(RAM_BASE, options.ram)
-        self.memory = RamMemory(self.ram, *_more_memory(options))
+        self._files = _flash_files(options)
+        self.memory = RamMemory(self.ram, *_more_memory(options, self._files))
         features = self.core.features
         if options.sampling is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
@@ -123,6 +128,8 @@ class Board(Stateful[BoardState]):
             self._secure,
             self._power_pin,
             two_security_states=options.secure,
+            flash_files=self._files,
+            fw_cfg=fw_cfg_items(options),
         )
         around = self.peripherals
         self.gic, self.uart, self.bus = around.gic, around.uart, around.bus
@@ -314,8 +321,10 @@ class Board(Stateful[BoardState]):
         self.running.handler.ending = Ending.UNTIL
 
     def close(self) -> None:
-        """Close the files that the guest left open."""
+        """Close the files that the guest left open, and those that hold its flash."""
         self._semihosting.close()
+        for file in self._files.values():
+            file.close()
 
     def stop(self) -> None:
         """Have the run end soon; from anywhere, at any time."""
@@ -438,7 +447,20 @@ class Board(Stateful[BoardState]):
         pe.handler.ending = Ending.EXIT
 
 
-def _more_memory(options: MachineOptions) -> list[Ram]:
+def _flash_files(options: MachineOptions) -> dict[int, HostFile]:
+    """The files of ``pflash`` by the address of their flash."""
+    banks = (memory_map.SECURE_FLASH, memory_map.OTHER_FLASH)
+    files = {}
+    for text, bank in zip(options.pflash, banks[options.bios is not None :], strict=False):
+        file = HostFile(text)
+        files[bank.base] = file
+        if file.size != bank.size:
+            with naming(file.path):
+                raise LoadError(f"has {file.size:#x} bytes; flash has {bank.size:#x}")
+    return files
+
+
+def _more_memory(options: MachineOptions, files: Mapping[int, HostFile]) -> list[Ram]:
     """Memory besides RAM."""
     regions = []
     if options.has_flash:
@@ -447,6 +469,8 @@ def _more_memory(options: MachineOptions) -> list[Ram]:
             (memory_map.OTHER_FLASH, False),
         ):
             regions.append(Ram(flash.base, flash.size, writable=False, secure=secure))
+            if flash.base in files:
+                regions[-1].bytes[:] = files[flash.base].read(0, flash.size) or bytes(flash.size)
     if options.secure:
         regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size, secure=True))
     return regions

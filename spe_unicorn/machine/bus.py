@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from spe_unicorn.machine.memory_map import Region
+from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.machine.memory_map import RAM_BASE, Region
 from spe_unicorn.signals import Signal
 
 
@@ -49,15 +51,44 @@ class BySecurity:
         self._device.write(offset, size, value, self._secure())
 
 
-class ReadOnlyMemory:
-    """What answers stores to memory that is not written: nothing. Loads never come here."""
+class FlashWindow:
+    """A flash whose memory the engines read by themselves, unless it says otherwise."""
+
+    def __init__(self, flash: Device, memory: Ram) -> None:
+        self._flash = flash
+        self._memory = memory
 
     def read(self, offset: int, size: int) -> int:
-        """Memory answers loads by itself."""
-        raise LookupError("a load from memory came to its device")
+        """A load, of something else than what is stored."""
+        value = self._flash.read(offset, size)
+        if not self._memory.readable:
+            self._memory.keep_back()
+        return value
 
     def write(self, offset: int, size: int, value: int) -> None:
-        """The store is lost."""
+        """A store."""
+        self._flash.write(offset, size, value)
+        if not self._memory.readable:
+            self._memory.keep_back()
+
+
+class NonSecureMemory:
+    """Memory as devices reach it by themselves: without what is Secure."""
+
+    def __init__(self, memory: RamMemory) -> None:
+        self._memory = memory
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Bytes at a physical address, None where there is no memory."""
+        return self._memory.read(address, size, PASpace.NonSecure)
+
+    def write(self, address: int, data: bytes) -> bool:
+        """Store bytes; False where there is no memory. Read-only memory loses them."""
+        return self._memory.write(address, data, PASpace.NonSecure)
+
+    def clear(self, address: int, size: int) -> bool:
+        """Fill RAM with zeros; False where there is none."""
+        return address >= RAM_BASE and self._memory.clear(address, size, PASpace.NonSecure)
 
 
 class Bus:

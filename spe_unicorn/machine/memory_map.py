@@ -1,6 +1,6 @@
 """The physical memory map and the interrupts of the board: QEMU's ``virt``, as far as we have it.
 
-Not there: GICv2 and ITS frames, fw_cfg, SMMU, the platform bus, PCIe memory windows.
+Not there: GICv2 and ITS frames, SMMU, the platform bus, PCIe memory windows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Kind(Enum):
     """What answers in a region."""
 
     FLASH = auto()
-    """Memory that the guest reads and executes; its writes are lost. It answers no CFI queries."""
+    """Memory that the guest reads and executes, and programs by commands (``devices.flash``)."""
     RAM = auto()
     SECURE_RAM = auto()
     """RAM on a board with ``secure``, in the Secure physical address space alone."""
@@ -52,6 +52,7 @@ GIC_REDISTRIBUTORS: Final = Region("gicr", 0x080A_0000, 0x00F6_0000)
 """Room for redistributors; each PE takes 128 KiB of it."""
 UART: Final = Region("pl011", 0x0900_0000, 0x0000_1000)
 RTC: Final = Region("pl031", 0x0901_0000, 0x0000_1000)
+FW_CFG: Final = Region("fw_cfg", 0x0902_0000, 0x18)
 GPIO: Final = Region("pl061", 0x0903_0000, 0x0000_1000)
 """A PL061, with the power key."""
 POWER_KEY_PIN: Final = 3
@@ -84,6 +85,7 @@ FIXED: Final = (
     GIC_REDISTRIBUTORS,
     UART,
     RTC,
+    FW_CFG,
     GPIO,
     SECURE_UART,
     SECURE_GPIO,
@@ -103,12 +105,11 @@ _WANTING: Final = (
         "a null pointer? If it is for the device tree: X0 holds its address if `firmware` leaves"
         " room at 0x40000000 (link it at 0x40080000), or is started by `kernel`",
     ),
-    (FLASH, "flash is there with `bios` only; with `secure`, its first half for Secure state only"),
-    (Region("its", 0x0808_0000, 0x0002_0000), "the GIC has no ITS"),
     (
-        Region("fw_cfg", 0x0902_0000, 0x18),
-        "this machine has no fw_cfg; `kernel`, `append` and `initrd` work without",
+        FLASH,
+        "`bios` and `pflash` bring flash; with `secure`, its first half is for Secure state only",
     ),
+    (Region("its", 0x0808_0000, 0x0002_0000), "the GIC has no ITS"),
     (SECURE_UART, "the second UART is there with `secure` only, and for Secure state"),
     (SECURE_GPIO, "the power controls are there with `secure` only, and for Secure state"),
     (Region("smmu", 0x0905_0000, 0x2_0000), "this machine has no SMMU"),

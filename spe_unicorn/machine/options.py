@@ -15,6 +15,7 @@ from typing import Final, get_args
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
+from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.memory_map import RAM_MAX
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
@@ -80,6 +81,16 @@ class MachineOptions:
     dtb: File | None = None
     """A device tree to use instead of the machine's own."""
     bios: File | None = None
+    """Plain bytes for the first flash, at 0x0, where the PEs then start."""
+    pflash: tuple[str, ...] = ()
+    """Files of the flashes at 0x0 and 0x4000000, or with ``bios`` of the second alone.
+
+    What the guest programs is in the file at once. ``FILE,readonly`` is not written.
+    """
+    fw_cfg: tuple[str, ...] = ()
+    """``NAME=FILE``: files that firmware finds by name in fw_cfg."""
+    load: tuple[str, ...] = ()
+    """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
     """A built-in profile's name, the path of a TOML file, or a profile."""
     model: ModelName = "none"
@@ -114,6 +125,8 @@ class MachineOptions:
             raise OptionError(f"`ram` is a number of bytes, such as 128 << 20, got {self.ram!r}")
         if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
+        if len(self.pflash) > 2 - (self.bios is not None):
+            raise OptionError("`pflash`: there are two flashes, and `bios` is in the first")
         if self.clock is not None:
             try:
                 Rate.of(self.clock)
@@ -139,17 +152,23 @@ class MachineOptions:
     @property
     def has_flash(self) -> bool:
         """Whether there is memory at 0x0."""
-        return self.flash or self.bios is not None
+        return self.flash or self.bios is not None or bool(self.pflash)
+
+    @property
+    def starts_in_flash(self) -> bool:
+        """Whether the PEs start at 0x0."""
+        return self.bios is not None or bool(self.pflash)
 
     @property
     def names_a_program(self) -> bool:
         """Whether there is anything to start."""
-        return (self.firmware, self.kernel, self.bios) != (None, None, None)
+        return (self.firmware, self.kernel) != (None, None) or self.starts_in_flash
 
     @property
     def command_line(self) -> bytes:
         """What SYS_GET_CMDLINE hands out: the file's name, ``append``, the arguments."""
-        started = self.kernel or self.bios or self.firmware
+        flash = self.bios or (split_read_only(self.pflash[0])[0] if self.pflash else None)
+        started = self.kernel or flash or self.firmware
         if isinstance(started, Image):
             started = started.path
         name = () if started is None else (Path(started).name,)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.ports import Clock
 from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
+from spe_unicorn.devices.flash import Flash
+from spe_unicorn.devices.fw_cfg import FwCfg
 from spe_unicorn.devices.gicv3 import GICPort, GICv3, InputLine
 from spe_unicorn.devices.pl011 import PL011
 from spe_unicorn.devices.pl031 import PL031
@@ -15,7 +17,8 @@ from spe_unicorn.devices.pl061 import PL061
 from spe_unicorn.devices.power_key import PowerKey
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.bus import Bus, BySecurity, Device, ReadOnlyMemory
+from spe_unicorn.machine.backing import HostFile
+from spe_unicorn.machine.bus import Bus, BySecurity, Device, FlashWindow, NonSecureMemory
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.memory_map import Region
 
@@ -28,7 +31,8 @@ class Peripherals:
 
     ``ports`` connect the GIC to the PEs. ``clock`` is the system counter. ``secure`` tells whether
     the access that is being made is to the Secure address space. ``power_pin(pin, level)`` is told
-    of each output of the Secure GPIO controller that changes.
+    of each output of the Secure GPIO controller that changes. ``flash_files`` keep what is stored
+    in flash, by its address; ``fw_cfg`` is what that device has to read, by key.
     """
 
     def __init__(
@@ -41,6 +45,8 @@ class Peripherals:
         power_pin: Callable[[int, bool], None],
         *,
         two_security_states: bool,
+        flash_files: Mapping[int, HostFile],
+        fw_cfg: Mapping[int, bytes],
     ) -> None:
         self.gic = GICv3(ports, two_security_states=two_security_states)
         """The interrupt controller."""
@@ -55,12 +61,14 @@ class Peripherals:
         )
         """What a user presses to have the guest shut down."""
         self._timed = (self.rtc, self.power_key)
+        self._fw_cfg = FwCfg(fw_cfg, NonSecureMemory(memory))
         windows: Windows = [
             (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, secure)),
             (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, secure)),
             (memory_map.UART, self.uart),
             (memory_map.RTC, self.rtc),
             (memory_map.GPIO, self.gpio),
+            (memory_map.FW_CFG, self._fw_cfg),
             (memory_map.VIRTIO, EmptyVirtioSlots()),
             (memory_map.PCIE_ECAM, EmptyECAM()),
         ]
@@ -76,10 +84,15 @@ class Peripherals:
                 (memory_map.SECURE_UART, other),
                 (memory_map.SECURE_GPIO, switches),
             ]
+        self._flashes = []
         for region in memory.regions:
             if not region.writable:
                 place = Region("flash", region.base, region.size)
-                (secure_windows if region.secure else windows).append((place, ReadOnlyMemory()))
+                flash = Flash(region.bytes, flash_files.get(region.base), region.let_read)
+                self._flashes.append(flash)
+                (secure_windows if region.secure else windows).append(
+                    (place, FlashWindow(flash, region))
+                )
         self.bus = Bus(windows, secure_windows, secure)
         """Where they are reached."""
 
@@ -102,5 +115,8 @@ class Peripherals:
         for uart in self._uarts:
             uart.reset()
         self.rtc.reset()
+        self._fw_cfg.reset()
+        for flash in self._flashes:
+            flash.reset()
         for gpio in self._gpios:
             gpio.reset()

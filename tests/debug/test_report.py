@@ -57,8 +57,7 @@ def test_the_report_says_what_is_wrong_with_the_address(crashed):
     ("address", "text"),
     [
         (0x0, "X0 holds its address if `firmware` leaves room at 0x40000000"),
-        (0x10_0000, "flash is there with `bios` only"),
-        (0x0902_0000, "no fw_cfg"),
+        (0x10_0000, "`bios` and `pflash` bring flash"),
         (0x0E00_0000, "with `secure` only"),
         (0x2000_0000, "RAM begins at 0x40000000, above"),
         (0x0B00_0000, "where QEMU's virt has them"),

@@ -13,8 +13,9 @@ BENCHMARKS = [name for name in shipped_names() if name.startswith("bench_")]
 SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 """Programs that sample, from EL1."""
 SYSTEM = (
-    *("beyond_qemu", "irq_latency", "priv_align", "priv_el1", "priv_el2", "priv_el3", "priv_gic"),
-    *("priv_stage2", "priv_sysops", "priv_timer", "priv_timer_el2", "priv_vhe", "spe_access"),
+    *("beyond_qemu", "fw_cfg", "irq_latency", "priv_align", "priv_el1", "priv_el2"),
+    *("priv_el3", "priv_gic", "priv_stage2", "priv_sysops", "priv_timer", "priv_timer_el2"),
+    *("priv_vhe", "spe_access"),
 )
 """Programs about system software: exceptions, interrupts and translation at every level."""
 _STARTS_AT = {

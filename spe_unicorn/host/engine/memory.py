@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_READ, Uc, UcError
+from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_NONE, UC_PROT_READ, Uc, UcError
+from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.arch.spaces import PASpace
 
@@ -26,9 +27,13 @@ class Ram:
     A guest's stores to memory that is not ``writable`` are for somebody else to answer. What is
     ``secure`` is in the Secure physical address space alone.
 
+    While it is not ``readable``, loads and fetches are somebody else's to answer, too.
+
     Raises ValueError for a size or base that is not a multiple of the host's page size, and
     MemoryError when the host has not that much.
     """
+
+    DERIVED = ("readable", "_given")
 
     def __init__(self, base: int, size: int, writable: bool = True, secure: bool = False) -> None:
         if size <= 0 or base % mmap.PAGESIZE or size % mmap.PAGESIZE:
@@ -37,6 +42,8 @@ class Ram:
         self.size = size
         self.writable = writable
         self.secure = secure
+        self.readable = True
+        self._given: dict[Uc, int] = {}
         self._file = -1
         try:
             self._map = mmap.mmap(-1, size)
@@ -54,6 +61,24 @@ class Ram:
     def map_into(self, uc: Uc) -> None:
         """Let an engine execute from and read this memory, and write it if that is allowed."""
         uc.mem_map_ptr(self.base, self.size, self.rights, self._address)
+        self._given[uc] = UC_PROT_ALL
+
+    def give(self, uc: Uc, rights: int) -> None:
+        """Let an engine do no more than ``rights`` with it."""
+        self._given[uc] = rights
+        uc.mem_protect(self.base, self.size, self.rights & rights)
+
+    def let_read(self, readable: bool) -> None:
+        """Whether loads and fetches find what it holds."""
+        self.readable = readable
+        for uc, rights in self._given.items():
+            uc.mem_protect(self.base, self.size, self.rights & rights)
+        self.keep_back()
+
+    def keep_back(self) -> None:
+        """Have engines look at rights anew: after an access that was refused, they would not."""
+        for uc in self._given:
+            uc.ctl(UC_CTL_TLB_FLUSH, UC_CTL_IO_WRITE)
 
     def clear(self, offset: int, size: int) -> None:
         """Fill a part with zeros; whole pages of it take no memory of the host's afterwards."""
@@ -93,6 +118,8 @@ class Ram:
     @property
     def rights(self) -> int:
         """What an engine may do with it: ``UC_PROT_*``."""
+        if not self.readable:
+            return int(UC_PROT_NONE)
         return int(UC_PROT_ALL if self.writable else UC_PROT_READ | UC_PROT_EXEC)
 
 
@@ -157,9 +184,9 @@ class RamMemory:
         found = self._find(address, len(data), space)
         return found is not None and (not found[0].writable or self.fill(address, data))
 
-    def clear(self, address: int, size: int) -> bool:
+    def clear(self, address: int, size: int, space: PASpace = PASpace.Secure) -> bool:
         """Fill memory of any kind with zeros, from outside; False where there is none."""
-        found = self._find(address, size)
+        found = self._find(address, size, space)
         if found is None:
             return False
         region, offset = found

@@ -125,7 +125,7 @@ class NativeHooks:
         self,
         gaps: Iterable[tuple[int, int]] = (),
         read_only: Iterable[tuple[int, int]] = (),
-        secure: Iterable[tuple[int, int]] = (),
+        withheld: Iterable[tuple[int, int]] = (),
         *,
         weighed: bool = False,
     ) -> None:
@@ -134,7 +134,7 @@ class NativeHooks:
         ``weighed``: the population that is sampled can be micro-operations.
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
         accesses are ours to answer, ``read_only`` those where stores are if the engine has no right
-        to them, ``secure`` those where the same goes for loads and fetches. They are needed
+        to them, ``withheld`` those where the same goes for loads and fetches. They are needed
         exactly: a hook over memory that is there makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
@@ -147,7 +147,7 @@ class NativeHooks:
         for gap in gaps:
             self.add(uc_const.UC_HOOK_MEM_UNMAPPED, on_unmapped.address, bounds=gap)
         refused = uc_const.UC_HOOK_MEM_READ_PROT | uc_const.UC_HOOK_MEM_FETCH_PROT
-        for kinds, ranges in ((uc_const.UC_HOOK_MEM_WRITE_PROT, read_only), (refused, secure)):
+        for kinds, ranges in ((uc_const.UC_HOOK_MEM_WRITE_PROT, read_only), (refused, withheld)):
             for bounds in ranges:
                 self.add(kinds, on_unmapped.address, bounds=bounds)
         self.add(instruction, on_mrs.address, regs.UC_ARM64_INS_MRS)

@@ -285,7 +285,8 @@ class UnicornCPU(Stateful[CPUState]):
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
-        self.hooks.install(memory.gaps(), memory.read_only(), secure, weighed=weighed)
+        refused = memory.read_only()
+        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""

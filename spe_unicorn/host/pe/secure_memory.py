@@ -12,7 +12,7 @@ memory, the engine may only execute there, and every access that it reports is l
 
 from __future__ import annotations
 
-from unicorn import UC_PROT_EXEC, UC_PROT_NONE
+from unicorn import UC_PROT_ALL, UC_PROT_EXEC, UC_PROT_NONE
 
 from spe_unicorn.arch.memory.descriptors import AddressDescriptor, acc_desc_gpr
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
@@ -112,8 +112,7 @@ class SecureMemory:
             return
         self._given = rights
         for region in self._regions:
-            given = region.rights if rights is None else region.rights & rights
-            self._engine.uc.mem_protect(region.base, region.size, given)
+            region.give(self._engine.uc, UC_PROT_ALL if rights is None else rights)
 
     def _has_aliases(self) -> bool:
         """Whether the regime has Non-secure mappings of Secure memory.

@@ -1,7 +1,7 @@
 """The device tree of the board, and what we add to one that the user brings.
 
-The nodes are those of QEMU's ``virt``, less what is not there. Flash is left out because it answers
-no CFI queries, and PCIe because nothing can be plugged in.
+The nodes are those of QEMU's ``virt``, less what is not there; PCIe, because nothing can be plugged
+in.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class BoardDescription:
     guest_el2: bool = False
     """Whether EL2 may be the guest's: the GIC has a maintenance interrupt, EL2 a virtual timer."""
     secure: bool = False
+    flash: bool = False
     clock: int = CLOCK
     """Operations in a second of the guest."""
 
@@ -84,6 +85,8 @@ def board_dtb(description: BoardDescription) -> bytes:
         _rtc(),
         _gpio(board.GPIO, board.GPIO_SPI, _GPIO_PHANDLE),
         _power_key(),
+        _fw_cfg(),
+        *_flash(description),
         *_profiling(description),
         *_virtio(description),
         *_secure(description),
@@ -360,3 +363,32 @@ def _power_key() -> Node:
         },
     )
     return Node("gpio-keys", {"compatible": strings("gpio-keys")}, [key])
+
+
+def _fw_cfg() -> Node:
+    region = board.FW_CFG
+    properties = {
+        "compatible": strings("qemu,fw-cfg-mmio"),
+        "reg": wide(region.base, region.size),
+        "dma-coherent": b"",
+    }
+    return Node(f"fw-cfg@{region.base:x}", properties)
+
+
+def _flash(description: BoardDescription) -> list[Node]:
+    """Both flashes in a node, or in two where the first is in the Secure address space."""
+    if not description.flash:
+        return []
+    first, second = board.SECURE_FLASH, board.OTHER_FLASH
+    properties = {"compatible": strings("cfi-flash"), "bank-width": cells(4)}
+    if not description.secure:
+        places = wide(first.base, first.size, second.base, second.size)
+        return [Node(f"flash@{first.base:x}", {**properties, "reg": places})]
+    status = {"status": strings("disabled"), "secure-status": strings("okay")}
+    return [
+        Node(
+            f"secflash@{first.base:x}",
+            {**properties, "reg": wide(first.base, first.size), **status},
+        ),
+        Node(f"flash@{second.base:x}", {**properties, "reg": wide(second.base, second.size)}),
+    ]

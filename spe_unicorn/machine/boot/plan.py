@@ -6,12 +6,13 @@ them, and where they differ. Reading files is the only effect.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb, with_boot_data
 from spe_unicorn.machine.boot.fdt import DeviceTreeError
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
@@ -88,8 +89,31 @@ def boot_plan(options: MachineOptions) -> BootPlan:
     together.
     """
     _check_combination(options)
-    if options.kernel is None:
-        return _firmware_plan(options)
+    plan = _firmware_plan(options) if _starts_as_firmware(options) else _kernel_plan_of(options)
+    more = tuple(_loaded(text, options.ram) for text in options.load)
+    return replace(plan, pieces=(*plan.pieces, *more))
+
+
+def _starts_as_firmware(options: MachineOptions) -> bool:
+    return options.kernel is None or options.starts_in_flash
+
+
+def _loaded(text: str, ram_size: int) -> Piece:
+    """Plain data of ``FILE@ADDRESS``."""
+    path, at, address = text.rpartition("@")
+    try:
+        place = int(address, 0)
+    except ValueError:
+        place = -1
+    if not at or not path or place < 0:
+        raise LoadError(f"`load` {text!r}: say it as FILE@ADDRESS, such as initrd@0x48000000")
+    data = contents(path, ram_size, "RAM")
+    return Piece(Path(path).name, place, data, len(data))
+
+
+def _kernel_plan_of(options: MachineOptions) -> BootPlan:
+    """The start of a kernel without firmware."""
+    assert options.kernel is not None
     if beginning(options.kernel, 4) == b"\x7fELF":
         image = load_elf(options.kernel, RAM_BASE, options.ram)
         return _kernel_plan(options, image, starts_as_firmware=True)
@@ -116,11 +140,6 @@ def _check_combination(options: MachineOptions) -> None:
                 raise LoadError(f"`{name}` is for a kernel: it needs `kernel`")
     elif options.firmware is not None:
         raise LoadError("`firmware` and `kernel` are both what to start: name one of them")
-    elif options.bios is not None:
-        raise LoadError(
-            "`bios` and `kernel` together need QEMU's fw_cfg, which this machine has not: "
-            "name the kernel alone, or an ELF file as `firmware` beside `bios`"
-        )
 
 
 def _exception_level(options: MachineOptions, starts_as_firmware: bool) -> int:
@@ -133,7 +152,7 @@ def _exception_level(options: MachineOptions, starts_as_firmware: bool) -> int:
         if options.el not in has:
             raise LoadError(f"`el` {options.el}: the core has no EL{options.el}")
         return options.el
-    if options.bios is not None:
+    if options.starts_in_flash:
         return max(has)
     return EL3 if options.secure and starts_as_firmware else EL1
 
@@ -171,7 +190,10 @@ def _ram_images(options: MachineOptions) -> list[Image]:
 
 def _flash_images(options: MachineOptions) -> list[Image]:
     if options.bios is None:
-        return []
+        if not options.pflash:
+            return []
+        name, _ = split_read_only(options.pflash[0])
+        return [Image(Path(name), entry=FLASH.base, segments=(), symbols=SymbolTable())]
     data = contents(options.bios, FLASH_BANK, "the flash bank")
     if data.startswith(b"\x7fELF"):
         with naming(options.bios):
@@ -248,6 +270,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 guest_el2=el >= EL2,
                 secure=options.secure,
                 clock=options.frequency,
+                flash=options.has_flash,
             )
         )
     data = contents(options.dtb, DTB_MAX, "a device tree can be")

@@ -346,7 +346,7 @@ def test_users_tree_of_any_depth_is_taken(files):
         ({"firmware": elf(), "append": ""}, "`append` is for a kernel: it needs `kernel`"),
         ({"bios": b"x", "initrd": b"i"}, "`initrd` is for a kernel: it needs `kernel`"),
         ({"firmware": elf(), "kernel": elf()}, "`firmware` and `kernel` are both what to start"),
-        ({"bios": b"x", "kernel": elf()}, "`bios` and `kernel` together need QEMU's fw_cfg"),
+        ({"bios": b"x", "append": "x"}, "`append` is for a kernel: it needs `kernel`"),
         ({"bios": elf()}, "bios: is an ELF file, but flash takes plain bytes"),
         ({"bios": b""}, "bios: is empty"),
         ({"kernel": b""}, "kernel: is empty"),

@@ -127,6 +127,7 @@ def test_board_has_these_nodes_and_no_others():
         "pl031@9010000",
         "pl061@9030000",
         "gpio-keys",
+        "fw-cfg@9020000",
         "spe-pmu",
     ]
 

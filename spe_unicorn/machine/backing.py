@@ -1,0 +1,90 @@
+"""Files of the host that hold what the guest stores: named by the user, locked while in use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.files import naming
+
+READ_ONLY = ",readonly"
+"""What stands behind the name of a file that is not to be written."""
+
+
+def split_read_only(text: str) -> tuple[str, bool]:
+    """A file's name, and whether ``,readonly`` stands behind it."""
+    name = text.removesuffix(READ_ONLY)
+    return name, name != text
+
+
+class HostFile:
+    """A file, open. What is written is in the file at once, whatever becomes of this process.
+
+    Raises LoadError, one line with the file's name, for what cannot be used.
+    """
+
+    WIRING = ("_descriptor",)
+
+    def __init__(self, text: str) -> None:
+        name, self.read_only = split_read_only(text)
+        self.path = Path(name)
+        self._descriptor = -1
+        with naming(name):
+            try:
+                self._open()
+                self.size = os.fstat(self._descriptor).st_size
+            except OSError as error:
+                raise LoadError(error.strerror or "cannot be opened") from None
+            except LoadError:
+                raise
+            except ValueError:  # the name holds a NUL
+                raise LoadError("is not a file name") from None
+
+    def _open(self) -> None:
+        mode = self.path.stat().st_mode  # opening a FIFO would wait for its writer
+        if not stat.S_ISREG(mode):
+            raise LoadError("is not a regular file")
+        if not self.read_only and not os.access(self.path, os.W_OK):
+            raise LoadError(f"is read-only: allow writes, or say {self.path.name}{READ_ONLY}")
+        flags = os.O_RDONLY if self.read_only else os.O_RDWR
+        self._descriptor = os.open(self.path, flags | os.O_CLOEXEC)
+        try:
+            lock = fcntl.LOCK_SH if self.read_only else fcntl.LOCK_EX
+            fcntl.flock(self._descriptor, lock | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LoadError("is in use by another machine") from None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        """Bytes, None where the host cannot read them."""
+        try:
+            data = os.pread(self._descriptor, size, offset)
+        except OSError:
+            return None
+        return data.ljust(size, b"\0")  # somebody has cut it off since
+
+    def write(self, offset: int, data: bytes) -> bool:
+        """Store bytes; False where the host cannot."""
+        try:
+            return os.pwrite(self._descriptor, data, offset) == len(data)
+        except OSError:
+            return False
+
+    def flush(self) -> bool:
+        """Have them stored for good; False where the host cannot."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give the file free."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
