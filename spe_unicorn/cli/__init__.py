@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli.commands.campaign import campaign
 from spe_unicorn.cli.commands.cores import cores
 from spe_unicorn.cli.commands.decode import decode
 from spe_unicorn.cli.commands.demo import demo
@@ -110,7 +111,20 @@ def main(debug: bool) -> None:
     del debug  # looked at where a command fails
 
 
-for command in (run, record, decode, report, annotate, diff, export, regs, cores, demo, completion):
+for command in (
+    run,
+    record,
+    decode,
+    report,
+    annotate,
+    diff,
+    export,
+    campaign,
+    regs,
+    cores,
+    demo,
+    completion,
+):
     main.add_command(command)
 
 

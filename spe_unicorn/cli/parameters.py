@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,9 +10,9 @@ import click
 
 from spe_unicorn.arch.counter import CLOCK_STEP, Rate
 from spe_unicorn.machine.memory_map import RAM_MAX
+from spe_unicorn.machine.options import parse_size
 
 _PAGE = 4096
-_SUFFIXES = {"": 0, "K": 10, "M": 20, "G": 30}
 
 TRACES = ("sysreg", "exception", "spe")
 """What can be traced."""
@@ -37,11 +36,10 @@ class Whole(click.IntRange):
 
 def size(text: str) -> int:
     """Bytes of memory, such as ``128M`` or ``0x8000000``."""
-    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)([kmg]?)", text, re.ASCII | re.IGNORECASE)
-    if match is None:
-        raise click.BadParameter(f"{text!r} is no size; write 128M, 1G or a number of bytes")
-    digits, suffix = match.groups()
-    result = int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SUFFIXES[suffix.upper()]
+    try:
+        result = parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     if not 0 < result <= RAM_MAX or result % _PAGE:
         raise click.BadParameter(f"{text!r}: allowed are multiples of 4K up to 255G")
     return result

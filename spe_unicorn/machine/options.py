@@ -7,6 +7,7 @@ Messages name an option in backquotes: `smp`. The command line puts its own spel
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +27,20 @@ KINDS: Final = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
 """Kinds of operation that sampling from outside can be restricted to."""
 
 _PAGE: Final = 4096
+_SHIFTS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 class OptionError(ValueError):
     """An option that no machine can have: one line that names it in backquotes."""
+
+
+def parse_size(text: str) -> int:
+    """Bytes, written as ``128M``, ``1G`` or ``0x8000000``. Raises ValueError for what is none."""
+    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} is no size; write 128M, 1G or a number of bytes")
+    digits, suffix = match.groups()
+    return int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SHIFTS[suffix.upper()]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ _OWN: Final[dict[str, tuple[type, ...]]] = {
     "max_insns": (int,),
     "timeout": (int, float),
 }
-_SUFFIXES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 class SettingsError(ValueError):
@@ -107,8 +106,13 @@ def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
 
 
 def _size(where: str, value: Any) -> int:
+    from spe_unicorn.machine.options import parse_size
+
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value[:-1].isdigit() and value[-1:] in _SUFFIXES:
-        return int(value[:-1]) * _SUFFIXES[value[-1]]
+    if isinstance(value, str):
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            raise SettingsError(f"{where}: ram: {error}") from None
     raise SettingsError(f'{where}: ram is a number of bytes or such as "128M", got {value!r}')

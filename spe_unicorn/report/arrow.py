@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,3 +79,23 @@ def write_parquet(path: Path, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         }
     )
     parquet.write_table(table, path, compression="zstd")
+
+
+def write_records(path: Path, columns: Columns) -> None:
+    """Write the columns of records as a Parquet file. Raises MissingLibraryError, OSError."""
+    parquet = library("pyarrow.parquet")
+    parquet.write_table(arrow_table(columns), path, compression="zstd")
+
+
+def write_rows(
+    path: Path, rows: Sequence[Mapping[str, object]], columns: Mapping[str, type]
+) -> None:
+    """Write rows as a Parquet file, with the types of ``columns``; None is null.
+
+    Raises MissingLibraryError, OSError.
+    """
+    pa = library("pyarrow")
+    parquet = library("pyarrow.parquet")
+    types = {str: pa.string(), int: pa.int64(), bool: pa.bool_(), float: pa.float64()}
+    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+    parquet.write_table(pa.Table.from_pylist(list(rows), schema), path, compression="zstd")

@@ -1,0 +1,238 @@
+"""``spe-unicorn campaign``: many runs as one table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from spe_unicorn.cli import completing
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.parameters import Whole
+
+if TYPE_CHECKING:
+    from spe_unicorn.session.campaigns.jobs import Job, Jobs
+    from spe_unicorn.session.campaigns.store import Store
+
+FAILURES = 1
+"""Exit status where a run failed."""
+
+
+@click.command()
+@click.argument("plan", metavar="PLAN.toml", shell_complete=completing.files)
+@click.option("-o", "--output", "folder", metavar="DIR", required=True, help="What comes of it.")
+@click.option(
+    "-j",
+    "--jobs",
+    "processes",
+    type=Whole(min=1),
+    metavar="N",
+    help="Runs at the same time on this machine; as many as it has processors, if left out.",
+)
+@click.option(
+    "--scheduler",
+    metavar="tcp://HOST:PORT",
+    help="Run on the workers of this Dask scheduler.",
+)
+@click.option("--retry", is_flag=True, help="Run those again that failed.")
+@click.option("--dry-run", is_flag=True, help="Check the plan and say how many runs it has.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
+def campaign(
+    plan: str,
+    folder: str,
+    processes: int | None,
+    scheduler: str | None,
+    retry: bool,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
+    """Run all combinations that PLAN.toml names, and make one table of what they came to.
+
+    A run is a process of its own, with limits of time and of memory. DIR holds runs.parquet with a
+    row a run, their records, the reports of failures, and summary.html. What is finished is not run
+    again: after Ctrl-C, a crash, or a longer plan, the same command goes on. Needs
+    "pip install 'spe-unicorn[parquet]'", and with --scheduler 'spe-unicorn[dask]'.
+
+    Exit status: 0, 1 if a run failed, 2 for a plan or folder that cannot be used, 130 after Ctrl-C.
+    """
+    import spe_unicorn
+    from spe_unicorn.report.arrow import MissingLibraryError, library
+    from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
+    from spe_unicorn.session.campaigns.here import run_here
+    from spe_unicorn.session.campaigns.jobs import jobs_of
+    from spe_unicorn.session.campaigns.plan import PlanError, read_plan
+    from spe_unicorn.session.campaigns.store import BusyError, Store
+
+    if scheduler is not None and processes is not None:
+        raise UsageProblem("-j is for this machine: with --scheduler its workers say how many")
+    try:
+        library("pyarrow.parquet")
+        read = read_plan(Path(plan))
+        jobs = jobs_of(read, spe_unicorn.__version__)
+        if dry_run:
+            click.echo(f"{read.name}: {len(jobs.runs)} runs")
+            return
+        store = Store(Path(folder), _save_records(jobs))
+        with store.locked():
+            store.keep_files(jobs)
+            todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry)]
+            cluster = Cluster(scheduler, spe_unicorn.__version__) if scheduler else None
+            progress = _Progress(len(jobs.runs) - len(todo), len(jobs.runs), quiet)
+            status = 0
+            try:
+                with _stoppable(), _cleanly(cluster):
+                    found: Iterator[tuple[Job, dict[str, Any]]]
+                    if cluster is not None:
+                        found = cluster.run(todo, store, jobs)
+                    else:
+                        found = run_here(todo, store, processes or os.cpu_count() or 1)
+                    for _, row in found:
+                        progress.add(row)
+            except _StoppedError as stopped:
+                status = 128 + stopped.number
+            progress.hide()
+            moved = [] if cluster is None else [_moved(cluster)]
+            failed = _summarize(read.name, jobs, store, [progress.rate(), *moved], quiet)
+    except (PlanError, BusyError, ClusterError, MissingLibraryError) as error:
+        raise UsageProblem(str(error)) from None
+    except OSError as error:
+        raise UsageProblem(f"{error.filename or folder}: {error.strerror or error}") from None
+    if status:
+        click.echo("spe-unicorn: stopped; the same command goes on", err=True)
+    sys.exit(status or (FAILURES if failed else 0))
+
+
+def _is_to_run(row: dict[str, Any] | None, retry: bool) -> bool:
+    from spe_unicorn.session.campaigns.store import FINE
+
+    return row is None or (retry and row["ending"] not in FINE)
+
+
+class _StoppedError(Exception):
+    """Somebody stopped the campaign, by a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM stop the campaign where it waits; a second one is let go."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise _StoppedError(number)
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _cleanly(cluster: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if cluster is not None:
+            cluster.close()
+
+
+def _moved(cluster: Any) -> str:
+    return f"{cluster.moved_to} bytes went to workers, {cluster.moved_from} came back"
+
+
+def _save_records(jobs: Jobs) -> Any:
+    """What writes the records of a run, with the symbols of its program."""
+    from spe_unicorn.output.arrays import read_arrays
+    from spe_unicorn.output.reader import RecordFile, Stream
+    from spe_unicorn.report.arrow import write_records
+    from spe_unicorn.report.columns import named_columns
+    from spe_unicorn.report.spaces import Spaces
+    from spe_unicorn.symbols.choice import SymbolChoice
+    from spe_unicorn.symbols.errors import ElfError
+
+    def save(path: Path, records: list[bytes], job: Job) -> int:
+        streams = [Stream(cpu, 0, 0, memoryview(data)) for cpu, data in enumerate(records)]
+        arrays, _ = read_arrays(streams)
+        program = job.files.get("firmware") or job.files.get("kernel")
+        choices = [] if program is None else [SymbolChoice(os.fspath(jobs.paths[program.digest]))]
+        try:
+            spaces = Spaces(RecordFile("", "raw", streams), choices, lambda: arrays)
+        except ElfError:  # a kernel that is no ELF file
+            spaces = Spaces(RecordFile("", "raw", streams), (), lambda: arrays)
+        write_records(path, named_columns(arrays, spaces))
+        return len(arrays)
+
+    return save
+
+
+def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], quiet: bool) -> bool:
+    """Write the table and the page, and print the same; whether a run failed."""
+    from spe_unicorn.cli.tables import print_tables
+    from spe_unicorn.report.arrow import write_rows
+    from spe_unicorn.report.export import whole_or_none
+    from spe_unicorn.report.runs import run_tables, tables_page
+    from spe_unicorn.session.campaigns.store import COLUMNS, FINE
+
+    rows = store.rows(jobs)
+    table, page = store.folder / "runs.parquet", store.folder / "summary.html"
+    tables = run_tables(rows, len(jobs.runs), FINE)
+    with whole_or_none([table, page]) as temporary:
+        write_rows(temporary[table], rows, COLUMNS)
+        temporary[page].write_text(tables_page(name, lines, tables), encoding="utf-8")
+    if not quiet:
+        with suppress(BrokenPipeError):
+            print_tables(tables)
+        for line in lines:
+            click.echo(f"\n{line}")
+    return any(row["ending"] not in FINE for row in rows)
+
+
+class _Progress:
+    """How far it is, on one line of a terminal."""
+
+    def __init__(self, done: int, planned: int, quiet: bool) -> None:
+        self._done, self._planned = done, planned
+        self._new = self._failed = 0
+        self._began = time.monotonic()
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def add(self, row: dict[str, Any]) -> None:
+        """One run more."""
+        from spe_unicorn.session.campaigns.store import FINE
+
+        self._new += 1
+        self._failed += row["ending"] not in FINE
+        if self._shown:
+            failed = f", {self._failed} failed" if self._failed else ""
+            line = f"\r{self._done + self._new} of {self._planned} runs{failed}"
+            sys.stderr.write(f"{line}, {self._rate():.0f} a minute   ")
+            sys.stderr.flush()
+
+    def hide(self) -> None:
+        """Leave an empty line."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * 70 + "\r")
+
+    def rate(self) -> str:
+        """A sentence on how fast it was."""
+        seconds = time.monotonic() - self._began
+        if not self._new:
+            return "nothing was run: all runs were finished"
+        return f"{self._new} runs in {seconds:.1f} s, {self._rate():.0f} a minute"
+
+    def _rate(self) -> float:
+        return 60 * self._new / max(time.monotonic() - self._began, 1e-3)

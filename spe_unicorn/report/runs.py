@@ -1,0 +1,157 @@
+"""What the runs of a campaign came to: tables for the terminal, and a page with the same."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from spe_unicorn.output.names import printable
+from spe_unicorn.report.tables import Cell, Column, Kind, Table, written
+
+Row = Mapping[str, Any]
+
+_PROGRAMS = ("firmware", "kernel", "bios")
+_MATRIX = (
+    *("core", "model", "smp", "el", "ram", "secure", "append", "arguments", "input"),
+    *("interval", "kinds", "min_latency", "jitter"),
+)
+"""What runs are grouped by, where it differs between them; a seed is a repetition."""
+_MOST = 100
+"""Rows of a table of the terminal and of the page."""
+
+
+def run_tables(rows: Sequence[Row], planned: int, fine: Iterable[str]) -> list[Table]:
+    """Runs by program and options, and the failures: runs that ended otherwise than ``fine``."""
+    good = frozenset(fine)
+    tables = [_endings(rows, planned), _grouped(rows)]
+    failures = [row for row in rows if row["ending"] not in good]
+    if failures:
+        tables.append(_failures(failures))
+    return tables
+
+
+def _endings(rows: Sequence[Row], planned: int) -> Table:
+    counts: dict[str, int] = {}
+    for row in rows:
+        status = row["exit_status"]
+        word = row["ending"] + (f" {status}" if row["ending"] == "exit" else "")
+        counts[word] = counts.get(word, 0) + 1
+    body: list[tuple[Cell, ...]] = [
+        (count / len(rows), count, word)
+        for word, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    columns = (Column("share", Kind.SHARE), Column("runs", Kind.COUNT), Column("how they ended"))
+    left = planned - len(rows)
+    note = f"{left} of {planned} runs are still to be done" if left else None
+    return Table(f"{len(rows)} runs", columns, body, note)
+
+
+def _grouped(rows: Sequence[Row]) -> Table:
+    keys = [name for name in _MATRIX if len({row[name] for row in rows} - {None}) > 1]
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        program = next((row[name] for name in _PROGRAMS if row[name] is not None), "")
+        label = (str(program), *("" if row[name] is None else str(row[name]) for name in keys))
+        groups.setdefault(label, []).append(row)
+    body: list[tuple[Cell, ...]] = [
+        (
+            len(group),
+            sum(row["records"] or 0 for row in group),
+            _mean(row["operations"] for row in group),
+            _mean(row["records"] for row in group),
+            _mean(row["host_seconds"] for row in group),
+            *label,
+        )
+        for label, group in list(groups.items())[:_MOST]
+    ]
+    columns = (
+        *(Column("runs", Kind.COUNT), Column("records", Kind.COUNT)),
+        *(Column("mean operations", Kind.CYCLES), Column("mean records", Kind.CYCLES)),
+        *(Column("mean seconds", Kind.CYCLES), Column("program")),
+        *(Column(name) for name in keys),
+    )
+    left = len(groups) - len(body)
+    note = f"{left} more are in runs.parquet" if left else None
+    return Table("Runs by program and options", columns, body, note)
+
+
+def _failures(rows: Sequence[Row]) -> Table:
+    body: list[tuple[Cell, ...]] = [
+        (
+            row["ending"],
+            next((row[name] for name in _PROGRAMS if row[name] is not None), ""),
+            row["core"],
+            row["seed"],
+            row["cause"],
+            f"runs/{row['key']}/report.txt",
+        )
+        for row in rows[:_MOST]
+    ]
+    columns = tuple(map(Column, ("ended by", "program", "core", "seed", "cause", "report")))
+    left = len(rows) - len(body)
+    return Table("Failures", columns, body, f"{left} more are in runs.parquet" if left else None)
+
+
+def _mean(values: Iterable[Any]) -> float | None:
+    there = [value for value in values if value is not None]
+    return float(mean(there)) if there else None
+
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #d4d4dc; --soft: #5a5a66; --fill: #f4f4f8; }
+@media (prefers-color-scheme: dark) { :root { --line: #3a3a44; --soft: #a9a9b6; --fill: #212128; } }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 1rem auto; padding: 0 1rem; }
+body { max-width: 1300px; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 1.5rem 0 .4rem; }
+.scroll { overflow-x: auto; } .soft { color: var(--soft); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .15rem .7rem; text-align: left; border-bottom: 1px solid var(--line); }
+th { background: var(--fill); } .n { text-align: right; }
+"""
+
+
+def tables_page(title: str, lines: Iterable[str], tables: Iterable[Table]) -> str:
+    """A page with tables, which needs nothing else and has no script. Texts are data."""
+    body = "".join(f'<p class="soft">{_text(line)}</p>' for line in lines)
+    body += "".join(map(_table, tables))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy"'
+        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{_text(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><main><h1>{_text(title)}</h1>{body}</main></body></html>\n"
+    )
+
+
+def _table(table: Table) -> str:
+    number = [column.kind is not Kind.TEXT for column in table.columns]
+    heads = "".join(
+        f'<th scope="col"{_class(right)}>{_text(column.name)}</th>'
+        for column, right in zip(table.columns, number, strict=True)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_class(right)}>{_text(written(cell, column.kind))}</td>"
+            for cell, column, right in zip(row, table.columns, number, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    )
+    note = f'<p class="soft">{_text(table.note)}</p>' if table.note else ""
+    heading = _text(table.title)
+    return (
+        f'<h2>{heading}</h2><div class="scroll" tabindex="0" role="region" aria-label="{heading}">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{note}"
+    )
+
+
+def _class(right: bool) -> str:
+    return ' class="n"' if right else ""
+
+
+def _text(text: str) -> str:
+    return html.escape(printable(text))

@@ -1,0 +1,77 @@
+"""Runs jobs on this machine, several at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from spe_unicorn.session.campaigns.jobs import Job
+from spe_unicorn.session.campaigns.processes import StoppedError, Watched
+from spe_unicorn.session.campaigns.store import Store
+
+
+def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Run jobs, ``processes`` at a time, and give each with its row as it is saved.
+
+    Whoever stops listening ends the runs that are under way; they are as if they had never begun.
+    Raises OSError where the folder takes no more.
+    """
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException] = queue.SimpleQueue()
+    watched = [Watched() for _ in range(min(processes, len(jobs)))]
+    threads = [
+        threading.Thread(target=_work, args=(one, waiting, store, done), daemon=True)
+        for one in watched
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in jobs:
+            found = _next(done)
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        for one in watched:
+            one.stop()
+        for thread in threads:
+            thread.join()
+
+
+def _next(
+    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
+) -> tuple[Job, dict[str, Any]] | BaseException:
+    """The next one; signals are noticed while it waits."""
+    while True:
+        with suppress(queue.Empty):
+            return done.get(timeout=0.2)
+
+
+def _work(
+    watched: Watched,
+    waiting: queue.SimpleQueue[Job],
+    store: Store,
+    done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
+) -> None:
+    try:
+        while True:
+            job = waiting.get_nowait()
+            with store.new() as folder:
+                watched.run(job, _absolute(store.files), _absolute(folder))
+                done.put((job, store.save(job, folder)))
+    except (queue.Empty, StoppedError):
+        pass
+    except BaseException as error:  # told by whoever listens
+        done.put(error)
+    finally:
+        watched.close()
+
+
+def _absolute(path: Path) -> Path:
+    return path.absolute()

@@ -1,0 +1,262 @@
+"""``PLAN.toml``: which runs a campaign has. The schema, and messages that name line and key."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling, parse_size
+from spe_unicorn.session.campaigns.toml_lines import TomlLines
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILES: Final = ("firmware", "kernel", "initrd", "dtb", "bios")
+"""Options that are files, which go by their contents."""
+_SAMPLING: Final = {"interval": "period", "kinds": "kinds", "min_latency": "min_latency"}
+MOST_RUNS: Final = 1_000_000
+
+
+class PlanError(ValueError):
+    """A plan that cannot be meant so: one line that begins with the file, the line and the key."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take: operations, seconds of the host, bytes of resident memory."""
+
+    max_insns: int | None = 1_000_000_000
+    timeout: float = 300.0
+    memory: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: options of the machine by name, ``sampling`` apart, and what is typed at the start.
+
+    ``core`` is a name of a built-in profile or the path of a file.
+    """
+
+    options: dict[str, Any]
+    sampling: Sampling | None = None
+    input: str = ""
+
+    @property
+    def machine(self) -> MachineOptions:
+        """The machine. Raises OptionError."""
+        return MachineOptions(**self.options, sampling=self.sampling)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A campaign: its name, its limits, and its runs in their order."""
+
+    name: str
+    limits: Limits
+    runs: list[PlannedRun] = field(default_factory=list)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file; other files are looked for beside it. Raises PlanError, OSError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return _Reader(path, text, tomllib.loads(text)).plan()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PlanError(f"{path}: {error}") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"is a text, got {value!r}")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"is true or false, got {value!r}")
+    return value
+
+
+def _whole(least: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"is a whole number from {least} on, got {value!r}")
+        return value
+
+    return check
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ValueError(f"is a number of seconds, got {value!r}")
+    return float(value)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if isinstance(value, str):
+        return parse_size(value)
+    raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"is a list of texts, got {value!r}")
+    return tuple(value)
+
+
+_KEYS: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(FILES, _text),
+    **dict.fromkeys(("core", "model", "append", "input"), _text),
+    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot", "jitter"), _truth),
+    **dict.fromkeys(("smp", "el", "interval"), _whole(1)),
+    **dict.fromkeys(("seed", "min_latency"), _whole(0)),
+    "ram": _size,
+    "arguments": _texts,
+    "kinds": _texts,
+}
+"""The keys of ``[[runs]]``; each holds a value or, for a matrix, a list of values."""
+_LISTS: Final = frozenset({"arguments", "kinds"})
+_LIMITS: Final[dict[str, Callable[[Any], Any]]] = {
+    "max_insns": _whole(1),
+    "timeout": _seconds,
+    "memory": _size,
+}
+_TABLES: Final = ("campaign", "limits", "runs")
+
+
+class _Reader:
+    def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
+        self._path = path
+        self._data = data
+        self._lines = TomlLines(text)
+
+    def plan(self) -> Plan:
+        for name in self._data:
+            if name not in _TABLES:
+                line = self._lines.key("", name) if not isinstance(self._data[name], dict) else 0
+                self._refuse(line or self._lines.header(name), name, _nothing(name, _TABLES))
+        campaign = self._table("campaign", {"name": _text})
+        limits = Limits(**self._table("limits", _LIMITS))
+        tables = self._data.get("runs")
+        if not isinstance(tables, list) or not tables:
+            raise PlanError(f"{self._path}:1: runs: there is no [[runs]], with two brackets")
+        runs = [run for number, table in enumerate(tables) for run in self._runs(number, table)]
+        return Plan(campaign.get("name", self._path.stem), limits, runs)
+
+    def _table(self, name: str, keys: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
+        table = self._data.get(name, {})
+        if not isinstance(table, dict):
+            self._refuse(self._lines.header(name), name, f"is a table: write [{name}]")
+        result = {}
+        for key, value in table.items():
+            line = self._lines.key(name, key)
+            if key not in keys:
+                self._refuse(line, key, _nothing(key, keys))
+            result[key] = self._checked(line, key, keys[key], value)
+        return result
+
+    def _runs(self, number: int, table: Any) -> Iterator[PlannedRun]:
+        """The combinations of one ``[[runs]]``, the last key varying fastest."""
+        if not isinstance(table, dict):
+            self._refuse(1, "runs", "is a list of tables: write [[runs]], with two brackets")
+        choices: dict[str, list[Any]] = {}
+        for written, value in table.items():
+            key = written.replace("-", "_")
+            line = self._lines.key("runs", written, number)
+            if key not in _KEYS:
+                self._refuse(line, written, _nothing(key, _KEYS))
+            choices[key] = list(self._choices(line, key, value))
+        if not any(name in choices for name in ("firmware", "kernel", "bios")):
+            self._refuse(
+                self._lines.header("runs", number), "firmware", "is missing; so are kernel and bios"
+            )
+        if "interval" not in choices:
+            for key in ("kinds", "min_latency", "jitter"):
+                if key in choices:
+                    line = self._lines.key("runs", key, number)
+                    self._refuse(line, key, "goes with interval only")
+        size = 1
+        for values in choices.values():
+            size *= len(values)
+        if size > MOST_RUNS:
+            line = self._lines.header("runs", number)
+            self._refuse(line, "runs", f"{size} combinations are more than {MOST_RUNS}")
+        for combination in itertools.product(*choices.values()):
+            yield self._run(number, dict(zip(choices, combination, strict=True)))
+
+    def _choices(self, line: int, key: str, value: Any) -> Iterator[Any]:
+        many = isinstance(value, list) and (
+            key not in _LISTS or any(isinstance(item, list) for item in value)
+        )
+        if key == "seed" and isinstance(value, str):
+            first, dash, last = value.partition("-")
+            if not (dash and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+                self._refuse(line, key, f'is a number, a list, or such as "0-99", got {value!r}')
+            value, many = list(range(int(first), int(last) + 1)), True
+        values = value if many else [value]
+        if not values:
+            self._refuse(line, key, "is an empty list, and so there is nothing to run")
+        for item in values:
+            checked = self._checked(line, key, _KEYS[key], item)
+            yield from self._files(line, key, checked) if key in FILES else [checked]
+
+    def _files(self, line: int, key: str, pattern: str) -> Iterator[str]:
+        """The files of a pattern, in order."""
+        base = self._path.absolute().parent
+        anchor = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else base
+        below = str(Path(pattern).relative_to(anchor)) if anchor != base else pattern
+        try:
+            found = sorted(path for path in anchor.glob(below) if path.is_file())
+        except (ValueError, NotImplementedError, OSError) as error:
+            self._refuse(line, key, f"{pattern!r}: {error}")
+        if not found:
+            self._refuse(line, key, f"there is no file {pattern!r} below {anchor}")
+        yield from map(str, found)
+
+    def _run(self, number: int, values: dict[str, Any]) -> PlannedRun:
+        typed = values.pop("input", "")
+        sampling = {_SAMPLING[key]: values.pop(key) for key in list(values) if key in _SAMPLING}
+        jitter = values.pop("jitter", True)
+        core = values.get("core")
+        if core is not None and (self._path.parent / core).is_file():
+            values["core"] = str((self._path.parent / core).absolute())
+        key = next(iter(values))
+        try:
+            run = PlannedRun(
+                values, Sampling(**sampling, jitter=jitter) if sampling else None, typed
+            )
+            key = "core"
+            _ = run.machine.profile
+        except (OptionError, CoreError) as error:
+            said = str(error)
+            named = said.partition("`")[2].partition("`")[0]
+            key = {"period": "interval"}.get(named, named or key)
+            line = self._lines.key("runs", key, number)
+            self._refuse(line, key, re.sub(r"^`\w+`:? ", "", said))
+        return run
+
+    def _checked(self, line: int, key: str, check: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return check(value)
+        except ValueError as error:
+            self._refuse(line, key, str(error))
+
+    def _refuse(self, line: int, key: str, said: str) -> Any:
+        raise PlanError(f"{self._path}:{line}: {key}: {said}")
+
+
+def _nothing(key: str, known: Any) -> str:
+    near = get_close_matches(key, list(known), n=1)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+    return f"nothing is called so: {meant}"

@@ -1,0 +1,156 @@
+"""Runs jobs in processes that are watched: how long they take, and how much memory they have."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from spe_unicorn.session.campaigns import worker
+from spe_unicorn.session.campaigns.jobs import Job
+
+_LOOK = 0.05
+"""Seconds between two looks at a process."""
+_GRACE = 10.0
+"""Seconds that a run may take beyond its limit, until it is ended from outside."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class StoppedError(Exception):
+    """The run was given up, since nobody wants it any more."""
+
+
+class Watched:
+    """A process that runs one job at a time, each in a child. It starts when there is a job."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = threading.Event()
+
+    def run(self, job: Job, files: Path, folder: Path) -> None:
+        """Run a job and leave its files in ``folder``: a row at least, whatever happens.
+
+        Raises StoppedError.
+        """
+        process = self._started()
+        assert process.stdin is not None
+        request = {"job": job.to_json(), "files": str(files), "folder": str(folder)}
+        began = time.monotonic()
+        problem: tuple[str, str] | None = None
+        answer: dict[str, Any] | None = None
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            child = self._answer(process, None)
+            if child is not None:
+                number = child["process"]
+                while answer is None and problem is None:
+                    answer = self._answer(process, _LOOK)
+                    if answer is None:
+                        problem = self._too_much(job, number, time.monotonic() - began)
+                if problem is not None:
+                    with suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGKILL)
+                    answer = self._answer(process, None)
+        except (BrokenPipeError, _GoneError):
+            self.close()
+            problem = problem or ("crashed", "the process that runs jobs went away")
+        self._complete(folder, problem, answer, time.monotonic() - began)
+
+    def stop(self) -> None:
+        """Give up what runs, from any thread; later runs are given up at once."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """End the process, and the run that it has."""
+        process, self._process = self._process, None
+        if process is not None:
+            for stream in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    if stream is not None:
+                        stream.close()
+            process.wait()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", worker.__name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us
+            )
+        return self._process
+
+    def _answer(self, process: subprocess.Popen[str], seconds: float | None) -> Any:
+        """The next line, None if it does not come within ``seconds``."""
+        assert process.stdout is not None
+        while True:
+            if self._stopped.is_set():
+                self.close()
+                raise StoppedError
+            wait = _LOOK if seconds is None else seconds
+            if select.select([process.stdout], [], [], wait)[0]:
+                line = process.stdout.readline()
+                if not line:
+                    raise _GoneError
+                return json.loads(line)
+            if seconds is not None:
+                return None
+
+    @staticmethod
+    def _too_much(job: Job, number: int, seconds: float) -> tuple[str, str] | None:
+        """Why a run has to be ended, if it has to: the word and the sentence."""
+        limits = job.limits
+        if seconds > limits.timeout + _GRACE:
+            return "timeout", f"the time limit of {limits.timeout:g} s was reached"
+        if _resident(number) > limits.memory:
+            return "memory", f"more than {limits.memory} bytes of memory were resident"
+        return None
+
+    @staticmethod
+    def _complete(
+        folder: Path, problem: tuple[str, str] | None, answer: Any, seconds: float
+    ) -> None:
+        """Write the row of a run that could not, and what only its host knows into each row."""
+        path = folder / worker.ROW
+        status = 0 if answer is None else answer["status"]
+        if problem is None and status:
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            problem = "crashed", f"the process of the run ended by {how}"
+        if problem is not None:
+            for left in folder.iterdir():
+                if left.name != worker.ERRORS:
+                    left.unlink()
+            errors = folder / worker.ERRORS
+            said = errors.read_text(errors="replace") if errors.exists() else ""
+            (folder / worker.REPORT).write_text(f"{problem[1]}\n{said[-(1 << 16) :]}")
+            row: dict[str, Any] = {"ending": problem[0], "cause": problem[1]}
+        else:
+            row = json.loads(path.read_text())
+        row.setdefault("host_seconds", round(seconds, 6))
+        row["host"] = platform.node()
+        row["host_resident"] = 0 if answer is None else answer["resident"]
+        path.write_text(json.dumps(row))
+
+
+class _GoneError(Exception):
+    """The process has ended."""
+
+
+def _resident(process: int) -> int:
+    """Bytes of a process in memory; 0 for one that has ended."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,183 @@
+"""The folder of a campaign: what is there is whole, whoever was killed while it was written.
+
+```text
+files/DIGEST/NAME            what the runs were made of
+runs/KEY/                    a finished run: row.json, console.txt, report.txt, errors.txt
+records/key=KEY/records.parquet   its records
+runs.parquet                 a row a run, in the order of the plan
+```
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
+from spe_unicorn.session.campaigns.plan import FILES
+from spe_unicorn.session.campaigns.worker import ROW, records_file
+
+SaveRecords = Callable[[Path, list[bytes], Job], int]
+"""Writes the records of each PE to a file; how many there are."""
+
+COLUMNS: dict[str, type] = {
+    "key": str,
+    **dict.fromkeys(FILES, str),
+    **dict.fromkeys(("core", "model"), str),
+    **dict.fromkeys(("ram", "smp", "el", "seed"), int),
+    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot"), bool),
+    **dict.fromkeys(("append", "arguments", "input"), str),
+    "interval": int,
+    "kinds": str,
+    "min_latency": int,
+    "jitter": bool,
+    **dict.fromkeys(("ending", "cause"), str),
+    "exit_status": int,
+    "symbol": str,
+    **dict.fromkeys(("operations", "population", "selected", "collisions", "filtered"), int),
+    **dict.fromkeys(("discarded", "lost", "written", "bytes", "management_events"), int),
+    "records": int,
+    **dict.fromkeys(("records_sha256", "console_sha256"), str),
+    "host": str,
+    "host_seconds": float,
+    "host_resident": int,
+}
+"""The columns of a row, with their types; all may be empty. Only those from ``host`` on differ
+between two runs of a plan. ``host_resident`` is in bytes."""
+
+FINE = frozenset({"exit", "limit"})
+"""How a run ends that is no failure."""
+
+
+class BusyError(Exception):
+    """Another campaign writes into the folder."""
+
+
+class Store:
+    """A folder. ``save_records`` writes those of a run."""
+
+    def __init__(self, folder: Path, save_records: SaveRecords) -> None:
+        self.folder = folder
+        self._save_records = save_records
+        for name in ("files", "runs", "records"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    @property
+    def files(self) -> Path:
+        """Where :meth:`keep_files` puts files."""
+        return self.folder / "files"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only campaign that writes here. Raises BusyError."""
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BusyError(f"{self.folder}: another campaign writes here") from None
+            for left in self.folder.glob(".run-*"):
+                shutil.rmtree(left, ignore_errors=True)
+            yield
+
+    def keep_files(self, jobs: Jobs) -> None:
+        """Copy the files of runs, so that they stay what they were. Raises OSError."""
+        for file in {file for job in jobs.runs for file in job.files.values()}:
+            put_file(self.files, file, jobs.paths[file.digest].read_bytes())
+
+    def done(self, job: Job) -> dict[str, Any] | None:
+        """The row of a finished run, None for one that is not."""
+        try:
+            row: dict[str, Any] = json.loads((self._place(job) / ROW).read_text())
+        except (OSError, ValueError):
+            return None
+        return row
+
+    @contextmanager
+    def new(self) -> Iterator[Path]:
+        """An empty folder for a run, which is away afterwards unless it was saved."""
+        folder = Path(tempfile.mkdtemp(prefix=".run-", dir=self.folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def save(self, job: Job, folder: Path) -> dict[str, Any]:
+        """Take over what a run left in ``folder``; its row. Raises OSError."""
+        row: dict[str, Any] = json.loads((folder / ROW).read_text())
+        parts: list[Path] = []
+        while (part := folder / records_file(len(parts))).exists():
+            parts.append(part)
+        records = [part.read_bytes() for part in parts]
+        for part in parts:
+            part.unlink()
+        place = self.folder / "records" / f"key={job.key}"
+        shutil.rmtree(place, ignore_errors=True)
+        row["records"] = None
+        if any(records):
+            new = folder / "records"
+            new.mkdir()
+            row["records"] = self._save_records(new / "records.parquet", records, job)
+            os.replace(new, place)
+        elif "written" in row:
+            row["records"] = 0
+        (folder / ROW).write_text(json.dumps(row))
+        # The row is there last: a run without one is run again.
+        shutil.rmtree(self._place(job), ignore_errors=True)
+        shutil.move(os.fspath(folder), os.fspath(self._place(job)))
+        return row
+
+    def report(self, job: Job) -> Path:
+        """The folder with the report of a run."""
+        return self._place(job)
+
+    def rows(self, jobs: Jobs) -> list[dict[str, Any]]:
+        """The rows of all finished runs, in the order of the plan."""
+        rows = []
+        for job in jobs.runs:
+            row = self.done(job)
+            if row is not None:
+                whole = {**_described(job), **row}
+                rows.append({name: whole.get(name) for name in COLUMNS})
+        return rows
+
+    def _place(self, job: Job) -> Path:
+        return self.folder / "runs" / job.key
+
+
+def put_file(folder: Path, file: FileOf, content: bytes) -> None:
+    """Have a file in a folder by its digest, whole or not at all. Raises OSError, ValueError."""
+    path = folder / file.digest / file.name
+    if path.exists():
+        return
+    if hashlib.sha256(content).hexdigest() != file.digest:
+        raise ValueError(f"{file.name} has changed since the plan was read")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    os.replace(part, path)
+
+
+def _described(job: Job) -> dict[str, Any]:
+    """What a run was made of, as columns."""
+    machine = job.machine(lambda file: Path(file.name))
+    columns = {name: getattr(machine, name, None) for name in COLUMNS}
+    columns |= {name: None if columns[name] is None else str(columns[name]) for name in FILES}
+    sampling = machine.sampling
+    if sampling is not None:
+        columns |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}
+        columns |= {"min_latency": sampling.min_latency, "jitter": sampling.jitter}
+    return {
+        **columns,
+        "key": job.key,
+        "arguments": " ".join(machine.arguments),
+        "input": job.input,
+    }

@@ -1,0 +1,53 @@
+"""On which line of a TOML file a key stands, for messages about it."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"'-]+?)\s*\]\]?")
+
+
+class TomlLines:
+    """The lines of a file that is TOML as a whole."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+
+    def header(self, table: str, number: int = 0) -> int:
+        """The line of ``[table]``, or of the ``[[table]]`` with a number; 1 if there is none."""
+        seen = -1
+        for index in range(len(self._lines)):
+            if self._header(index) == table:
+                seen += 1
+                if seen == number:
+                    return index + 1
+        return 1
+
+    def key(self, table: str, key: str, number: int = 0) -> int:
+        """The line on which a key of a table stands; that of the table if it is nowhere."""
+        start = self.header(table, number)
+        name = re.compile(rf"""\s*(["']?){re.escape(key)}\1\s*[=.]""")
+        for index in range(start, len(self._lines)):
+            if self._header(index) is not None:
+                break
+            if name.match(self._lines[index]) and self._starts(index):
+                return index + 1
+        return start
+
+    def _header(self, index: int) -> str | None:
+        found = _HEADER.match(self._lines[index])
+        return found[2] if found and self._starts(index) else None
+
+    def _starts(self, index: int) -> bool:
+        """Whether a line is not within a value of several lines: what precedes it is whole."""
+        try:
+            tomllib.loads("\n".join(self._lines[:index]))
+        except tomllib.TOMLDecodeError:
+            return False
+        return True

@@ -1,0 +1,145 @@
+"""A process that runs jobs, each in a child of its own: ``python -m`` this file.
+
+A line of JSON comes in for each job, two lines go out: the number of the child's process when it
+begins, and what became of it. Modules are loaded once. When nobody is there any more to send jobs,
+the child ends, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from spe_unicorn.session.campaigns.jobs import FileOf, Job
+
+CONSOLE = 1 << 20
+"""Characters of the console that are kept, the last ones."""
+ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
+
+
+def records_file(pe: int) -> str:
+    """The file with the records of a PE."""
+    return f"records-{pe}.spe"
+
+
+def serve() -> None:
+    """Run the jobs that come in on standard input."""
+    with os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        os.dup2(2, 1)  # what a guest or a library prints is no answer
+        for line in sys.stdin:
+            child = os.fork()
+            if not child:
+                _run(json.loads(line))
+            print(json.dumps({"process": child}), file=answers)
+            status, used = _wait(child)
+            answer = {"status": os.waitstatus_to_exitcode(status), "resident": used << 10}
+            print(json.dumps(answer), file=answers)
+
+
+def _wait(child: int) -> tuple[int, int]:
+    """Wait for a child; its status, and the KiB of memory that it had at most."""
+    ended = os.pidfd_open(child)
+    try:
+        ready, _, _ = select.select([ended, sys.stdin], [], [])
+        if ended not in ready:  # whoever sends jobs waits for answers: nobody is there any more
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(ended)
+    _, status, used = os.wait4(child, 0)
+    return status, used.ru_maxrss
+
+
+def _run(request: dict[str, Any]) -> None:
+    """The child: run a job, leave files behind, end."""
+    status = 1
+    try:
+        folder = Path(request["folder"])
+        with (folder / ERRORS).open("w") as errors:
+            os.dup2(errors.fileno(), 1)
+            os.dup2(errors.fileno(), 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        run_job(Job.from_json(request["job"]), Path(request["files"]), folder)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
+
+
+def run_job(job: Job, files: Path, folder: Path) -> None:
+    """Run a job, whose files are in ``files``, and write what came of it into ``folder``."""
+    from spe_unicorn.debug.report import failure_report
+    from spe_unicorn.debug.whereabouts import whereabouts_text
+    from spe_unicorn.session.machine import Machine
+
+    def path_of(file: FileOf) -> Path:
+        return files / file.digest / file.name
+
+    try:
+        machine = Machine(job.machine(path_of), records=False)
+    except ValueError as error:
+        # where a host keeps its files is nothing of the run's
+        said = str(error)
+        for file in job.files.values():
+            said = said.replace(str(path_of(file)), file.name)
+        (folder / REPORT).write_text(f"{said}\n")
+        (folder / ROW).write_text(json.dumps({"ending": "refused", "cause": said}))
+        return
+    with machine:
+        digests = []
+        for number, pe in enumerate(machine.board.pes):
+            digest = hashlib.sha256()
+            stream = (folder / records_file(number)).open("wb")
+            pe.unit.streamed.connect(digest.update)
+            pe.unit.streamed.connect(stream.write)
+            digests.append((digest, stream))
+        if job.input:
+            machine.console.type(job.input)
+        outcome = machine.run(job.limits.max_insns, timeout=job.limits.timeout)
+        for _, stream in digests:
+            stream.close()
+        console = machine.console.text.replace("\r\n", "\n")
+        (folder / OUTPUT).write_text(console[-CONSOLE:])
+        if outcome.ending == "failed":
+            (folder / REPORT).write_text(failure_report(machine.board))
+        elif outcome.ending != "exit":
+            (folder / REPORT).write_text(f"{outcome.cause}\n{whereabouts_text(outcome.places)}")
+        counts = outcome.statistics
+        exact = outcome.ending != "timeout"  # how far it came is the host's doing
+        row = {
+            "ending": outcome.ending,
+            "cause": outcome.cause,
+            "exit_status": outcome.exit_status,
+            "symbol": outcome.symbol if exact else None,
+            "operations": outcome.operations if exact else None,
+            **{
+                name: getattr(counts, name) if exact else None
+                for name in (
+                    *("population", "selected", "collisions", "filtered", "discarded", "lost"),
+                    *("written", "bytes"),
+                )
+            },
+            "management_events": sum(counts.management_events.values()) if exact else None,
+            "records_sha256": " ".join(d.hexdigest() for d, _ in digests) if exact else None,
+            "console_sha256": hashlib.sha256(console.encode()).hexdigest() if exact else None,
+            "host_seconds": round(outcome.seconds, 6),
+        }
+        (folder / ROW).write_text(json.dumps(row))
+
+
+if __name__ == "__main__":
+    import spe_unicorn.session.machine  # noqa: F401
+
+    with suppress(BrokenPipeError, KeyboardInterrupt):  # nobody asks any more
+        serve()

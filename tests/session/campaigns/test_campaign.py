@@ -1,0 +1,338 @@
+"""Campaigns from the command line: the same rows however they are run, and nothing is lost."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import spe_unicorn
+from spe_unicorn.cli import main
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.small_programs import EXIT_7, LOOP, SLEEP, program, words
+
+HELLO, HASH = shipped_firmware("hello"), shipped_firmware("bench_hash")
+TOUCH = words(
+    0xD2A82000,  #    mov x0, #0x41000000
+    0xD2900001,  #    mov x1, #0x8000
+    0xF900001F,  # 1: str xzr, [x0]
+    0x91400400,  #    add x0, x0, #0x1000
+    0xF1000421,  #    subs x1, x1, #1
+    0x54FFFFA1,  #    b.ne 1b
+    0x14000000,  #    b .
+)
+"""Makes 128 MiB of memory resident, and stays."""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, code in (("exit", EXIT_7), ("loop", LOOP), ("sleep", SLEEP), ("touch", TOUCH)):
+        Path(program(tmp_path, code)).rename(tmp_path / f"{name}.elf")
+    for path in (HELLO, HASH):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def write(folder, text):
+    (folder / "plan.toml").write_text(text)
+    return str(folder / "plan.toml")
+
+
+def matrix(runs):
+    """So many runs of two programs; each some milliseconds."""
+    return (
+        "[limits]\nmax_insns = 20_000\n[[runs]]\n"
+        'firmware = ["bench_hash.elf", "hello.elf"]\ninterval = [50, 500]\n'
+        f'seed = "0-{runs // 4 - 1}"\n'
+    )
+
+
+def command(*words):
+    return CliRunner().invoke(main, ["campaign", *map(str, words)])
+
+
+def table(out):
+    return pq.read_table(out / "runs.parquet")
+
+
+def exact(out):
+    """The rows, without what is their host's."""
+    found = table(out)
+    return found.drop_columns([n for n in found.column_names if n.startswith("host")]).to_pylist()
+
+
+def records(out):
+    """All records, in an order of their own."""
+    found = ds.dataset(out / "records", partitioning="hive").to_table()
+    return found.sort_by([("key", "ascending"), ("cpu", "ascending"), ("offset", "ascending")])
+
+
+def test_a_row_is_what_a_run_came_to(folder):
+    plan = write(folder, "[[runs]]\nfirmware = 'hello.elf'\ninterval = 50\nseed = [1, 2]\n")
+    out = folder / "out"
+    result = command(plan, "-o", out, "-j", 1)
+    assert result.exit_code == 0, result.output
+    rows = table(out).to_pylist()
+    assert [(row["seed"], row["ending"], row["exit_status"]) for row in rows] == [
+        (1, "exit", 0),
+        (2, "exit", 0),
+    ]
+    for row in rows:
+        with spe_unicorn.Machine(
+            folder / "hello.elf", seed=row["seed"], sampling=spe_unicorn.Sampling(50)
+        ) as machine:
+            outcome = machine.run()
+            pcs = [record.pc.VA for record in machine.records]
+        assert row["operations"] == outcome.operations
+        assert row["records"] == outcome.statistics.written == len(pcs)
+        found = records(out).filter(ds.field("key") == row["key"])
+        assert found["pc"].to_pylist() == pcs
+        assert set(found["symbol"].to_pylist()) - {None}
+        console = (out / "runs" / row["key"] / "console.txt").read_text()
+        assert console == machine.console.text.replace("\r\n", "\n")
+        assert row["host_resident"] > 1 << 24
+
+
+def test_rows_are_the_same_on_one_process_and_on_four(folder):
+    plan = write(folder, matrix(12))
+    for out, processes in (("one", 1), ("four", 4)):
+        result = command(plan, "-o", folder / out, "-j", processes)
+        assert result.exit_code == 0, result.output
+    assert len(exact(folder / "one")) == 12
+    assert exact(folder / "one") == exact(folder / "four")
+    assert records(folder / "one").equals(records(folder / "four"))
+
+
+FAILURES = """
+[limits]
+timeout = 1
+memory = "170M"
+[[runs]]
+firmware = ["exit.elf", "loop.elf", "sleep.elf", "plan.toml"]
+[[runs]]
+firmware = "touch.elf"
+ram = "512M"
+"""
+
+
+def test_failures_are_kept_with_their_reports(folder):
+    text = FAILURES.replace("timeout = 1", "timeout = 1\nmax_insns = 10_000_000_000")
+    out = folder / "out"
+    result = command(write(folder, text), "-o", out)
+    assert result.exit_code == 1
+    rows = table(out).to_pylist()
+    assert [(row["ending"], row["exit_status"]) for row in rows] == [
+        ("exit", 7),
+        ("timeout", None),
+        ("asleep", None),
+        ("refused", None),
+        ("memory", None),
+    ]
+    for row in rows[1:]:
+        report = (out / "runs" / row["key"] / "report.txt").read_text()
+        assert report.startswith(row["cause"])
+        assert row["ending"] in result.output
+    assert rows[3]["cause"].startswith("plan.toml: is not an ELF file")
+    assert "bytes of memory were resident" in rows[4]["cause"]
+    page = (out / "summary.html").read_text()
+    assert "plan.toml: is not an ELF file" in page
+    assert "<script" not in page
+    # they are kept, unless they are to be tried again
+    seconds = [row["host_seconds"] for row in rows]
+    assert "nothing was run" in command(folder / "plan.toml", "-o", out).output
+    assert [row["host_seconds"] for row in table(out).to_pylist()] == seconds
+    assert "4 runs in" in command(folder / "plan.toml", "-o", out, "--retry").output
+
+
+def test_a_longer_plan_runs_what_is_new(folder):
+    plan = write(folder, matrix(4))
+    command(plan, "-o", folder / "out", "-j", 2)
+    before = exact(folder / "out")
+    result = command(write(folder, matrix(8)), "-o", folder / "out", "-j", 2)
+    assert "4 runs in" in result.output
+    assert all(row in exact(folder / "out") for row in before)
+    command(plan, "-o", folder / "fresh", "-j", 2)
+    assert exact(folder / "fresh") == exact(folder / "out")
+
+
+def running(words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "spe_unicorn", "campaign", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def finished(out):
+    return len(list((out / "runs").glob("*/row.json"))) if out.exists() else 0
+
+
+def wait_for(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(folder):
+    plan, out = write(folder, matrix(40)), folder / "out"
+    process = running((plan, "-o", out, "-j", 2))
+    wait_for(lambda: finished(out) >= 3)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "the same command goes on" in errors, output
+    done = finished(out)
+    assert 3 <= done < 40
+    assert len(table(out)) == done
+    result = command(plan, "-o", out)
+    assert f"{40 - done} runs in" in result.output
+    command(plan, "-o", folder / "whole")
+    assert exact(out) == exact(folder / "whole")
+
+
+def children(process):
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return [int(number) for number in path.read_text().split()]
+
+
+def test_killed_processes_lose_nothing(folder):
+    plan, out = write(folder, matrix(24)), folder / "out"
+    process = running((plan, "-o", out, "-j", 1))
+    wait_for(lambda: finished(out) >= 2)
+    for server in children(process.pid):
+        os.kill(server, signal.SIGKILL)  # what runs the runs
+    wait_for(lambda: finished(out) >= 5)
+    process.kill()  # and the command itself
+    process.communicate()
+    crashed = [row for row in map(json.loads, rows_of(out)) if row["ending"] == "crashed"]
+    assert len(crashed) <= 1
+    result = command(plan, "-o", out, "--retry")
+    assert result.exit_code == 0, result.output
+    command(plan, "-o", folder / "whole")
+    assert exact(out) == exact(folder / "whole")
+    assert not list(out.glob(".run-*"))
+
+
+def rows_of(out):
+    return [path.read_text() for path in (out / "runs").glob("*/row.json")]
+
+
+def test_one_campaign_writes_into_a_folder(folder):
+    plan, out = write(folder, matrix(40)), folder / "out"
+    process = running((plan, "-o", out, "-j", 1))
+    wait_for(lambda: finished(out) >= 1)
+    result = command(plan, "-o", out)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert result.exit_code == 2
+    assert "another campaign writes here" in result.output
+
+
+def test_a_dry_run_writes_nothing(folder):
+    result = command(write(folder, matrix(8)), "-o", folder / "out", "--dry-run")
+    assert (result.exit_code, result.output) == (0, "plan: 8 runs\n")
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nothing.toml", "-o", "x"), "nothing.toml: No such file"),
+        (("plan.toml", "-o", "plan.toml"), "Not a directory"),
+        (("plan.toml", "-o", "x", "-j", "2", "--scheduler", "tcp://a:1"), "-j is for this machine"),
+        (("plan.toml", "-o", "x", "--scheduler", "nonsense"), "missing port"),
+    ],
+)
+def test_what_cannot_be_is_one_line(folder, monkeypatch, words, said):
+    write(folder, matrix(4))
+    monkeypatch.chdir(folder)
+    result = command(*words)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_without_pyarrow_there_is_a_sentence(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    result = command(write(folder, matrix(4)), "-o", folder / "out")
+    assert result.exit_code == 2
+    assert "pip install 'spe-unicorn[parquet]'" in result.output
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A scheduler and two workers, each started from the command line."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    started = []
+
+    def start(*words):
+        with (tmp_path / f"dask-{len(started)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *words, "--no-dashboard"],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
+
+    start("scheduler", "--host", "127.0.0.1", "--port", str(port))
+    workers = [
+        start(
+            "worker", address, "--nthreads", "1", "--no-nanny", "--local-directory", str(tmp_path)
+        )
+        for _ in range(2)
+    ]
+    yield address, workers
+    for process in reversed(started):
+        process.kill()
+        process.wait()
+
+
+def on_dask_with_a_worker_killed(folder, cluster, runs):
+    address, workers = cluster
+    plan, out = write(folder, matrix(runs)), folder / "dask"
+    process = running((plan, "-o", out, "--scheduler", address))
+    wait_for(lambda: finished(out) >= runs // 6, 300)
+    workers[0].kill()
+    output, errors = process.communicate(timeout=900)
+    assert process.returncode == 0, errors
+    return out, output
+
+
+def test_dask_gives_the_same_rows_though_a_worker_is_killed(folder, cluster):
+    out, output = on_dask_with_a_worker_killed(folder, cluster, 24)
+    command(folder / "plan.toml", "-o", folder / "here")
+    assert exact(out) == exact(folder / "here")
+    assert records(out).equals(records(folder / "here"))
+    moved = sum((folder / name).stat().st_size for name in ("bench_hash.elf", "hello.elf"))
+    assert int(output.split(" bytes went to workers")[0].split()[-1]) <= 4 * moved  # twice at most
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_give_the_same_rows_everywhere(folder, cluster):
+    out, _ = on_dask_with_a_worker_killed(folder, cluster, 200)
+    for name, processes in (("one", 1), ("four", 4)):
+        assert command(folder / "plan.toml", "-o", folder / name, "-j", processes).exit_code == 0
+    assert len(exact(out)) == 200
+    assert exact(folder / "one") == exact(folder / "four") == exact(out)
+    assert records(folder / "one").equals(records(out))
+    assert np.array_equal(
+        records(folder / "one")["pc"].to_numpy(), records(folder / "four")["pc"].to_numpy()
+    )

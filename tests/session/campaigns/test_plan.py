@@ -1,0 +1,150 @@
+"""Plans: the matrix that they come to, and messages that name line and key."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.session.campaigns.jobs import Job, jobs_of
+from spe_unicorn.session.campaigns.plan import PlanError, read_plan
+from spe_unicorn.session.campaigns.toml_lines import TomlLines
+
+RUNS = '[[runs]]\nfirmware = "a.elf"\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("a.elf", "b.elf"):
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+def plan(folder, text):
+    path = folder / "plan.toml"
+    path.write_text(text)
+    return read_plan(path)
+
+
+def test_a_matrix_has_every_combination_the_last_key_fastest(folder):
+    found = plan(folder, '[[runs]]\nfirmware = "*.elf"\nseed = "3-4"\ninterval = [10, 20]\n')
+    assert [
+        (Path(run.options["firmware"]).name, run.options["seed"], run.sampling.period)
+        for run in found.runs
+    ] == [(name, seed, n) for name in ("a.elf", "b.elf") for seed in (3, 4) for n in (10, 20)]
+    assert (found.name, found.limits.timeout) == ("plan", 300.0)
+
+
+def test_keys_that_are_lists_are_a_matrix_when_they_hold_lists(folder):
+    found = plan(folder, RUNS + 'arguments = ["-v", "x"]\n').runs
+    assert [run.options["arguments"] for run in found] == [("-v", "x")]
+    found = plan(folder, RUNS + 'arguments = [["-v"], []]\n').runs
+    assert [run.options["arguments"] for run in found] == [("-v",), ()]
+
+
+def test_all_options_reach_the_machine(folder):
+    (run,) = plan(
+        folder,
+        '[campaign]\nname = "x"\n[limits]\nmax_insns = 7\ntimeout = 0.5\nmemory = "1G"\n'
+        + RUNS
+        + 'ram = "256M"\nsmp = 2\nel = 2\nsecure = false\nreboot = false\ncheck-alignment = true\n'
+        'core = "max"\nmodel = "cache"\ninterval = 9\nkinds = ["load"]\nmin_latency = 3\n'
+        'jitter = false\ninput = "hi\\r"\n',
+    ).runs
+    machine = run.machine
+    assert (machine.ram, machine.smp, machine.el, machine.reboot) == (256 << 20, 2, 2, False)
+    assert (machine.check_alignment, machine.core, machine.model) == (True, "max", "cache")
+    assert machine.sampling == Sampling(9, ("load",), 3, False)
+    assert run.input == "hi\r"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "said"),
+    [
+        (RUNS + "seeds = 1\n", 3, "seeds", "did you mean seed?"),
+        (RUNS + "\n" + RUNS + "smp = [1,\n 99]\n", 6, "smp", "from 1 to 8, got 99"),
+        (RUNS + 'append = """\nsmp = 99\n"""\nsmp = 99\n', 6, "smp", "got 99"),
+        (RUNS + "seed = true\n", 3, "seed", "is a whole number from 0 on, got True"),
+        (RUNS + 'seed = "9-3"\n', 3, "seed", 'such as "0-99"'),
+        (RUNS + "seed = []\n", 3, "seed", "nothing to run"),
+        (RUNS + 'ram = "1X"\n', 3, "ram", "is no size"),
+        (RUNS + "ram = 4097\n", 3, "ram", "multiples of 4K"),
+        (RUNS + 'core = "none"\n', 3, "core", "allowed are cortex-x4"),
+        (RUNS + "interval = 0\n", 3, "interval", "from 1 on"),
+        (RUNS + 'interval = 5\nkinds = ["loads"]\n', 4, "kinds", "'loads' is none"),
+        (RUNS + 'kinds = ["load"]\n', 3, "kinds", "goes with interval only"),
+        (RUNS + 'semihosting_dir = "."\n', 3, "semihosting_dir", "nothing is called so"),
+        (RUNS + 'seed = "0-2000000"\n', 1, "runs", "more than 1000000"),
+        ('[[runs]]\nfirmware = "c*.elf"\n', 2, "firmware", "there is no file 'c*.elf'"),
+        ("[[runs]]\nseed = 1\n", 1, "firmware", "is missing"),
+        (RUNS + "[limits]\ntimeout = -1\n", 4, "timeout", "a number of seconds, got -1"),
+        (RUNS + "[limits]\nmemory = 1.5\n", 4, "memory", "a number of bytes"),
+        (RUNS + "[limit]\n", 3, "limit", "did you mean limits?"),
+        ("[campaign]\nname = 3\n" + RUNS, 2, "name", "is a text, got 3"),
+        ("x = 1\n" + RUNS, 1, "x", "nothing is called so"),
+        ("", 1, "runs", "there is no [[runs]]"),
+        ('[runs]\nfirmware = "a.elf"\n', 1, "runs", "two brackets"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_key(folder, text, line, key, said):
+    with pytest.raises(PlanError) as error:
+        plan(folder, text)
+    assert str(error.value).startswith(f"{folder / 'plan.toml'}:{line}: {key}: ")
+    assert said in str(error.value)
+
+
+def test_what_is_no_toml_is_named_with_its_line(folder):
+    with pytest.raises(PlanError, match=r"plan\.toml: .* line 2"):
+        plan(folder, "[[runs]]\nfirmware = \n")
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_reader(text):
+    assert TomlLines(text).key("runs", "x") >= 1
+
+
+def keys(folder, text, version="1"):
+    return [job.key for job in jobs_of(plan(folder, text), version).runs]
+
+
+def test_a_key_is_what_a_run_is_made_of(folder, tmp_path):
+    first = keys(folder, RUNS)
+    assert keys(folder, RUNS + "seed = 0\nsmp = 1\n") == first  # defaults
+    assert keys(folder, RUNS + "\n[limits]\ntimeout = 3\nmemory = 1000\n") == first
+    different = [
+        keys(folder, RUNS + "seed = 1\n"),
+        keys(folder, RUNS + "interval = 100\n"),
+        keys(folder, RUNS + 'input = "x"\n'),
+        keys(folder, RUNS + "[limits]\nmax_insns = 5\n"),
+        keys(folder, RUNS, version="2"),
+        keys(folder, '[[runs]]\nfirmware = "b.elf"\n'),
+    ]
+    (folder / "a.elf").write_bytes(b"other")
+    different.append(keys(folder, RUNS))
+    assert len({key for found in [first, *different] for key in found}) == 8
+
+
+def test_a_run_that_is_named_twice_is_one(folder):
+    assert len(keys(folder, RUNS + "seed = [1, 1]\n" + RUNS + "seed = 1\n")) == 1
+
+
+def test_the_file_of_a_core_goes_by_its_contents(folder):
+    builtin = Path(__file__).parents[3] / "spe_unicorn/cores/minimal.toml"
+    (folder / "mine.toml").write_text(builtin.read_text())
+    first = keys(folder, RUNS + 'core = "mine.toml"\n')
+    (folder / "yours.toml").write_text(builtin.read_text())
+    (folder / "mine.toml").write_text(builtin.read_text() + "\n# changed\n")
+    assert keys(folder, RUNS + 'core = "mine.toml"\n') != first
+
+
+def test_a_job_travels_as_plain_data(folder):
+    import json
+
+    (job,) = jobs_of(
+        plan(folder, RUNS + 'interval = 5\nkinds = ["load"]\narguments = ["a"]\n'), "1"
+    ).runs
+    copy = Job.from_json(json.loads(json.dumps(job.to_json())))
+    path = folder / "a.elf"
+    assert copy.machine(lambda _: path) == job.machine(lambda _: path)
+    assert (copy.key, copy.files, copy.limits) == (job.key, job.files, job.limits)
