@@ -31,14 +31,17 @@ def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[s
         if isinstance(value, Core):
             value = value.name
         flag = f"--{field.name.replace('_', '-')}"
-        words += (
-            [flag] if value is True else [flag, os.fspath(value) if _is_path(value) else str(value)]
-        )
+        if value is True:
+            words.append(flag)
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [flag, os.fspath(each) if _is_path(each) else str(each)]
     if not options.reboot:
         words.append("--no-reboot")
     if sampling is not None:
         words += ["-c", str(sampling.period)]
-        words += [word for kind in sampling.kinds for word in ("--filter", kind)]
+        if sampling.kinds:
+            words += ["--filter", ",".join(sampling.kinds)]
         if sampling.min_latency:
             words += ["--min-latency", str(sampling.min_latency)]
         if not sampling.jitter:
