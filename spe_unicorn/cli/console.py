@@ -25,7 +25,8 @@ class Console:
     """``read`` and ``write`` of the machine's console.
 
     ``before_write`` is called before each output (it takes the progress line away),
-    ``stopping`` says whether to give up waiting, ``on_error`` is told why output cannot go on.
+    ``stopping`` says whether to give up waiting, ``pausing`` whether to give up a wait that goes on
+    later where it was; ``on_error`` is told why output cannot go on.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Console:
         out: IO[Any] | None,
         *,
         stopping: Callable[[], bool],
+        pausing: Callable[[], bool] | None = None,
         on_error: Callable[[OSError], None],
         before_write: Callable[[], None] = lambda: None,
     ) -> None:
@@ -44,6 +46,7 @@ class Console:
         self._in = sys.stdin
         self._in_fd = _descriptor(sys.stdin)
         self._stopping = stopping
+        self._pausing = pausing or stopping
         self._on_error = on_error
         self._before_write = before_write
         self._in_ended = False
@@ -110,7 +113,7 @@ class Console:
 
     def wait(self) -> bool:
         """Wait until there may be input, or :meth:`wake`; False if neither comes any more."""
-        while not self._in_ended and self._in_fd is not None and not self._stopping():
+        while not self._in_ended and self._in_fd is not None and not self._pausing():
             if self._woken:
                 self._woken = False
                 return True

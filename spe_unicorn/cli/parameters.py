@@ -10,6 +10,7 @@ from decimal import Decimal
 import click
 
 from spe_unicorn.arch.counter import CLOCK_STEP, Rate
+from spe_unicorn.debug.gdb.connection import Address, AddressError, parse_address
 from spe_unicorn.machine.memory_map import RAM_MAX
 from spe_unicorn.machine.options import parse_size
 
@@ -74,6 +75,14 @@ def console(*words: str) -> Callable[[str], str]:
         return text
 
     return convert
+
+
+def address(text: str) -> Address:
+    """Where a debugger connects."""
+    try:
+        return parse_address(text)
+    except AddressError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def number(text: str) -> int:

@@ -26,6 +26,7 @@ _GROUPS = {
         "--quiet",
     ),
     "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),
+    "A debugger": ("--gdb", "--gdb-continue"),
     "When it ends": ("--max-insns", "--timeout"),
 }
 """Options by the heading that they stand under; what is not named here stands at the end."""
@@ -35,11 +36,9 @@ _QEMU = {
     "-cpu": "here it is --core NAME",
     "-m": "here it is --ram SIZE",
     "-smp": "here it is --smp N",
-    **dict.fromkeys(
-        ("-s", "-S", "-gdb"),
-        "there is no GDB server; --max-insns N stops after N operations and says where it is,"
-        " --trace exception shows how it came there",
-    ),
+    "-s": "here it is --gdb 1234 --gdb-continue",
+    "-S": "here it is --gdb 1234, which waits for GDB",
+    "-gdb": "here it is --gdb [HOST:]PORT or --gdb unix:PATH, which waits for GDB",
     "-d": "here it is --trace KIND, such as --trace exception for -d int",
     "-D": "here it is the file of --trace KIND:FILE",
     "-kernel": "an ELF file stands without an option; for a kernel image it is --kernel FILE",

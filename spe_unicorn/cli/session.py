@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.cli.console import Console, Lines
@@ -22,6 +22,7 @@ from spe_unicorn.cli.stopping import (
     CLOSED_STATUS,
     FAILED_STATUS,
     INTERRUPTED_STATUS,
+    KILLED_STATUS,
     LIMIT_STATUS,
     MISUSE_STATUS,
     OUTPUT,
@@ -32,10 +33,13 @@ from spe_unicorn.cli.summary import Report, json_object, summary
 from spe_unicorn.cli.symbols import add_symbols
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.debug.gdb.connection import AddressError, Listener
+from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
+from spe_unicorn.host import ports
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.boot.plan import boot_plan, machine_dtb
 from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
@@ -58,8 +62,28 @@ def run_session(settings: Settings) -> int:
     if settings.dump_dtb is not None:
         _dump_dtb(settings, settings.dump_dtb)
         return 0
-    with Stopper(settings.timeout) as stopper:
-        return _Session(settings, stopper).run()
+    with Stopper(settings.timeout) as stopper, _listening(settings) as listener:
+        return _Session(settings, stopper, listener).run()
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[Listener | None]:
+    """Where GDB connects, from before anything is built or compiled."""
+    if settings.gdb is None:
+        if settings.gdb_continue:
+            raise UsageProblem("--gdb-continue is about the debugger of --gdb, and there is none")
+        yield None
+        return
+    try:
+        listener = Listener(settings.gdb)
+    except AddressError as error:
+        raise UsageProblem(f"--gdb: {error}") from error
+    try:
+        waits = "" if settings.gdb_continue else "waiting for GDB, "
+        _print(f"spe-unicorn: {waits}say to it: target remote {listener.address}\n")
+        yield listener
+    finally:
+        listener.close()
 
 
 def _dump_dtb(settings: Settings, path: str) -> None:
@@ -91,7 +115,7 @@ def _inputs(settings: Settings) -> tuple[str, ...]:
 class _Session:
     """The board, and what is attached to it."""
 
-    def __init__(self, settings: Settings, stopper: Stopper) -> None:
+    def __init__(self, settings: Settings, stopper: Stopper, listener: Listener | None) -> None:
         self.settings = settings
         self.stopper = stopper
         self.summary_follows = not settings.quiet
@@ -111,6 +135,7 @@ class _Session:
         if settings.restored is not None:
             settings.restored.restore(self.machine)
         self.board = self.machine.board
+        self.debugger = None if listener is None else self._debugger(listener)
         add_symbols(self.board.names, settings.symbols)
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
@@ -128,6 +153,38 @@ class _Session:
         except UsageProblem:
             self.files.discard()
             raise
+
+    def _debugger(self, listener: Listener) -> Debugger:
+        stopper = self.stopper
+        around = Surroundings(
+            say=lambda text: self._say(f"spe-unicorn: {text}\n"),
+            stopping=stopper.asked,
+            held=self._hold,
+            killed=lambda: stopper.ask(Reason("killed", "GDB killed the run", KILLED_STATUS)),
+            why_ended=self._why_ended,
+            statuses={
+                ports.Ending.LIMIT: LIMIT_STATUS,
+                ports.Ending.ASLEEP: ASLEEP_STATUS,
+                ports.Ending.FAILED: FAILED_STATUS,
+            },
+        )
+        return self.machine.debug(listener, around, waits=not self.settings.gdb_continue)
+
+    def _say(self, text: str) -> None:
+        self.progress.hide()
+        _print(text)
+
+    def _hold(self, held: bool) -> None:
+        """GDB holds the machine, or lets it go on."""
+        self.progress.hide()
+        self.stopper.hold_clock(held)
+
+    def _why_ended(self, ending: ports.Ending) -> str:
+        if ending is ports.Ending.LIMIT:
+            return f"the limit of {self.settings.max_insns} operations was reached"
+        if ending is ports.Ending.FAILED:
+            return spelled(failure_report(self.board))
+        return "the guest waits for an interrupt, and nothing can ever raise one"
 
     def _lead_consoles(self) -> None:
         write, read = self._console()
@@ -156,6 +213,7 @@ class _Session:
         return Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
+            pausing=self._pausing,
             on_error=lambda error: self._on_file_error(_CONSOLE, error),
             before_write=self.progress.hide,
         )
@@ -175,6 +233,11 @@ class _Session:
             self.secure_lines = Lines("secure: ", self._on_secure_line)
             return self.secure_lines.write
         return self.files.binary(choice.removeprefix("file:")).write
+
+    def _pausing(self) -> bool:
+        """Whether the guest is not to wait for input any longer."""
+        wanted = self.debugger is not None and self.debugger.wanted()
+        return wanted or self.stopper.asked()
 
     def _attach_records(self) -> None:
         settings = self.settings
@@ -232,6 +295,8 @@ class _Session:
             raise
         finally:
             self.progress.hide()
+            if self.debugger is not None:
+                self.debugger.close()
             if self.console is not None:
                 self.console.close()
             if self.secure_lines is not None:

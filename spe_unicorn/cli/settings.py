@@ -15,6 +15,7 @@ from spe_unicorn.cli import completing
 from spe_unicorn.cli.parameters import (
     TraceChoice,
     Whole,
+    address,
     console,
     hertz,
     number,
@@ -25,6 +26,7 @@ from spe_unicorn.cli.parameters import (
 from spe_unicorn.cli.snapshots import Restored, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
+from spe_unicorn.debug.gdb.connection import Address
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
@@ -53,6 +55,8 @@ class Settings:
     json: str | None = None
     quiet: bool = False
     warn: str | None = None
+    gdb: Address | None = None
+    gdb_continue: bool = False
     symbols: tuple[SymbolChoice, ...] = ()
     snapshot_at: Point | None = None
     snapshot: str | None = None
@@ -266,6 +270,15 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             help="Write what the run came to as JSON.",
         ),
         symbols_option,
+        click.option(
+            "--gdb",
+            type=address,
+            metavar="[HOST:]PORT|unix:PATH",
+            help="Wait there for GDB, which then holds the machine. Loopback, if there is no HOST.",
+        ),
+        click.option(
+            "--gdb-continue", is_flag=True, help="With --gdb: run at once; GDB may connect later."
+        ),
         click.option(
             "--semihosting-dir",
             metavar="DIR",

@@ -21,8 +21,9 @@ LIMIT_STATUS = 124
 ASLEEP_STATUS = 125
 FAILED_STATUS = 126
 INTERRUPTED_STATUS = 128 + 2
+KILLED_STATUS = 128 + 9
 CLOSED_STATUS = 128 + 13
-"""Exit statuses beside the guest's own; the last two are as of processes that a signal ended."""
+"""Exit statuses beside the guest's own; the last three are as of processes that a signal ended."""
 
 OUTPUT = "output"
 """The ending of a run whose output could not be written."""
@@ -32,7 +33,8 @@ OUTPUT = "output"
 class Reason:
     """Why a run ended: a word for programs, a sentence for people, and the exit status.
 
-    The words are exit, misuse, limit, timeout, interrupted, closed, output, asleep and failed.
+    The words are exit, misuse, limit, timeout, interrupted, killed, closed, output, asleep and
+    failed.
     There is no sentence if the guest ended the run itself.
     """
 
@@ -43,12 +45,12 @@ class Reason:
     @property
     def unfinished(self) -> bool:
         """Whether the guest did not come to an end of its own: where it was is of interest."""
-        return self.ending in ("limit", "timeout", "interrupted", "asleep")
+        return self.ending in ("limit", "timeout", "interrupted", "asleep", "killed")
 
     @property
     def wanted(self) -> bool:
-        """Whether the user asked for this end, of a number of operations or by a signal."""
-        return self.ending in ("limit", "interrupted")
+        """Whether the user asked for this end: a number of operations, a signal, a debugger."""
+        return self.ending in ("limit", "interrupted", "killed")
 
 
 class Stopper:
@@ -67,6 +69,8 @@ class Stopper:
         self._show = False
         self._timeout = timeout
         self._deadline: float | None = None
+        self._left: float | None = None
+        """Seconds that are left of the time limit, while that stands still."""
         self._handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Stopper:
@@ -86,6 +90,14 @@ class Stopper:
         """The time limit counts from now on."""
         if self._timeout is not None:
             self._deadline = time.monotonic() + self._timeout
+
+    def hold_clock(self, held: bool) -> None:
+        """Let the time limit stand still, or go on from where it stood."""
+        now = time.monotonic()
+        if held and self._deadline is not None:
+            self._left, self._deadline = self._deadline - now, None
+        elif not held and self._left is not None:
+            self._deadline, self._left = now + self._left, None
 
     def ask(self, reason: Reason) -> None:
         """End the run."""

@@ -89,7 +89,7 @@ def whereabouts(board: Board) -> tuple[Whereabouts, ...]:
 
 def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     cpu = pe.cpu
-    state = _state(pe)
+    state = state_of(pe)
     (pc, _), *callers = backtrace(cpu, board.names.symbol)
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
@@ -103,7 +103,8 @@ def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     return Whereabouts(pe.number, state, cpu.el, word, calls, last, why)
 
 
-def _state(pe: ProcessingElement) -> str:
+def state_of(pe: ProcessingElement) -> str:
+    """What a PE does: ``running``, ``wfi``, ``wfe`` or ``off``."""
     if not pe.s.on:
         return "off"
     if pe.s.dozing:

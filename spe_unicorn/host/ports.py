@@ -37,6 +37,19 @@ class Ending(Enum):
     """Another PE, which had nothing to do, has now."""
     FAILED = "failed"
     """The guest or the engine did something that cannot go on."""
+    STOPPED = "stopped"
+    """What a debugger asked for has come about."""
+
+
+class DebugReason(Enum):
+    """What a debugger had a PE stop for."""
+
+    BREAKPOINT = "breakpoint"
+    """The PE stands before an operation at which there is a breakpoint."""
+    STEP = "step"
+    """It has executed one operation, or taken an interrupt before that."""
+    EVENT = "event"
+    """Something else that was asked for has happened."""
 
 
 @dataclass(frozen=True)

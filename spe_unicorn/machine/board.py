@@ -276,8 +276,8 @@ class Board(Stateful[BoardState]):
         for pe in self.pes if plan.all_start else self.pes[:1]:
             pe.start(plan.el, plan.entry, plan.x)
 
-    def _begin_again(self) -> None:
-        """The guest has reset the machine."""
+    def begin_again(self) -> None:
+        """Reset the machine: it starts from what was loaded, and time goes on."""
         if isinstance(self.begins, BootPlan):
             self.start(self.begins)
         elif self.begins is not None:
@@ -311,7 +311,7 @@ class Board(Stateful[BoardState]):
             else:
                 ending = self._schedule.run(left, until)
             if ending is Ending.RESET and self.begins is not None:
-                self._begin_again()
+                self.begin_again()
                 self._each_slice()  # a guest that resets at once comes to the end of no slice
             elif ending is not Ending.LIMIT or goal == self.executed:
                 return ending
@@ -346,6 +346,13 @@ class Board(Stateful[BoardState]):
         for pe in self.pes:
             pe.look_at_clock()
         return True
+
+    def stop_no_more(self) -> None:
+        """Forget a :meth:`stop` that no run has come to."""
+        for pe in self.pes:
+            pe.runner.stopping = False
+        if self._schedule is not None:
+            self._schedule.stop_no_more()
 
     def _asked_to_stop(self) -> bool:
         """Look at the user and the clock while something takes long; whether the run is to end."""

@@ -218,10 +218,29 @@ class ProcessingElement(Stateful[PEState]):
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run it, at most ``operations``, and not the one at ``until`` unless it stands there."""
+        if self.alone and (slept := self._slept()) is not None:
+            return slept
         if self.leaves and (operations is None or operations > 0):
             self.leaves = False
-            return self.runner.run(1)
-        return self.runner.run(operations, until)
+            operations, until = 1, NEVER
+        ending = self.runner.run(operations, until)
+        if self.alone:
+            self.s.asleep = self.handler.sleeping
+        return ending
+
+    def _slept(self) -> Ending | None:
+        """What a run ends in that begins in a WFI or turned off; None once the PE goes on."""
+        handler = self.handler
+        if not self.s.on:
+            return Ending.ASLEEP
+        if not self.s.asleep:
+            return None
+        handler.ending = None
+        handler.sleep()
+        self.s.asleep = handler.sleeping
+        if handler.ending is Ending.INTERRUPTED:
+            self.runner.stopping = False
+        return handler.ending
 
     def resync(self) -> None:
         """Registers or memory were written from outside: work out anew what follows from them.

@@ -118,8 +118,14 @@ class Schedule(Stateful[ScheduleState]):
                 left -= done
             if ending is Ending.INTERRUPTED:
                 return self._stopped()
+            if self.running.runner.stops.stopped is not None:
+                return Ending.STOPPED
             if ending not in (Ending.LIMIT, Ending.ASLEEP, Ending.TURN):
                 return ending
+
+    def stop_no_more(self) -> None:
+        """Forget a :meth:`stop` that no run has come to."""
+        self._stopping = False
 
     def _stopped(self) -> Ending:
         self._stopping = False

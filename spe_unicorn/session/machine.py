@@ -22,6 +22,8 @@ from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
+from spe_unicorn.debug.gdb.connection import Listener
+from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
@@ -135,6 +137,7 @@ class Machine:
         self._stopped: tuple[Ending, str] | None = None
         self._ended: str | None = None
         self._open = ExitStack()
+        self._drive: Callable[[int | None, int], ports.Ending] = self.board.run
 
     def __enter__(self) -> Machine:
         return self
@@ -229,7 +232,7 @@ class Machine:
                 look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
                 while_running.callback(self.board.slice_ended.connect(look))
             began = time.monotonic()
-            ending = self.board.run(limit, address)
+            ending = self._drive(limit, address)
         seconds = time.monotonic() - began
         return self._outcome(ending, place, operations, seconds)
 
@@ -279,6 +282,15 @@ class Machine:
     @property
     def _consoles(self) -> tuple[Console, Console]:
         return self.console, self.secure_console
+
+    def debug(self, listener: Listener, around: Surroundings, *, waits: bool = True) -> Debugger:
+        """Have a debugger outside, which connects at ``listener``, hold and run this machine.
+
+        With ``waits`` nothing runs before one has connected. Close what is returned at the end.
+        """
+        debugger = Debugger(self.board, listener, around, lambda: self.why_no_samples, waits=waits)
+        self._drive = debugger.run
+        return debugger
 
     def step(self, operations: int = 1) -> Outcome:
         """Execute exactly so many operations, of the PE whose turn it is."""

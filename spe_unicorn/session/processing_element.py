@@ -4,34 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR_EL1
-from spe_unicorn.devices.gicv3.registers import (
-    ICC_ASGI1R_EL1,
-    ICC_DIR_EL1,
-    ICC_EOIR0_EL1,
-    ICC_EOIR1_EL1,
-    ICC_IAR0_EL1,
-    ICC_IAR1_EL1,
-    ICC_SGI0R_EL1,
-    ICC_SGI1R_EL1,
-)
+from spe_unicorn.debug.system_registers import SystemRegisters
 from spe_unicorn.host.engine.engine import SP
-from spe_unicorn.host.ports import DeviceRegister
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.session.memory import VirtualMemory
 from spe_unicorn.session.records import Records
 from spe_unicorn.spe.sampler import Statistics
-
-_ACTS = frozenset(
-    {
-        *(ICC_IAR0_EL1, ICC_IAR1_EL1, ICC_EOIR0_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1),
-        *(ICC_SGI0R_EL1, ICC_SGI1R_EL1, ICC_ASGI1R_EL1),
-    }
-)
-"""Registers of which a read or a write is an act, and that hold nothing."""
 
 
 class Numbered:
@@ -76,35 +57,6 @@ class Numbered:
         return number
 
 
-class _Store:
-    """The System registers of a PE, those of its devices among them."""
-
-    def __init__(self, pe: ProcessingElement) -> None:
-        self._pe = pe
-
-    def __iter__(self) -> Iterator[type[SysReg]]:
-        yield from self._pe.cpu.registers
-        yield from (r for r in self._devices if r not in self._pe.cpu.registers)
-
-    def raw(self, register: type[SysReg]) -> int:
-        """The 64 bits as an MRS at the PE's Exception level gives them, nothing trapping."""
-        if register in self._devices:
-            return self._devices[register].read()
-        return self._pe.cpu.registers.raw(register)
-
-    def write(self, register: type[SysReg], value: int) -> None:
-        """A direct write: only the writable bits change."""
-        if register in self._devices:
-            self._devices[register].write(value)
-        else:
-            self._pe.cpu.registers.write(register, value)
-        self._pe.resync()
-
-    @property
-    def _devices(self) -> Mapping[type[SysReg], DeviceRegister]:
-        return {r: d for r, d in self._pe.device_registers.items() if r not in _ACTS}
-
-
 class PE:
     """One PE of a machine. What is written takes effect before its next operation."""
 
@@ -117,7 +69,7 @@ class PE:
         """X0 to X30."""
         self.v = Numbered("v", 32, 128, engine.vector, engine.set_vector)
         """V0 to V31; of an SVE register the low 128 bits."""
-        self.registers = Registers(_Store(pe))
+        self.registers = Registers(SystemRegisters(pe))
         """System registers by name and field: ``pe.registers.PMSCR_EL1.E1SPE = 1``."""
         self.memory = VirtualMemory(board, pe)
         """Memory as this PE sees it now."""
@@ -135,6 +87,7 @@ class PE:
     @pc.setter
     def pc(self, address: int) -> None:
         self._pe.cpu.pc = address
+        self._pe.s.asleep = False
         self._pe.resync()
 
     @property

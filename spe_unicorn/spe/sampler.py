@@ -138,6 +138,8 @@ class Sampler(Stateful[SamplerState], ABC):
         """Told of each record that was written whole, padding included, and of its operation."""
         self.streamed: Signal[[bytes]] = Signal()
         """Told of one or more records that were written whole, padding included; far cheaper."""
+        self.collided: Signal[[]] = Signal()
+        """Told of each operation that was chosen while another sample was on its way."""
         self.until_hit = interval.until_hit
         self.following = interval.following
         self.cracker = cracker
@@ -251,6 +253,7 @@ class Sampler(Stateful[SamplerState], ABC):
         statistics.selected += 1
         if self._collides():
             statistics.collisions += 1
+            self.collided()
             if self._events is not None:
                 self._events.event(SampleEvent.COLLISION)
             return False

@@ -76,23 +76,24 @@ class GICv3:
     ) -> None:
         if not 1 <= len(ports) <= MAX_PES:
             raise ValueError(f"the GIC serves 1 to {MAX_PES} PEs, got {len(ports)}")
-        self._routing = InterruptRouting([p.affinity for p in ports], spis, two_security_states)
-        self.distributor = Distributor(self._routing)
-        self.redistributors = Redistributors(self._routing)
+        self.routing = InterruptRouting([p.affinity for p in ports], spis, two_security_states)
+        """Every interrupt: enabled, pending, active, and where it goes."""
+        self.distributor = Distributor(self.routing)
+        self.redistributors = Redistributors(self.routing)
         self.cpu_interfaces = tuple(
             self._cpu_interface(number, port) for number, port in enumerate(ports)
         )
-        self._routing.attach(self.cpu_interfaces)
-        self._routing.changed()
+        self.routing.attach(self.cpu_interfaces)
+        self.routing.changed()
 
     def _cpu_interface(self, number: int, port: GICPort) -> CPUInterface:
         virtual = VirtualInterface(
             port.virq or _Unconnected(),
             port.vfiq or _Unconnected(),
             self.ppi(number, MAINTENANCE),
-            lambda intid: self._routing.deactivate(number, intid),
+            lambda intid: self.routing.deactivate(number, intid),
         )
-        return CPUInterface(number, self._routing, port.pe, port.irq, port.fiq, virtual)
+        return CPUInterface(number, self.routing, port.pe, port.irq, port.fiq, virtual)
 
     def reset(self, nonsecure: bool = False) -> None:
         """Reset all of it. The levels of the input lines stay: they are the devices'.
@@ -102,20 +103,20 @@ class GICv3:
         """
         for interface in self.cpu_interfaces:
             interface.reset()
-        self._routing.reset(nonsecure)
+        self.routing.reset(nonsecure)
 
     def reset_cpu_interface(self, pe: int) -> None:
         """Reset what is in the PE itself, as when it is turned on."""
         self.cpu_interfaces[pe].reset()
-        self._routing.changed(pe)
+        self.routing.changed(pe)
 
     def enabled(self, pe: int) -> int:
         """The interrupts that are enabled for a PE, its own and the shared ones: a bit an INTID."""
-        return self._routing.private[pe].s.enabled | self._routing.shared.s.enabled << PRIVATE
+        return self.routing.private[pe].s.enabled | self.routing.shared.s.enabled << PRIVATE
 
     def blocked(self, pe: int, intid: int) -> str | None:
         """Why a PE is not asked to take one of its private interrupts; None if it is, pending."""
-        routing = self._routing
+        routing = self.routing
         bank, bit = routing.private[pe], 1 << intid
         if not bank.s.enabled & bit:
             return f"INTID {intid} is not enabled in GICR_ISENABLER0"
@@ -136,11 +137,11 @@ class GICv3:
         """The input of private interrupt ``intid``, 16 to 31, of a PE."""
         if not SGIS <= intid < PRIVATE:
             raise ValueError(f"PPIs have INTIDs {SGIS} to {PRIVATE - 1}, got {intid}")
-        return InputLine(self._routing, pe, intid)
+        return InputLine(self.routing, pe, intid)
 
     def spi(self, intid: int) -> InputLine:
         """The input of shared interrupt ``intid``, from 32 up."""
-        last = PRIVATE + self._routing.shared.count - 1
+        last = PRIVATE + self.routing.shared.count - 1
         if not PRIVATE <= intid <= last:
             raise ValueError(f"SPIs have INTIDs {PRIVATE} to {last}, got {intid}")
-        return InputLine(self._routing, 0, intid)
+        return InputLine(self.routing, 0, intid)

@@ -34,6 +34,8 @@ PC: Final[int] = regs.UC_ARM64_REG_PC
 SP: Final[int] = regs.UC_ARM64_REG_SP
 PSTATE: Final[int] = regs.UC_ARM64_REG_PSTATE
 NZCV: Final[int] = regs.UC_ARM64_REG_NZCV
+FPSR: Final[int] = regs.UC_ARM64_REG_FPSR
+FPCR: Final[int] = regs.UC_ARM64_REG_FPCR
 SP_EL: Final[tuple[int, ...]] = (
     regs.UC_ARM64_REG_SP_EL0,
     regs.UC_ARM64_REG_SP_EL1,

@@ -48,7 +48,7 @@ class StopHandler:
     ``devices`` those registers among them that are devices'.
     """
 
-    TRANSIT = ("ending", "failure", "status")
+    TRANSIT = ("ending", "failure", "sleeping", "status")
 
     def __init__(
         self,
@@ -67,6 +67,8 @@ class StopHandler:
         """Has the engine execute the operation at the PC, which is not counted."""
         self.asked_to_stop: Callable[[], bool] = lambda: False
         """Whether the run is to end: looked at where the PE waits."""
+        self.sleeping = False
+        """Whether the run has ended while the PE waited for an interrupt."""
         self.failure: Failure | None = None
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
@@ -218,6 +220,7 @@ class StopHandler:
 
         Time goes on to the next thing that happens, until an interrupt is pending.
         """
+        self.sleeping = True
         while not self.interrupts.pending:
             if self.asked_to_stop():
                 self.ending = Ending.INTERRUPTED
@@ -225,6 +228,7 @@ class StopHandler:
             if not self.platform.wait():
                 self.ending = Ending.ASLEEP
                 return
+        self.sleeping = False
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""

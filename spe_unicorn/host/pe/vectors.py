@@ -5,6 +5,7 @@ The engine's saved state holds them. Where, is found by setting some of them.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -83,7 +84,7 @@ def vector_bits(cpu: UnicornCPU) -> int:
 
 
 def predicate(cpu: UnicornCPU, number: int) -> int:
-    """A predicate register, with a bit for each byte of a vector."""
+    """A predicate register, a bit for each byte of a vector; 16 is the first fault register."""
     at = _offsets().predicates + _PREDICATE * number
     return _saved(cpu, at, _PREDICATE)
 
@@ -91,6 +92,21 @@ def predicate(cpu: UnicornCPU, number: int) -> int:
 def vector_element(cpu: UnicornCPU, number: int, lane: int, index: int) -> int:
     """Element ``index``, of ``lane`` bytes, of a vector register."""
     return _saved(cpu, _offsets().vectors + _VECTOR * number + lane * index, lane)
+
+
+def vector(cpu: UnicornCPU, number: int, bits: int) -> int:
+    """The low ``bits`` of Z0 to Z31 by number."""
+    return _saved(cpu, _offsets().vectors + _VECTOR * number, bits // 8)
+
+
+def set_vector(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
+    """Write the low ``bits`` of Z0 to Z31 by number."""
+    _save(cpu, _offsets().vectors + _VECTOR * number, value.to_bytes(bits // 8, "little"))
+
+
+def set_predicate(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
+    """Write the low ``bits`` of P0 to P15 by number; 16 is the first fault register."""
+    _save(cpu, _offsets().predicates + _PREDICATE * number, value.to_bytes(bits // 8, "little"))
 
 
 def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:
@@ -105,3 +121,10 @@ def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Act
 
 def _saved(cpu: UnicornCPU, at: int, size: int) -> int:
     return int.from_bytes(bytes(cpu.engine.uc.context_save())[at : at + size], "little")
+
+
+def _save(cpu: UnicornCPU, at: int, data: bytes) -> None:
+    uc = cpu.engine.uc
+    context = uc.context_save()
+    ctypes.memmove(context.context.value + at, data, len(data))
+    uc.context_restore(context)

@@ -18,6 +18,7 @@ from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
 from spe_unicorn.host.run.after_stops import AfterStops
 from spe_unicorn.host.run.chosen import ChosenOperation
+from spe_unicorn.host.run.debug_stops import DebugStops
 from spe_unicorn.host.run.horizons import Approach, Horizon, arrived, first_within, nearest
 from spe_unicorn.host.run.parts import parts_of
 from spe_unicorn.host.run.slices import Slices
@@ -45,6 +46,8 @@ class Runner:
         """Told between slices, every few hundredths of a second."""
         self.running = False
         """Whether :meth:`run` is on its way."""
+        self.stops = DebugStops(cpu.engine)
+        """Where a debugger has the PE stop."""
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
         if cpu.model is not None:
@@ -110,7 +113,8 @@ class Runner:
         cpu = self.cpu
         handler = self.handler
         handler.ending = None
-        self._goal = NEVER_HAPPENS if operations is None else cpu.executed + operations
+        ends = NEVER_HAPPENS if operations is None else cpu.executed + operations
+        self._goal = min(ends, self.stops.goal)
         if until != NEVER:
             self._engine.forget_code(until, until + 4)
         cpu.forget_el()
@@ -122,6 +126,10 @@ class Runner:
             pc = cpu.pc
             if pc == until and (horizon is None or horizon is self._slice):
                 return Ending.UNTIL
+            if self.stops.active:
+                if self.stops.reached(pc, cpu.executed):
+                    return Ending.STOPPED
+                self.stops.insert(pc)
             if horizon is None and (self._slices.over or self.stopping):
                 horizon = self._slice
             if horizon is not None:

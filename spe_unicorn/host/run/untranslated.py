@@ -49,4 +49,5 @@ class Untranslated:
         if words is not None and translation_fails(words[0]):
             return True
         self._engine.halt_at(self._engine.halts - {pc})
+        self._engine.forget_code(pc, pc + 4)
         return False

@@ -1,0 +1,215 @@
+"""Where a debugger connects, and its connection: sockets, acknowledgements, never waiting for ever.
+
+Whatever the other side sends or leaves unread ends its connection at worst: :class:`ConnectionLost`
+says why in a sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import socket
+import stat
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.debug.gdb.packets import Event, ProtocolError, Reader, frame
+
+_LOOPBACK: Final = "127.0.0.1"
+_PATIENCE: Final = 10.0
+"""Seconds for which the other side may leave unread what it is sent."""
+_CHUNK: Final = 1 << 16
+_QUEUED: Final = 1 << 10
+"""Packets of the other side that wait for an answer, before the connection ends."""
+_ADDRESS: Final = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+class AddressError(ValueError):
+    """A text that is no place to listen at, or one that cannot be used; the message is one line."""
+
+
+class ConnectionLost(Exception):  # noqa: N818
+    """The connection is over; the message says why, for people."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: a host and a port, or the ``path`` of a Unix socket."""
+
+    host: str = _LOOPBACK
+    port: int = 0
+    path: str | None = None
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return self.path
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """``PORT``, ``HOST:PORT`` or ``unix:PATH``. Raises AddressError.
+
+    Without a host it is loopback: nobody else on the network reaches it. Port 0 is a free one.
+    """
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not path:
+            raise AddressError(f"{text!r}: the path of the socket is missing after the colon")
+        return Address(path=path)
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
+        raise AddressError(f"{text!r} is no place to listen at: write PORT, HOST:PORT or unix:PATH")
+    port = int(match["port"])
+    if port > 0xFFFF:
+        raise AddressError(f"{text!r}: a port is a number up to 65535")
+    host = (match["host"] or _LOOPBACK).strip("[]")
+    return Address(host, port)
+
+
+class Listener:
+    """Takes connections of debuggers. Raises AddressError where that is not possible."""
+
+    def __init__(self, address: Address) -> None:
+        try:
+            self._socket = _listen(address)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise AddressError(f"GDB cannot connect to {address}: {why}") from error
+        if address.path is None:
+            host, port = self._socket.getsockname()[:2]
+            address = Address(host, port)
+        self.address = address
+        """Where it listens, with the port that was chosen."""
+
+    def accept(self) -> Connection | None:
+        """The connection of a debugger that has come, None for none."""
+        try:
+            peer, _ = self._socket.accept()
+        except OSError:  # nobody, or somebody who has gone again
+            return None
+        return Connection(peer)
+
+    def fileno(self) -> int:
+        """For ``select``."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+        if self.address.path is not None:
+            with suppress(OSError):
+                os.unlink(self.address.path)
+
+
+def _listen(address: Address) -> socket.socket:
+    if address.path is not None:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        where: object = address.path
+        _forget_stale(address.path)
+    else:
+        kind = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        listener = socket.socket(kind, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        where = (address.host, address.port)
+    try:
+        listener.bind(where)  # type: ignore[arg-type]
+        listener.listen(4)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _forget_stale(path: str) -> None:
+    """Remove a socket that nobody listens at any more, as a run that was killed leaves it."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return
+    except OSError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                os.unlink(path)
+
+
+class Connection:
+    """A debugger that has connected."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self._peer = peer
+        self._reader = Reader()
+        self._packets: deque[bytes] = deque()
+        self._last = b""
+        self._acknowledges = True
+        self.interrupted = False
+        """Whether Ctrl-C has arrived since this was last set to False."""
+        peer.settimeout(_PATIENCE)
+        if peer.family != socket.AF_UNIX:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def fileno(self) -> int:
+        """For ``select``."""
+        return self._peer.fileno()
+
+    def packet(self) -> bytes | None:
+        """The data of the next packet that has arrived, None for none."""
+        return self._packets.popleft() if self._packets else None
+
+    def receive(self) -> None:
+        """Take what has arrived. Raises ConnectionLost."""
+        while select.select((self._peer,), (), (), 0)[0]:
+            try:
+                data = self._peer.recv(_CHUNK)
+            except OSError as error:
+                raise ConnectionLost(f"the connection broke ({error.strerror})") from error
+            if not data:
+                raise ConnectionLost("the debugger has gone without detaching")
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            arrived = self._reader.feed(data)
+        except ProtocolError as error:
+            raise ConnectionLost(f"the debugger sent what no GDB sends: {error}") from error
+        for item in arrived:
+            if item is Event.INTERRUPT:
+                self.interrupted = True
+            elif item is Event.REFUSED:
+                self._write(b"-")
+            elif item is Event.REPEAT:
+                if self._acknowledges:
+                    self._write(self._last)
+            elif isinstance(item, bytes):
+                if self._acknowledges:
+                    self._write(b"+")
+                if len(self._packets) >= _QUEUED:
+                    raise ConnectionLost("the debugger does not wait for answers")
+                self._packets.append(item)
+
+    def send(self, data: bytes) -> None:
+        """Send a packet. Raises ConnectionLost."""
+        self._last = frame(data)
+        self._write(self._last)
+
+    def stop_acknowledging(self) -> None:
+        """Both sides do without acknowledgements from now on."""
+        self._acknowledges = False
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._peer.sendall(data)
+        except OSError as error:
+            why = "the debugger does not read" if isinstance(error, TimeoutError) else str(error)
+            raise ConnectionLost(f"the connection broke ({why})") from error
+
+    def close(self) -> None:
+        """End the connection."""
+        self._peer.close()

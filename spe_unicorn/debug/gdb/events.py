@@ -1,0 +1,129 @@
+"""Events that a debugger stops at: accesses to System registers, SPE's events, exceptions.
+
+Each stops after the operation that caused it, on the PE where it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from spe_unicorn.arch.access.syndrome_text import entry_text
+from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
+from spe_unicorn.debug.system_registers import SystemRegisters
+from spe_unicorn.debug.verdicts import fields
+from spe_unicorn.host.pe.access.system_access import SystemAccess
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+EVENTS: Final = ("buffer-full", "collision", "irq", "exception")
+"""The events that there are."""
+_INTERRUPTS: Final = frozenset({ExceptionType.IRQ, ExceptionType.FIQ})
+
+
+class EventError(ValueError):
+    """An event or a register that there is not; the message is one line."""
+
+
+class EventBreaks:
+    """The events of one board at which its PEs stop."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._ends: dict[str, list[Callable[[], None]]] = {}
+
+    def break_at(self, event: str, *, on: bool) -> str:
+        """Stop at one of :data:`EVENTS`, or no longer; a sentence about it."""
+        self._forget(event)
+        if not on:
+            return f"{event} stops nothing"
+        connect: Callable[[ProcessingElement], Callable[[], None] | None] = {
+            "buffer-full": self._buffer_full,
+            "collision": self._collision,
+            "irq": self._interrupt,
+            "exception": self._synchronous,
+        }[event]
+        ends = [end for pe in self._board.pes if (end := connect(pe)) is not None]
+        if not ends:
+            raise EventError(f"no cpu has SPE of its own, so there is no {event}")
+        self._ends[event] = ends
+        return f"a cpu stops at {event}"
+
+    def break_at_register(self, name: str, read: bool, write: bool) -> str:
+        """Stop after reads or writes of a System register by name; a sentence about it."""
+        known = {r.__name__.lower(): r for r in SystemRegisters(self._board.pes[0])}
+        register = known.get(name.lower())
+        if register is None:
+            raise EventError(f"this core has no System register `{name}`")
+        name = register.__name__
+        self._forget(name)
+
+        def on_access(pe: ProcessingElement, access: SystemAccess) -> None:
+            if name not in (access.name, getattr(access.register, "__name__", "")):
+                return
+            if not (read if access.read else write):
+                return
+            did = "read" if access.read else "written"
+            value = access.value if access.new is None or access.read else access.new
+            shown = fields(register, value, pe.cpu.features)
+            pe.runner.stops.stop(f"{access.name} was {did} at {access.pc:#x}: {value:#x}{shown}")
+
+        self._ends[name] = [
+            pe.handler.system.accessed.connect(partial(on_access, pe)) for pe in self._board.pes
+        ]
+        how = " and ".join(word for word, asked in (("read", read), ("write", write)) if asked)
+        return f"a cpu stops after each {how} of {name}"
+
+    def forget_register(self, name: str) -> str:
+        """Stop no longer at accesses to a register; a sentence about it."""
+        for known in list(self._ends):
+            if known.lower() == name.lower():
+                self._forget(known)
+                return f"{known} stops nothing"
+        raise EventError(f"nothing stops at `{name}`")
+
+    def clear(self) -> None:
+        """Stop at none any more."""
+        for name in list(self._ends):
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        for end in self._ends.pop(name, ()):
+            end()
+
+    # What there is to listen to on one PE
+
+    def _buffer_full(self, pe: ProcessingElement) -> Callable[[], None] | None:
+        if not isinstance(pe.unit, StatisticalProfilingUnit):
+            return None
+
+        def on_management(event: ManagementEvent, el: int) -> None:
+            if event.is_full:
+                pe.runner.stops.stop(
+                    f"the Profiling Buffer is full at {event.address:#x}, says PMBSR_EL{el}"
+                )
+
+        return pe.unit.managed.connect(on_management)
+
+    def _collision(self, pe: ProcessingElement) -> Callable[[], None]:
+        return pe.unit.collided.connect(
+            lambda: pe.runner.stops.stop("a sample was chosen while another was on its way")
+        )
+
+    def _interrupt(self, pe: ProcessingElement) -> Callable[[], None]:
+        return self._exception(pe, interrupts=True)
+
+    def _synchronous(self, pe: ProcessingElement) -> Callable[[], None]:
+        return self._exception(pe, interrupts=False)
+
+    def _exception(self, pe: ProcessingElement, *, interrupts: bool) -> Callable[[], None]:
+        def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
+            if (record.kind in _INTERRUPTS) is interrupts:
+                pe.runner.stops.stop(
+                    f"{entry_text(record, entry)} from {entry.elr:#x} to EL{entry.target_el}"
+                )
+
+        return pe.cpu.exception_taken.connect(on_exception)

@@ -1,0 +1,57 @@
+"""The System registers of a PE as people and debuggers read and write them, devices' among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.devices.gicv3.registers import (
+    ICC_ASGI1R_EL1,
+    ICC_DIR_EL1,
+    ICC_EOIR0_EL1,
+    ICC_EOIR1_EL1,
+    ICC_IAR0_EL1,
+    ICC_IAR1_EL1,
+    ICC_SGI0R_EL1,
+    ICC_SGI1R_EL1,
+)
+from spe_unicorn.host.ports import DeviceRegister
+from spe_unicorn.machine.pe import ProcessingElement
+
+_ACTS = frozenset(
+    {
+        *(ICC_IAR0_EL1, ICC_IAR1_EL1, ICC_EOIR0_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1),
+        *(ICC_SGI0R_EL1, ICC_SGI1R_EL1, ICC_ASGI1R_EL1),
+    }
+)
+"""Registers of which a read or a write is an act, and that hold nothing."""
+
+
+class SystemRegisters:
+    """Those of one PE. What is written takes effect before the PE's next operation."""
+
+    def __init__(self, pe: ProcessingElement) -> None:
+        self._pe = pe
+
+    def __iter__(self) -> Iterator[type[SysReg]]:
+        """Those that hold something: one of which an access is an act is not among them."""
+        yield from self._pe.cpu.registers
+        yield from (r for r in self._devices if r not in self._pe.cpu.registers)
+
+    def raw(self, register: type[SysReg]) -> int:
+        """The 64 bits as an MRS at the PE's Exception level gives them, nothing trapping."""
+        if register in self._devices:
+            return self._devices[register].read()
+        return self._pe.cpu.registers.raw(register)
+
+    def write(self, register: type[SysReg], value: int) -> None:
+        """A direct write: only the writable bits change."""
+        if register in self._devices:
+            self._devices[register].write(value)
+        else:
+            self._pe.cpu.registers.write(register, value)
+        self._pe.resync()
+
+    @property
+    def _devices(self) -> Mapping[type[SysReg], DeviceRegister]:
+        return {r: d for r, d in self._pe.device_registers.items() if r not in _ACTS}

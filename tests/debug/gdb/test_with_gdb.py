@@ -1,0 +1,196 @@
+"""The stub with the real GDB in batch mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support import a64
+from tests.support.elf_builder import RAM
+from tests.support.gdb import GDB, with_gdb
+from tests.support.small_programs import CRASH, CRASH_SYMBOLS, EXIT_7, LOOP, SLEEP, program
+
+pytestmark = pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+
+
+def python(*lines: str) -> list[str]:
+    return ["python", *lines, "end"]
+
+
+def test_gdb_attaches_breaks_and_sees_symbols_and_lines(tmp_path):
+    session = with_gdb(
+        Machine(shipped_firmware("spe_irq_el1")),
+        ["break main", "hbreak spe_probe", "continue", "bt", "continue", "detach"],
+        tmp_path,
+    )
+    assert "Breakpoint 1, main ()" in session.text
+    assert "#0  main ()" in session.text
+    assert "Breakpoint 2, spe_probe ()" in session.text
+    assert (session.outcome.ending, session.outcome.exit_status) == ("exit", 0)
+
+
+def test_registers_of_every_kind_are_read_and_written(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, LOOP)),
+        [
+            *("set $x3 = 0x1122334455667788", "p/x $x3", "set $sp = 0x40001000", "p/x $sp"),
+            *("p $cpsr", "set $cpsr = 0x3c4", "p $cpsr"),
+            *("set $v7.d.u[1] = 5", "p $v7.d.u[1]", "set $fpcr = 0x01000000", "p $vg", "p/x $z7"),
+            *("p/x $fpcr", "set $PMSIRR_EL1 = (long)0x12300", "p $PMSIRR_EL1"),
+            *("set $PMSCR_EL1 = 3ull", "p $PMSCR_EL1", "info registers spe", "p/x $ICC_PMR_EL1"),
+            *("set $pc = 0x40000004", "p/x $pc", "p/x $CNTPCT_EL0", "p $SCTLR_EL1"),
+        ],
+        tmp_path,
+    )
+    for said in (
+        *("0x1122334455667788", "0x40001000", "[ SP EL=1 F I A D ]", "[ EL=1 F I A D ]"),
+        *("= 5", "0x1000000", "INTERVAL=291 ]", "[ E0SPE E1SPE", "PMBSR_EL1"),
+        "= 0x40000004",
+    ):
+        assert said in session.text, said
+
+
+def test_memory_is_read_and_written_through_the_translation_and_physically(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, LOOP)),
+        [
+            *(
+                "set *(int*)0x40002000 = 0x11223344",
+                "x/1xw 0x40002000",
+                "maint packet qqemu.PhyMemMode",
+            ),
+            *("maint packet Qqemu.PhyMemMode:1", "x/1xw 0x40002000", "x/1xw 0x1000"),
+        ],
+        tmp_path,
+    )
+    assert session.text.count("0x40002000:\t0x11223344") == 2
+    assert "Cannot access memory at address 0x1000" in session.text
+
+
+def test_a_step_is_one_operation_and_a_call_leads_to_the_vector(tmp_path):
+    vectors = RAM + 0x800
+    code = [*a64.mov64(0, vectors), a64.msr((3, 0, 12, 0, 0), 0), a64.svc(0), a64.b(0)]
+    data = a64.code(code)
+    data += bytes(0xA00 - len(data)) + a64.code([a64.add_imm(1, 1, 1), a64.b(0)])
+    call = RAM + 4 * (len(code) - 2)
+    session = with_gdb(
+        Machine(program(tmp_path, data)),
+        [f"break *{call:#x}", "continue", "stepi", "p/x $pc", "stepi", "p/x $pc", "p $x1"],
+        tmp_path,
+        operations=1000,
+    )
+    assert f"= {vectors + 0x200:#x}" in session.text
+    assert f"= {vectors + 0x204:#x}" in session.text
+    assert session.lines[-2:] == ["$3 = 1", "[Inferior 1 (Remote target) detached]"]
+
+
+def test_a_thread_is_a_pe_and_others_run_on_while_one_steps(tmp_path):
+    session = with_gdb(
+        Machine(shipped_firmware("spe_smp"), smp=4),
+        [
+            *("info threads", "break secondary_main", "continue", "info threads", "thread"),
+            *("stepi", "thread apply all p/x $MPIDR_EL1", "delete", "continue"),
+        ],
+        tmp_path,
+    )
+    assert "cpu 3: off" in session.text
+    assert session.outcome.exit_status == 0
+    assert "exited normally" in session.text
+
+
+def test_ctrl_c_stops_a_loop(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, LOOP)),
+        [
+            *python(
+                "import gdb, threading",
+                "threading.Timer(1, lambda: gdb.post_event(lambda: gdb.execute('interrupt')))",
+            ),
+            *("shell (sleep 1; kill -INT $PPID) &", "continue", "p/x $pc", "kill"),
+        ],
+        tmp_path,
+    )
+    assert "Program received signal SIGINT" in session.text
+    assert "0x40000000" in session.text
+    assert session.outcome.ending == "interrupted"
+
+
+def test_the_end_of_the_guest_is_told_with_its_status(tmp_path):
+    session = with_gdb(Machine(program(tmp_path, EXIT_7)), ["continue"], tmp_path)
+    assert "exited with code 07" in session.text
+    assert session.outcome.exit_status == 7
+
+
+def test_a_guest_that_sleeps_for_ever_or_fails_can_be_looked_at(tmp_path):
+    asleep = with_gdb(
+        Machine(program(tmp_path, SLEEP)), ["continue", "p/x $pc", "info threads"], tmp_path
+    )
+    assert "cpu 0: asleep in a WFI" in asleep.text
+    assert asleep.outcome.ending == "asleep"
+    failed = with_gdb(
+        Machine(program(tmp_path, CRASH, CRASH_SYMBOLS)), ["continue", "bt", "continue"], tmp_path
+    )
+    assert "SIGABRT" in failed.text
+    assert "exited with code 0176" in failed.text  # 126
+    assert failed.outcome.ending == "failed"
+
+
+def test_a_limit_stops_and_nothing_goes_on_after_it(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, LOOP)), ["continue", "continue"], tmp_path, operations=5000
+    )
+    assert "exited with code 0174" in session.text
+    assert (session.outcome.ending, session.outcome.operations) == ("limit", 5000)
+
+
+def test_monitor_answers(tmp_path):
+    commands = [
+        *("help", "regs spe", "regs PMSCR_EL1", "spe", "irq", "records 2", "translate 0x40080000"),
+        *("translate 0x40080000 el2", "translate 0x0", "why-no-samples", "nonsense", "records x"),
+        *("break-sysreg PMBPTR_EL1 w", "set PMSIRR_EL1.INTERVAL 0x123"),
+    ]
+    session = with_gdb(
+        Machine(shipped_firmware("spe_irq_el1")),
+        [*(f"monitor {c}" for c in commands), "continue", "p/x $pc", "monitor reset", "detach"],
+        tmp_path,
+    )
+    for said in (
+        *("translate VA [EL]", "PMSCR_EL1(0x", "profiling is disabled", "nothing asserted"),
+        *("cpu 0 has no records", "0x40080000 is physical address 0x40080000 (NonSecure) at EL1"),
+        *("there is no `nonsense`", "it is written: monitor records [N]"),
+        *("a cpu stops after each write of PMBPTR_EL1", "PMSIRR_EL1(0x", "INTERVAL=291"),
+        *("PMBPTR_EL1 was written at", "the machine was reset"),
+    ):
+        assert said in session.text, said
+    assert session.outcome.exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("buffer-full", "the Profiling Buffer is full at"),
+        ("irq", "IRQ"),
+        ("exception", "SVC"),
+    ],
+)
+def test_events_stop_the_machine(tmp_path, event, said):
+    session = with_gdb(
+        Machine(shipped_firmware("spe_irq_el1")),
+        [f"monitor break-event {event}", "continue", "p/x $pc", "detach"],
+        tmp_path,
+    )
+    assert "SIGTRAP" in session.text
+    assert said in session.text
+    assert session.outcome.exit_status == 0
+
+
+def test_a_breakpoint_in_a_loop_is_hit_each_time(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, a64.code([a64.movz(0, 0), a64.add_imm(0, 0, 1), a64.b(-4)]))),
+        [f"break *{RAM + 4:#x}", "continue", "continue", "continue", "p $x0", "info breakpoints"],
+        tmp_path,
+        operations=1000,
+    )
+    assert "$1 = 2" in session.text
+    assert "already hit 3 times" in session.text

@@ -1,0 +1,110 @@
+"""Breakpoints and steps stop where they are asked to, and change nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.host.ports import DebugReason, Ending
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support import a64
+from tests.support.small_boards import RAM, board_at
+
+LOOP = [
+    a64.movz(0, 3),  # 0
+    a64.add_imm(1, 1, 1),  # 4: the loop
+    a64.subs_imm(0, 0, 1),  # 8
+    a64.b_cond(a64.NE, -8),  # c
+    a64.svc(0),  # 10
+    a64.b(0),
+]
+
+
+def resume(board, breakpoints=(), step=()):
+    for pe in board.pes:
+        begun = (pe.cpu.pc, pe.cpu.executed) if pe.number in step else None
+        pe.runner.stops.resume(breakpoints, begun)
+    ending = board.run(100_000)
+    return ending, board.running.runner.stops.stopped
+
+
+def test_a_breakpoint_stops_before_its_operation_each_time():
+    board = board_at(LOOP)
+    for executed in (2, 5, 8):
+        ending, stopped = resume(board, {RAM + 8})
+        assert (ending, stopped.reason) == (Ending.STOPPED, DebugReason.BREAKPOINT)
+        assert (board.cpu.pc, board.cpu.executed) == (RAM + 8, executed)
+        ending, stopped = resume(board, {RAM + 8}, step={0})
+        assert (ending, stopped.reason) == (Ending.STOPPED, DebugReason.STEP)
+        assert board.cpu.pc == RAM + 0xC
+
+
+def test_where_a_pe_stands_it_stops_again_unless_it_steps():
+    board = board_at(LOOP)
+    resume(board, {RAM + 4})
+    assert resume(board, {RAM + 4})[1].reason is DebugReason.BREAKPOINT
+    assert board.cpu.executed == 1
+
+
+def test_a_breakpoint_that_is_taken_away_stops_nobody():
+    board = board_at(LOOP)
+    resume(board, {RAM + 4, RAM + 8})
+    assert resume(board, {RAM + 0x10})[1].reason is DebugReason.BREAKPOINT
+    assert board.cpu.pc == RAM + 0x10
+
+
+def test_a_step_over_a_call_ends_at_the_vector():
+    vectors = RAM + 0x800
+    board = board_at([*a64.mov64(0, vectors), a64.msr((3, 0, 12, 0, 0), 0), a64.svc(0)], el=1)
+    call = RAM + 4 * len(a64.mov64(0, vectors)) + 4
+    resume(board, {call})
+    assert board.cpu.pc == call
+    executed = board.cpu.executed
+    resume(board, step={0})
+    assert board.cpu.executed == executed + 1
+    assert board.cpu.pc == vectors + 0x200  # Synchronous, from the current level with SP_ELx
+
+
+def test_steps_of_one_pe_let_the_others_run():
+    board = board_at([a64.add_imm(1, 1, 1), a64.b(-4)], pes=2)
+    for n in range(1, 4):
+        ending, _ = resume(board, step={1})
+        assert ending is Ending.STOPPED
+        assert board.running.number == 1
+        assert board.pes[1].cpu.executed == n
+    assert board.pes[0].cpu.executed > 0
+
+
+def test_more_breakpoints_than_the_engine_remembers_halts_are_kept():
+    board = board_at(LOOP)
+    many = {RAM + 0x1000 + 4 * n for n in range(1000)}
+    assert resume(board, many | {RAM + 0xC})[1].reason is DebugReason.BREAKPOINT
+    assert board.cpu.pc == RAM + 0xC
+
+
+@pytest.mark.parametrize("name", ["spe_irq_el1", "spe_smp", "spe_el0", "priv_timer"])
+def test_stops_change_no_byte_of_the_records(name):
+    def run(stops: bool) -> tuple[bytes, bytes, int]:
+        options = {"smp": 4} if name == "spe_smp" else {}
+        machine = Machine(shipped_firmware(name), **options)
+        if stops:
+            symbols = [machine.symbol("main")]
+            chance = random.Random(1)
+            places = {symbols[0] + 4 * n for n in range(0, 400, 3)}
+            for _ in range(150):
+                step = {chance.randrange(len(machine.pes))} if chance.random() < 0.6 else set()
+                for pe in machine.board.pes:
+                    begun = (pe.cpu.pc, pe.cpu.executed) if pe.number in step else None
+                    pe.runner.stops.resume(places if chance.random() < 0.8 else (), begun)
+                if machine.board.run(2_000) not in (Ending.LIMIT, Ending.STOPPED):
+                    break
+            for pe in machine.board.pes:
+                pe.runner.stops.resume(())
+        if machine.board.exit_status is None:
+            machine.run()
+        raw = b"".join(pe.records.raw for pe in machine.pes)
+        return raw, machine.console.output, machine.operations
+
+    assert run(True) == run(False)

@@ -1,0 +1,165 @@
+"""GDB and clients of its protocol, against machines in this process."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spe_unicorn import Machine
+from spe_unicorn.debug.gdb.connection import Address, Listener
+from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
+from spe_unicorn.debug.gdb.packets import Reader, frame
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.session.outcome import Outcome
+
+GDB = shutil.which("gdb-multiarch")
+STATUSES = {Ending.LIMIT: 124, Ending.ASLEEP: 125, Ending.FAILED: 126}
+
+
+@dataclass
+class Session:
+    """What a debugged run came to: its outcome, what GDB printed, what the user is told."""
+
+    outcome: Outcome
+    text: str
+    said: list[str]
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+@dataclass
+class Held:
+    """Stands for the command line: what the debugger tells it, and asks of it."""
+
+    said: list[str] = field(default_factory=list)
+    ended: bool = False
+    held: list[bool] = field(default_factory=list)
+
+    def around(self) -> Surroundings:
+        def kill() -> None:
+            self.ended = True
+
+        return Surroundings(
+            say=self.said.append,
+            stopping=lambda: self.ended,
+            held=self.held.append,
+            killed=kill,
+            statuses=STATUSES,
+        )
+
+
+def with_gdb(
+    machine: Machine,
+    commands: Sequence[str],
+    folder: Path,
+    *,
+    operations: int = 20_000_000,
+    before: Callable[[Debugger], None] = lambda _: None,
+) -> Session:
+    """Run a machine under ``gdb-multiarch``, which executes ``commands`` and then detaches.
+
+    The first command that fails is the last one.
+    """
+    listener = Listener(Address(path=str(folder / "socket")))
+    script = folder / "commands"
+    script.write_text("\n".join(commands) + "\n")
+    held = Held()
+    debugger = machine.debug(listener, held.around())
+    before(debugger)
+    with subprocess.Popen(
+        [
+            *(str(GDB), "-batch", "-nx", "-ex", "set pagination off", "-ex", "set width 0"),
+            *("-ex", f"target remote {listener.address}", "-x", str(script)),
+            str(machine.image.path),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as gdb:
+        watchdog = threading.Timer(120, gdb.kill)
+        watchdog.start()
+        text: list[str] = []
+        reader = threading.Thread(target=lambda: text.append(gdb.stdout.read()))  # type: ignore[union-attr]
+        reader.start()
+        try:
+            outcome = machine.run(operations)
+        finally:
+            debugger.close()
+            reader.join()
+            watchdog.cancel()
+    print("".join(text), file=sys.stderr)
+    return Session(outcome, "".join(text), held.said)
+
+
+class Client:
+    """Speaks the protocol by hand, in a thread of its own: ``talk`` is its script."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._socket = socket.create_connection((listener.address.host, listener.address.port))
+        self._socket.settimeout(60)
+        self._reader = Reader()
+        self._arrived: list[bytes] = []
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def ask(self, data: str | bytes) -> bytes:
+        """Send a packet; the next packet that comes."""
+        self.send(frame(data.encode() if isinstance(data, str) else data))
+        return self.answer()
+
+    def answer(self) -> bytes:
+        while not self._arrived:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                return b""
+            self._arrived += [item for item in self._reader.feed(data) if isinstance(item, bytes)]
+        return self._arrived.pop(0)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def with_client(
+    machine: Machine,
+    talk: Callable[[Callable[[], Client]], None],
+    *,
+    operations: int | None = None,
+    waits: bool = True,
+) -> tuple[Outcome, Held]:
+    """Run a machine while ``talk`` connects to it as often as it likes.
+
+    When ``talk`` is done, the run is ended.
+    """
+    listener = Listener(Address(port=0))
+    held = Held()
+    debugger = machine.debug(listener, held.around(), waits=waits)
+    failures: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            talk(lambda: Client(listener))
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            held.ended = True
+            machine.stop()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    try:
+        outcome = machine.run(operations)
+    finally:
+        thread.join()
+        debugger.close()
+    if failures:
+        raise failures[0]
+    return outcome, held
