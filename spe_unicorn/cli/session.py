@@ -69,6 +69,8 @@ def run_session(settings: Settings) -> int:
 @contextmanager
 def _listening(settings: Settings) -> Iterator[Listener | None]:
     """Where GDB connects, from before anything is built or compiled."""
+    if settings.gdb is not None and settings.snapshot_at is not None:
+        raise UsageProblem("--snapshot-at: under --gdb, GDB says `monitor snapshot save NAME`")
     if settings.gdb is None:
         if settings.gdb_continue:
             raise UsageProblem("--gdb-continue is about the debugger of --gdb, and there is none")

@@ -43,6 +43,7 @@ from spe_unicorn.output.formats import open_output
 from spe_unicorn.session.console import Console
 from spe_unicorn.session.identity import identity
 from spe_unicorn.session.memory import PhysicalMemory
+from spe_unicorn.session.monitor_snapshots import MonitorSnapshots
 from spe_unicorn.session.outcome import Ending, Outcome, Share
 from spe_unicorn.session.point import (
     AtAddress,
@@ -289,6 +290,7 @@ class Machine:
         With ``waits`` nothing runs before one has connected. Close what is returned at the end.
         """
         debugger = Debugger(self.board, listener, around, lambda: self.why_no_samples, waits=waits)
+        MonitorSnapshots(debugger.monitor, self.save, self.restore)
         self._drive = debugger.run
         return debugger
 

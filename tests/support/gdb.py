@@ -143,10 +143,15 @@ def with_client(
     held = Held()
     debugger = machine.debug(listener, held.around(), waits=waits)
     failures: list[BaseException] = []
+    clients: list[Client] = []
+
+    def connect() -> Client:
+        clients.append(Client(listener))
+        return clients[-1]
 
     def act() -> None:
         try:
-            talk(lambda: Client(listener))
+            talk(connect)
         except BaseException as error:
             failures.append(error)
         finally:
@@ -159,6 +164,8 @@ def with_client(
         outcome = machine.run(operations)
     finally:
         thread.join()
+        for client in clients:
+            client.close()
         debugger.close()
     if failures:
         raise failures[0]

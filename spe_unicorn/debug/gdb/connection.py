@@ -159,6 +159,11 @@ class Connection:
         """For ``select``."""
         return self._peer.fileno()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether packets have arrived that nobody has taken."""
+        return bool(self._packets)
+
     def packet(self) -> bytes | None:
         """The data of the next packet that has arrived, None for none."""
         return self._packets.popleft() if self._packets else None
@@ -170,6 +175,8 @@ class Connection:
                 data = self._peer.recv(_CHUNK)
             except OSError as error:
                 raise ConnectionLost(f"the connection broke ({error.strerror})") from error
+            if not data and self._packets:
+                return  # which are answered first
             if not data:
                 raise ConnectionLost("the debugger has gone without detaching")
             self._take(data)

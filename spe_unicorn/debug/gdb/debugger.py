@@ -126,7 +126,7 @@ class Debugger:
             if ending is Ending.EXIT:
                 self._tell_of_end(f"W{(self._board.exit_status or 0) & 0xFF:02x}")
                 return ending
-            if self._connection is None and not self._asked:
+            if ending is Ending.UNTIL or (self._connection is None and not self._asked):
                 return ending
             last = ending in _LAST
             resume = self._hold(self._reply(ending, stopped))
@@ -296,6 +296,14 @@ class Debugger:
 
     def _accept(self) -> bool:
         """Take a debugger that has come, unless there is one already."""
+        if self._connection is not None:
+            try:
+                self._connection.receive()  # it may have gone just before
+            except ConnectionLost as lost:
+                self._around.say(f"{lost}; the next one has come")
+                self._drop()
+        if self._connection is not None and self._connection.waiting:
+            return False  # before the next one comes, this one is answered
         connection = self._listener.accept()
         if connection is None:
             return False

@@ -159,7 +159,7 @@ def test_monitor_answers(tmp_path):
         *("translate VA [EL]", "PMSCR_EL1(0x", "profiling is disabled", "nothing asserted"),
         *("cpu 0 has no records", "0x40080000 is physical address 0x40080000 (NonSecure) at EL1"),
         *("there is no `nonsense`", "it is written: monitor records [N]"),
-        *("a cpu stops after each write of PMBPTR_EL1", "PMSIRR_EL1(0x", "INTERVAL=291"),
+        *("a cpu stops after each write of PMBPTR_EL1", "PMSIRR_EL1(0x", "INTERVAL=0x123"),
         *("PMBPTR_EL1 was written at", "the machine was reset"),
     ):
         assert said in session.text, said
