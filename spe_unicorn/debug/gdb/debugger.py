@@ -82,6 +82,8 @@ class Debugger:
         self._waits = waits
         self._connection: Connection | None = None
         self._commands: Commands | None = None
+        self._new = False
+        """Whether the debugger has just come: it asks by itself why the machine stands."""
         self._asked = False
         """Whether the run was stopped because a debugger wants something."""
         self.breakpoints = Breakpoints()
@@ -188,7 +190,7 @@ class Debugger:
         elif ending in _SIGNALS and not (self._asked and ending is Ending.ASLEEP):
             signal = _SIGNALS[ending]
             self._print(f"{self._around.why_ended(ending)}\n")
-        elif self._asked:
+        elif self._asked and not self._new:
             signal = SIGINT
         self._asked = False
         if self._commands is None:
@@ -236,7 +238,9 @@ class Debugger:
         try:
             if reply and self._connection is not None and self._commands is not None:
                 self._commands.stop = reply
-                self._connection.send(reply.encode())
+                if not self._new:
+                    self._connection.send(reply.encode())
+            self._new = False
             resume = self._answer_packets()
             if resume is None:
                 self._await()
@@ -314,6 +318,7 @@ class Debugger:
             self._around.say("a second debugger was turned away: one holds this machine already")
             return False
         self._connection = connection
+        self._new = True
         self._commands = Commands(
             self._board, self.breakpoints, self.monitor, connection.stop_acknowledging
         )
