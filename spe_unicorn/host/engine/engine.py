@@ -20,6 +20,7 @@ from unicorn.unicorn_py3.unicorn import uclib
 
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.host.engine.surviving import ABORTED, MOST_ABORTS, surviving_start
+from spe_unicorn.signals import Signal
 
 NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
 """An ``until`` that no guest reaches: it is not a multiple of 4."""
@@ -91,6 +92,8 @@ class Engine:
         self._read = lib.uc_reg_read
         self._write = lib.uc_reg_write
         self._start = surviving_start(lib.uc_emu_start)
+        self.code_forgotten: Signal[[]] = Signal()
+        """Told when all translations have been dropped."""
         self.aborts = 0
         """How often a failed assertion of the engine ended a run."""
         self.halts: frozenset[int] = frozenset()
@@ -227,3 +230,4 @@ class Engine:
     def forget_all_code(self) -> None:
         """Drop all translations."""
         self.uc.ctl_flush_tb()
+        self.code_forgotten()

@@ -14,7 +14,7 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_read, call_register, call_stop, call_translate
+from spe_unicorn.host.native.calls import call_read, call_register, call_translate, stop_engine
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import marks_of
@@ -107,7 +107,7 @@ def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any
 
 
 @routine
-def _marks(s: Any, engine: Any, address: Any, operations: Any) -> Any:
+def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     """The marks of a block; of one that is not in the table, -1 if that has to be entered."""
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
@@ -136,7 +136,7 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
     s.stop = why
     s.block = address
     s.block_operations = operations
-    call_stop(s.emu_stop, address_of(engine))
+    stop_engine(s, engine)
 
 
 @routine
@@ -162,7 +162,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         return False
     if s.watch | s.weigh | s.room | s.tally == 0:
         return True
-    marks = _marks(s, engine, address, operations)
+    marks = marks_here(s, engine, address, operations)
     if marks < 0 or (marks & MARK_SYNC and s.samples_in_ring != 0):
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from spe_unicorn.compiled import ForeignCall
+from spe_unicorn.compiled import ForeignCall, address_of, routine
 
 call_ask: Final = ForeignCall("int32")
 """The function behind :attr:`~state.Action.ASK`, ``int f(void)``."""
@@ -22,3 +22,10 @@ call_control: Final = ForeignCall("int32", ("pointer", "int32", "uint64", "uint6
 """``uc_ctl(engine, control, begin, end)``."""
 call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", "int64", "int64"))
 """``ModelState.on_misprediction``."""
+
+
+@routine
+def stop_engine(s: Any, engine: Any) -> None:
+    """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
+    s.attend = 1
+    call_stop(s.emu_stop, address_of(engine))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
-from spe_unicorn.host.native.calls import call_register, call_stop
+from spe_unicorn.host.native.calls import call_register, stop_engine
 from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state import LAYOUT, State, Stop
 
@@ -93,7 +93,7 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
                     stops = stops or within
     if stops:
         s.stop = _ACCESS
-        call_stop(s.emu_stop, address_of(engine))
+        stop_engine(s, engine)
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
@@ -102,4 +102,4 @@ def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
     s = record_at(user, LAYOUT)
     if s.checking & BREAK != 0 and s.stop == 0:
         s.stop = _ACCESS
-        call_stop(s.emu_stop, address_of(engine))
+        stop_engine(s, engine)

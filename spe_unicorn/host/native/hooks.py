@@ -28,11 +28,16 @@ from spe_unicorn.compiled import address_of, entry, record_at
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
-from spe_unicorn.host.native.calls import call_context, call_register, call_stop
+from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
 from spe_unicorn.host.native.code import named_registers, rows_of
 from spe_unicorn.host.native.exception import enter, saved_states
 from spe_unicorn.host.native.flow import on_flow
-from spe_unicorn.host.native.hot_path import BLOCK_HOOKS
+from spe_unicorn.host.native.hot_path import (
+    BLOCK_HOOKS,
+    INLINE_BLOCK_HOOKS,
+    REPLACING_BLOCK_HOOKS,
+)
+from spe_unicorn.host.native.inline import Inline, on_counted_block
 from spe_unicorn.host.native.state import (
     CODE_WORDS,
     LAYOUT,
@@ -67,7 +72,7 @@ def on_interrupt(engine: Any, number: Any, user: Any) -> None:
         return
     s.stop = _STOP_EXCEPTION
     s.interrupt = np.int64(number)
-    call_stop(s.emu_stop, address_of(engine))
+    stop_engine(s, engine)
 
 
 @entry("bool", "pointer", "int32", "uint64", "int32", "int64", "pointer")
@@ -89,7 +94,7 @@ class NativeHooks:
     """The compiled hooks on one engine. The tables that they read have owners of their own."""
 
     TRANSIT = ("_constants",)
-    WIRING = ("_ask", "_exceptions", "_hooks", "follows_flow")
+    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "follows_flow")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -101,6 +106,8 @@ class NativeHooks:
         self.entries = EntryTable(state)
         self.follows_flow = False
         """Whether the last branch is known."""
+        self.inline: Inline | None = None
+        """Inline counting, where there is any."""
         self._hooks: list[ctypes.c_size_t] = []
         for function in (
             *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
@@ -128,10 +135,12 @@ class NativeHooks:
         withheld: Iterable[tuple[int, int]] = (),
         *,
         weighed: bool = False,
+        inline: bool = False,
     ) -> None:
         """Add the hooks to the engine, whose translated code must be none or be flushed.
 
-        ``weighed``: the population that is sampled can be micro-operations.
+        ``weighed``: the population that is sampled can be micro-operations. ``inline``: blocks may
+        come to count themselves, which nobody else's block hooks allow.
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
         accesses are ours to answer, ``read_only`` those where stores are if the engine has no right
         to them, ``withheld`` those where the same goes for loads and fetches. They are needed
@@ -140,7 +149,12 @@ class NativeHooks:
         instruction = uc_const.UC_HOOK_INSN
         self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
-        self.add(uc_const.UC_HOOK_BLOCK, BLOCK_HOOKS[weighed].address)
+        hooks = BLOCK_HOOKS
+        if inline and not self.follows_flow:
+            self.inline = Inline(self.engine, self.state, INLINE_BLOCK_HOOKS[weighed].address)
+            self.state.inline_hook = on_counted_block.address
+            hooks = REPLACING_BLOCK_HOOKS
+        self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
         if self.follows_flow:
             self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
         self.stop_at_exceptions()
@@ -189,6 +203,8 @@ class NativeHooks:
             self.follows_flow = True
             if self._hooks:
                 self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
+                if self.inline is not None:
+                    self.inline.stop()
                 self.engine.forget_all_code()
 
     def stop_at_exceptions(self) -> None:

@@ -36,12 +36,16 @@ def slot_by(code: Any, address: Any, operations: Any) -> Any:
     return code.and_(code.xor(code.xor(terms[0], terms[1]), terms[2]), wide(BLOCKS - 1))
 
 
-def _block_hook(weighed: bool) -> str:
+def _block_hook(weighed: bool, inline: bool, replaces: bool) -> str:
     """The block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
 
     ``weighed``: it can count a population of micro-operations beside operations. The blocks that it
     does not count by itself are for ``State.special_hook``, ``void f(engine, State *, int64_t
     address, int64_t operations)``.
+
+    ``inline``: blocks that count themselves call it where ``State.attend`` is set, and it says anew
+    whether that has to be. ``replaces``: it tells ``State.inline_hook`` of each block that it has
+    counted, and returns to where that says (``inline.on_counted_block``).
     """
     module = ir.Module("block_hook")
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
@@ -60,6 +64,9 @@ def _block_hook(weighed: bool) -> str:
     def place(field: str) -> Any:
         return code.gep(state, [ir.Constant(_HALF, getattr(State, field).offset // _FIELD_SIZE)])
 
+    if inline:
+        attend = code.or_(code.load(place("deliver")), code.load(place("weigh")))
+        code.store(code.or_(attend, code.load(place("tally"))), place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
     code.cbranch(code.icmp_signed("<", left, zero), special, aligned)
@@ -111,6 +118,8 @@ def _block_hook(weighed: bool) -> str:
     code.store(left, place("budget"))
     code.store(address, place("block"))
     code.store(operations, place("block_operations"))
+    if replaces:
+        _replace(module, code, engine, address, size, state, place)
     code.ret_void()
 
     code.position_at_end(special)
@@ -121,8 +130,38 @@ def _block_hook(weighed: bool) -> str:
     return str(module)
 
 
-BLOCK_HOOKS: Final = tuple(
-    HandWritten(f"{__name__}.{name}", _block_hook, weighed)
-    for name, weighed in (("block_hook", False), ("weighing_block_hook", True))
-)
+def _replace(
+    module: Any, code: Any, engine: Any, address: Any, size: Any, state: Any, place: Any
+) -> None:
+    """Ask ``State.inline_hook`` where to return to, while there is inline counting."""
+    pointer = ir.FunctionType(_POINTER, [_HALF])
+    back = code.call(ir.Function(module, pointer, "llvm.returnaddress"), [ir.Constant(_HALF, 0)])
+    asked = ir.FunctionType(_WIDE, [_POINTER, _WIDE, _WIDE, _STATE, _WIDE]).as_pointer()
+    zero = ir.Constant(_WIDE, 0)
+    with code.if_then(code.icmp_signed("!=", code.load(place("inline")), zero)):
+        hook = code.inttoptr(code.load(place("inline_hook")), asked)
+        wide = code.zext(size, _WIDE)
+        back = code.ptrtoint(back, _WIDE)
+        other = code.call(hook, [engine, address, wide, state, back])
+        with code.if_then(code.icmp_signed("!=", other, zero)):
+            slot = module.declare_intrinsic(
+                "llvm.addressofreturnaddress", [_POINTER], ir.FunctionType(_POINTER, [])
+            )
+            code.store(other, code.bitcast(code.call(slot, []), _STATE))
+
+
+def _hooks(suffix: str, inline: bool, replaces: bool) -> tuple[HandWritten, HandWritten]:
+    """The block hook, and the one that can count micro-operations."""
+    plain, weighing = (
+        HandWritten(f"{__name__}.{name}{suffix}", _block_hook, weighed, inline, replaces)
+        for name, weighed in (("block_hook", False), ("weighing_block_hook", True))
+    )
+    return plain, weighing
+
+
+BLOCK_HOOKS: Final = _hooks("", False, False)
 """The block hook, and the one that can count micro-operations."""
+REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", True, True)
+"""The same, where blocks may come to count themselves."""
+INLINE_BLOCK_HOOKS: Final = _hooks("_inline", True, False)
+"""What blocks call that count themselves."""

@@ -173,6 +173,13 @@ class Transit(ctypes.Structure):
     FIELDS: Final = (
         Field("block", _HOOKS, "Address of the block that began last, or before which it stopped."),
         Field("block_operations", _HOOKS, "How many operations that block has."),
+        Field(
+            "attend",
+            _TURNS,
+            "Whether blocks that count themselves (`inline`) have to call the block hook all the"
+            " same: an interrupt is pending, members are weighed, what blocks hold is added up,"
+            " or the engine is to leave.",
+        ),
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
         Field("watch", _TURNS, "The marks of blocks to look out for, at the Exception level."),
         Field(
@@ -291,6 +298,8 @@ class Wiring(ctypes.Structure):
         for name, meaning in (
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
+            ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
+            ("inline_hook", "What replaces calls of the block hook."),
             ("weights", "Table of how many members each block has."),
             ("block_keys", "Table of blocks: address XOR operations."),
             ("block_epochs", "Table of the epochs for which those hold."),
@@ -356,6 +365,7 @@ class State(ctypes.Structure):
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
         self.stop = self.probe = 0
         self.special = False
+        self.attend = False
 
     def ready(self) -> None:
         """All that steers the run that begins has been set."""
@@ -365,6 +375,7 @@ class State(ctypes.Structure):
     def update_special(self) -> None:
         """Look anew whether blocks have to be looked at."""
         self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
+        self.attend = bool(self.deliver or self.weigh or self.tally)
 
     def take_tallied(self) -> list[int]:
         """What compiled code has added up in each lane since it was last asked."""

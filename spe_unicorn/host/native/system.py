@@ -10,7 +10,7 @@ from unicorn import arm64_const as regs
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import call_ask, call_register, call_stop
+from spe_unicorn.host.native.calls import call_ask, call_register, stop_engine
 from spe_unicorn.host.native.code import CP_REG, forget_line
 from spe_unicorn.host.native.effects import changes_return, count_write
 from spe_unicorn.host.native.rules import ticks
@@ -167,7 +167,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         s.stop = _STOP_SYSTEM
         # writing the PC makes the engine leave the block without executing the access
         call_register(s.reg_write, address_of(engine), _PC, here + _SCRATCH)
-        call_stop(s.emu_stop, address_of(engine))
+        stop_engine(s, engine)
         return 1
     value = array_at(pointer_to(s.cells), (KEYS,), np.int64)[key]
     if action == _COUNT:

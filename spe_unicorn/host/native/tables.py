@@ -81,15 +81,17 @@ class BlockTable:
         """Forget which blocks are harmless: what a run has to look out for has changed."""
         self._harmless.fill(-1)
 
-    def mark_traps(self, trapped: frozenset[int]) -> None:
+    def mark_traps(self, trapped: frozenset[int]) -> bool:
         """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included.
 
         What was trapped before keeps its mark: guests switch traps on and off, and all blocks are
-        forgotten only for a trap that is new.
+        forgotten only for a trap that is new: True then.
         """
-        if not trapped <= self._trapped:
-            self._trapped |= trapped
-            self.forget()
+        if trapped <= self._trapped:
+            return False
+        self._trapped |= trapped
+        self.forget()
+        return True
 
     def enter(
         self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int

@@ -121,8 +121,9 @@ class Controls(Stateful[ControlsState]):
         meaning = self._meanings.now()
         self._meaning = meaning
         trapped = meaning.trapped_anywhere
-        if trapped:
-            cpu.hooks.blocks.mark_traps(trapped)
+        inline = cpu.hooks.inline
+        if trapped and cpu.hooks.blocks.mark_traps(trapped) and inline is not None:
+            inline.give_up()
         relevant = MARK_RETURN | MARK_SYNC | (MARK_FP if True in meaning.fp_traps else 0)
         if True in meaning.sve_traps:
             relevant |= MARK_SVE
@@ -136,6 +137,8 @@ class Controls(Stateful[ControlsState]):
         if relevant != self._state.relevant:
             self._state.relevant = relevant
             cpu.hooks.blocks.forget_harmless()
+            if inline is not None:
+                inline.never(relevant)
         self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)

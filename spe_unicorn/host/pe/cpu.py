@@ -29,6 +29,7 @@ from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.inline import wanted
 from spe_unicorn.host.native.state import (
     READ,
     SYSTEM,
@@ -286,7 +287,8 @@ class UnicornCPU(Stateful[CPUState]):
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
         refused = memory.read_only()
-        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed)
+        inline = self.model is None and wanted()
+        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, inline=inline)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""

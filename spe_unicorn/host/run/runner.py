@@ -120,7 +120,7 @@ class Runner:
         cpu.forget_el()
         self.unit.refresh()
         self._parts.counting.settle()
-        self._slices.begin(cpu.executed)
+        self._begin_slice()
         while handler.ending is None:
             horizon = arrived(self.horizons, cpu.executed)
             pc = cpu.pc
@@ -149,11 +149,17 @@ class Runner:
         """Something of the platform's is due: a timer, a device."""
         self.handler.platform.happen()
 
+    def _begin_slice(self) -> None:
+        self._slices.begin(self.cpu.executed)
+        inline = self.cpu.hooks.inline
+        if inline is not None:
+            inline.prepare()
+
     def _end_slice(self) -> Ending | None:
         """A slice is over: look at the clock, the user and the limits."""
         executed = self.cpu.executed
         self._slices.adapt(executed)
-        self._slices.begin(executed)
+        self._begin_slice()
         self.handler.controls.checks.relax()
         self.slice_ended()
         if self.stopping:
