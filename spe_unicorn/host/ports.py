@@ -165,6 +165,10 @@ class Monitored(Protocol):
         """The number of event counters."""
         ...
 
+    def needs_stop(self, *, write: bool) -> bool:
+        """Whether the engine has to stop for an access to the counters to be exact."""
+        ...
+
     @property
     def pending(self) -> bool:
         """PSTATE.PPEND."""

@@ -175,6 +175,7 @@ class ProcessingElement(Stateful[PEState]):
             cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events
         )
         """Counts for the Performance Monitors."""
+        self.counting.totals.sampling = lambda: self.unit.enabled
         self._monitor_accessors = pmu_accessors(counters)
         self.started: Signal[[]] = Signal()
         """Told when it was reset and is about to begin."""

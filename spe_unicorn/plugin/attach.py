@@ -308,6 +308,7 @@ class Attachment:
             self.cpu, core.counters, _NoLine(), interrupts.monitors, self.events
         )
         self._counting.totals.aside = self._ran_aside
+        self._counting.totals.sampling = lambda: self.running and self.unit.enabled
         self._counting.reset(random.stream("PMU").bits64)
         monitors = pmu_accessors(core.counters)
         monitor_registers.install(self.cpu.hooks, monitors, Action.ASK)

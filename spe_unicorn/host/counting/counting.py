@@ -211,6 +211,10 @@ class Counting(Stateful[CountingState]):
         """The engine has stopped; ``done`` operations of the block that began last have run."""
         self.totals.after_run(done)
 
+    def needs_stop(self, *, write: bool) -> bool:
+        """Whether the engine has to stop for an access to the counters to be exact."""
+        return self.totals.settled_by_stop(write=write)
+
     # Resets, exceptions and returns: host.ports.Monitored
 
     @property

@@ -23,6 +23,7 @@ from spe_unicorn.stateful import Stateful
 
 _MASK: Final = (1 << 64) - 1
 _WRITES_OF_PC: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
+_SAMPLING: Final = frozenset(SampleEvent)
 _STEPPED: Final = _WRITES_OF_PC
 """Events that need each operation by itself."""
 
@@ -49,7 +50,8 @@ class EventTotals(Stateful[TotalsState]):
     """
 
     TRANSIT = ("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next")
-    WIRING = ("aside",)
+    DERIVED = ("_samples_wanted",)
+    WIRING = ("aside", "sampling")
 
     def __init__(self, cpu: UnicornCPU, samples: EventJunction) -> None:
         self.s = TotalsState()
@@ -60,6 +62,9 @@ class EventTotals(Stateful[TotalsState]):
         """Whether each operation has to be looked at by itself."""
         self.aside: Callable[[], int] | None = None
         """Operations of a run that is somebody else's: they take cycles, and nothing else."""
+        self.sampling: Callable[[], bool] = lambda: False
+        """Whether operations are counted as members of SPE's population now."""
+        self._samples_wanted = False
         self._cpu = cpu
         self._state = cpu.state
         self._pc = self._executed = self._unretired = 0
@@ -95,11 +100,20 @@ class EventTotals(Stateful[TotalsState]):
         """Keep the totals of these events from now on, as far as they have to be kept."""
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
+        self._samples_wanted = bool(events & _SAMPLING)
         tallies.want(int(event) for event in events & WORD_EVENTS)
         self.stepwise = tallies.stepwise or bool(events & _STEPPED)
         cpu.tallies_blocks = tallies.native
         cpu.notes_exceptions = bool(tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS)
         self.look()
+
+    def settled_by_stop(self, *, write: bool) -> bool:
+        """Whether the engine has to stop for an access to the counters to be exact.
+
+        SPE's events are told when it has: what they come to must be known where one is wanted, and
+        where a write may begin to want one.
+        """
+        return self._samples_wanted or (write and self.sampling())
 
     def happen(self, events: Iterable[int]) -> None:
         """Each of ``events`` has happened once."""

@@ -193,6 +193,8 @@ class SystemAccesses:
                 if is_engines_monitor(state.key):
                     return self._have_it_trap(rt, read)
                 return Answer.ENGINE
+            if is_engines_monitor(state.key) and self._is_to_stop(write=not read):
+                return self._have_it_trap(rt, read)
             device = self._devices.get(verdict.register)
             if device is None:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
@@ -203,6 +205,12 @@ class SystemAccesses:
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0
+
+    def _is_to_stop(self, *, write: bool) -> bool:
+        """Whether the counters are exact only where the engine has stopped."""
+        monitors = self._cpu.monitors
+        at_el3 = self._cpu.el == EL3
+        return monitors is not None and not at_el3 and monitors.needs_stop(write=write)
 
     def _have_it_trap(self, rt: int, read: bool) -> Answer:
         """Have the engine trap an access to a register of the Performance Monitors.
@@ -347,7 +355,10 @@ class SystemAccesses:
             return None
         verdict = access(self._cpu, accessor, read)
         if isinstance(verdict, Allowed):
-            return None
+            state = self._state
+            state.kind, state.key = READ if read else WRITE, key
+            state.rt = 0 if rt == 31 else X[rt]
+            return self.execute()
         value = 0 if read else self._engine.x(rt)
         return self._redirected(verdict, accessor, rt, read, value)
 

@@ -1,0 +1,127 @@
+"""The PMU Profiling exception on the machine: synchronous and not, masked, overshot, restored."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.registers import pmu as r
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.pmu.events import PMUEvent as E
+from tests.host.run.test_counting import MAX, RUNNERS, counters, get, put, x
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
+
+VECTORS, HANDLER = RAM + 0x800, RAM + 0x800 + 0x200
+ESR, ELR, SPSR = (3, 0, 5, 2, 0), (3, 0, 4, 0, 1), (3, 0, 4, 0, 0)
+SYNC = 1 << 58
+ALL_BITS = 1 << 64
+MSR_PM = (0xD501_421F, 0xD501_431F)
+"""MSR PM, #0 and #1."""
+PPEND, PM = 1 << 33, 1 << 32
+SYNCHRONOUS, ASYNCHRONOUS = 0xF600_0001, 0xF600_0000
+"""ESR_EL1: class 0x3D, IL, SYNC or not."""
+REPORT = [
+    *(a.mrs(9, ESR), a.mrs(10, ELR), a.mrs(12, SPSR), get(r.PMIAR_EL1, 11)),
+    *(get(r.PMEVCNTRS[0], 13), get(r.PMOVSSET_EL0, 14), a.b(0)),
+]
+LOOP = [a.movz(4, 0), a.add_imm(4, 4, 1), a.b(-4)]
+"""X4 counts how often its branch is about to be executed."""
+
+
+def prepared(event: int, value: int, noticed: int = 1) -> list[int]:
+    """Counter 0 from ``value`` on, its overflow an exception to EL1; PSTATE.PM is 1 at a start."""
+    return [
+        *[*a.mov64(0, VECTORS), a.msr((3, 0, 12, 0, 0), 0)],
+        *counters(event),
+        *put(r.PMINTENSET_EL1, noticed),
+        *put(r.PMECR_EL1, 0b111),  # KPME, PMEE
+        *put(r.PMEVCNTRS[0], value % ALL_BITS),
+    ]
+
+
+def ran(code: list[int], runner: type[Runner], handler: list[int] | None = None) -> Board:
+    board = board_at(code, el=1, runner=runner, core=MAX)
+    board.memory.fill(HANDLER, a.code(REPORT if handler is None else handler))
+    board.run(600)
+    return board
+
+
+@RUNNERS
+@pytest.mark.parametrize("distance", [1, 2, 3, 4, 9])
+def test_the_operation_that_overflows_makes_it_pending(runner: type[Runner], distance: int) -> None:
+    code = [*prepared(E.BR_RETIRED | SYNC, -distance), MSR_PM[0], *LOOP]
+    branch = RAM + 4 * (len(code) - 1)
+    board = ran(code, runner)
+    assert x(board, 4, 9, 10, 11) == [distance, SYNCHRONOUS, branch - 4, branch]
+    spsr, value, overflowed = x(board, 12, 13, 14)
+    assert spsr & (PPEND | PM) == PPEND
+    assert (value, overflowed & 1) == (0, 1)
+
+
+@RUNNERS
+@pytest.mark.parametrize("overshoot", [0, 1, 2, 5])
+def test_what_is_masked_overshoots_and_the_next_event_is_seen(
+    runner: type[Runner], overshoot: int
+) -> None:
+    """After MSR PM, with the overflow flag set, the first branch makes it pending: no shadow."""
+    masked = [a.b(4)] * (overshoot + 1)
+    code = [*prepared(E.BR_RETIRED | SYNC, -1), *masked, MSR_PM[0], a.NOP, a.NOP, a.b(4), a.b(0)]
+    branch = RAM + 4 * (len(code) - 2)
+    board = ran(code, runner)
+    assert x(board, 9, 10, 11, 13) == [SYNCHRONOUS, branch + 4, branch, overshoot + 1]
+
+
+@RUNNERS
+def test_without_the_interrupt_enable_nothing_is_pending(runner: type[Runner]) -> None:
+    code = [*prepared(E.BR_RETIRED | SYNC, -2, noticed=0), MSR_PM[0], *LOOP]
+    board = ran(code, runner)
+    assert x(board, 9) == [0]
+    assert x(board, 4)[0] > 100
+
+
+@RUNNERS
+def test_a_counter_that_is_not_synchronous_raises_it_after_the_overflow(
+    runner: type[Runner],
+) -> None:
+    code = [*prepared(E.BR_RETIRED, -3), MSR_PM[0], *LOOP]
+    branch = RAM + 4 * (len(code) - 1)
+    board = ran(code, runner)
+    assert x(board, 4, 9, 10, 13) == [3, ASYNCHRONOUS, branch - 4, 0]
+
+
+@RUNNERS
+def test_a_synchronous_counter_of_another_event_does_not_count(runner: type[Runner]) -> None:
+    code = [*prepared(E.LD_RETIRED | SYNC, 0), get(r.PMEVCNTRS[0], 1), a.ldr_literal(2, 8), a.NOP]
+    board = ran([*code, get(r.PMEVCNTRS[0], 1), a.b(0)], runner)
+    assert x(board, 1) == [0]
+
+
+@RUNNERS
+def test_a_software_increment_is_seen_by_its_own_write(runner: type[Runner]) -> None:
+    code = [*prepared(E.SW_INCR | SYNC, -1), *a.mov64(0, 1), MSR_PM[0], a.NOP]
+    code += [a.msr((3, 3, 9, 12, 4), 0), a.b(0)]  # PMSWINC_EL0
+    write = RAM + 4 * (len(code) - 2)
+    assert x(ran(code, runner), 9, 10, 11, 13) == [SYNCHRONOUS, write + 4, write, 0]
+
+
+@RUNNERS
+def test_an_exception_return_brings_pending_back(runner: type[Runner]) -> None:
+    """The handler returns to SPSR_EL1 with PPEND 1 and PM 0: the exception is taken at once."""
+    handler = [
+        a.cbnz(20, 12),
+        *[a.movz(20, 1), a.ERET],
+        *REPORT,
+    ]
+    code = [*prepared(E.BR_RETIRED | SYNC, -2), MSR_PM[0], *LOOP]
+    branch = RAM + 4 * (len(code) - 1)
+    board = ran(code, runner, handler)
+    assert x(board, 20, 4, 9, 10, 11) == [1, 2, SYNCHRONOUS, branch - 4, branch]
+
+
+@RUNNERS
+def test_overflow_is_an_interrupt_where_pmee_says_so(runner: type[Runner]) -> None:
+    code = [*prepared(E.BR_RETIRED | SYNC, (1 << 32) - 2), *put(r.PMECR_EL1, 0), MSR_PM[0], *LOOP]
+    board = ran(code, runner)
+    assert x(board, 9) == [0]
+    assert board.pes[0].counting.monitors.interrupt
