@@ -17,14 +17,14 @@ from typing import Any
 from unicorn import UC_HOOK_BLOCK, UC_HOOK_CODE, Uc, UcError
 from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
+import spe_unicorn
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.machine.board import RAM_BASE, Board
 from spe_unicorn.machine.boot.loader import load_elf
-from spe_unicorn.machine.console_ends import ConsoleEnds
-from spe_unicorn.machine.options import MachineOptions, Sampling
+from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 
 RAM = 128 << 20
@@ -201,21 +201,27 @@ def board(
     """
 
     def run(program: Program, iterations: int) -> Run:
-        console = bytearray()
         sampling = Sampling(period) if period else None
-        options = MachineOptions(core=_core(core), ram=RAM, sampling=sampling, model=model)
-        machine = Board(options, ConsoleEnds(write=console.extend))
-        machine.load(program.image)
-        machine.runner.run(until=program.at("main"))
-        program.configure(machine.memory, iterations, interval)
-        machine.runner.run(until=program.at("bench_begin"))
-        statistics = machine.unit.statistics
+        machine = spe_unicorn.Machine(
+            program.image,
+            core=_core(core),
+            ram=RAM,
+            sampling=sampling,
+            model=model,
+            records=False,
+        )
+        board = machine.board
+        board.runner.run(until=program.at("main"))
+        program.configure(board.memory, iterations, interval)
+        board.runner.run(until=program.at("bench_begin"))
+        statistics = board.unit.statistics
         before = statistics.written
-        seconds = timed(lambda: _work(machine, program))
+        seconds = timed(lambda: _work(board, program))
         samples = statistics.written - before
-        machine.run()
-        if machine.exit_status != 0:
-            raise ProgramError(f"{program.name}: {_why(machine, console)}")
+        outcome = machine.run()
+        if outcome.exit_status != 0:
+            why = outcome.cause or machine.console.text.strip()
+            raise ProgramError(f"{program.name}: {why or outcome}")
         if statistics.written != statistics.selected - statistics.collisions:
             raise ProgramError(f"{program.name}: samples without records: {statistics}")
         if bool(samples) != bool(interval or period):
@@ -225,23 +231,18 @@ def board(
     return run
 
 
-def _work(machine: Board, program: Program) -> None:
-    machine.runner.run(until=program.at("bench_end"))
-
-
-def _why(machine: Board, console: bytearray) -> str:
-    failure = machine.handler.failure
-    said = console.decode(errors="replace").strip()
-    return failure.reason if failure else said or f"exit status {machine.exit_status}"
+def _work(board: Board, program: Program) -> None:
+    board.runner.run(until=program.at("bench_end"))
 
 
 def operations(program: Program) -> int:
     """The operations of one iteration."""
-    machine = Board(MachineOptions(core=_core(INSTRUCTIONS), ram=RAM))
-    machine.load(program.image)
-    machine.runner.run(until=program.at("main"))
-    program.configure(machine.memory, 1, 0)
-    machine.runner.run(until=program.at("bench_begin"))
-    before = machine.cpu.executed
-    _work(machine, program)
-    return machine.cpu.executed - before
+    board = spe_unicorn.Machine(
+        program.image, core=_core(INSTRUCTIONS), ram=RAM, records=False
+    ).board
+    board.runner.run(until=program.at("main"))
+    program.configure(board.memory, 1, 0)
+    board.runner.run(until=program.at("bench_begin"))
+    before = board.cpu.executed
+    _work(board, program)
+    return board.cpu.executed - before

@@ -150,7 +150,7 @@ class Lean:
         return Answer.NOTICE
 
     def _device(self) -> None:
-        cpu, state, bus = self.cpu, self._state, self._board.bus
+        cpu, state, bus = self.cpu, self._state, self._board.peripherals.bus
         (word,) = cpu.virtual.code(cpu.pc, 1) or (0,)
         moved = transfer(word)
         assert moved is not None, hex(word)

@@ -61,7 +61,7 @@ class InterruptWatch:
         self._pe = pe
         self._report = report
         self._since = _Since()
-        board.bus.stored.connect(self._on_store)
+        board.peripherals.bus.stored.connect(self._on_store)
         pe.handler.system.accessed.connect(self._on_access)
 
     @property
@@ -71,7 +71,7 @@ class InterruptWatch:
 
     def reset(self) -> None:
         """The PE was reset."""
-        self._since = _Since(enabled=self._board.gic.enabled(self._pe.number))
+        self._since = _Since(enabled=self._board.peripherals.gic.enabled(self._pe.number))
 
     def status_written(self) -> None:
         """Software has written PMBSR_ELx."""
@@ -95,7 +95,7 @@ class InterruptWatch:
         since = self._since
         if not self._pe.pmbirq.level or since.taken:
             return
-        enabled = self._board.gic.enabled(self._pe.number)
+        enabled = self._board.peripherals.gic.enabled(self._pe.number)
         if enabled >> PMBIRQ & 1 and PMBIRQ in since.enabled_at:
             what = f"INTID {PMBIRQ} is enabled and asserted, and was never taken: {self._masked()}"
             self._report(rules.INTERRUPT_NOT_TAKEN, *since.enabled_at[PMBIRQ], what)
@@ -108,7 +108,7 @@ class InterruptWatch:
 
     def _masked(self) -> str:
         """Why PMBIRQ is not taken."""
-        why = self._board.gic.blocked(self._pe.number, PMBIRQ)
+        why = self._board.peripherals.gic.blocked(self._pe.number, PMBIRQ)
         if why is not None:
             return why
         masked = self._pe.cpu.pstate & SPSR.I.mask
@@ -118,7 +118,7 @@ class InterruptWatch:
         if address not in GIC_REDISTRIBUTORS and address not in GIC_DISTRIBUTOR:
             return
         since = self._since
-        enabled = self._board.gic.enabled(self._pe.number)
+        enabled = self._board.peripherals.gic.enabled(self._pe.number)
         new, since.enabled = enabled & ~since.enabled, enabled
         if not new:
             return

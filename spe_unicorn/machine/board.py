@@ -131,11 +131,11 @@ class Board(Stateful[BoardState]):
             flash_files=self._files,
             fw_cfg=fw_cfg_items(options),
         )
-        around = self.peripherals
-        self.gic, self.uart, self.bus = around.gic, around.uart, around.bus
-        self.timed: Timed = around
+        self.timed: Timed = self.peripherals
         if options.secure:
-            for inputs, interface in zip(interrupts, self.gic.cpu_interfaces, strict=True):
+            for inputs, interface in zip(
+                interrupts, self.peripherals.gic.cpu_interfaces, strict=True
+            ):
                 inputs.signals = interface.signals
         self.pes = tuple(
             ProcessingElement(
@@ -360,8 +360,8 @@ class Board(Stateful[BoardState]):
         return any(pe.runner.stopping for pe in self.pes)
 
     def _each_slice(self) -> None:
-        if self.uart.listening:
-            self.uart.poll()
+        if self.peripherals.uart.listening:
+            self.peripherals.uart.poll()
         self.slice_ended()
         self._press_power_key()
 
@@ -369,12 +369,12 @@ class Board(Stateful[BoardState]):
 
     def wait(self) -> bool:
         """Nothing but input can wake the machine: wait for it; False if none can come."""
-        if not self.uart.listening and not self.peripherals.gpio.listening:
+        if not self.peripherals.uart.listening and not self.peripherals.gpio.listening:
             return False
         came = self._console.wait()
-        if came and self.uart.listening:
-            self.uart.poll()
-        return self._press_power_key() or (came and self.uart.listening)
+        if came and self.peripherals.uart.listening:
+            self.peripherals.uart.poll()
+        return self._press_power_key() or (came and self.peripherals.uart.listening)
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.
@@ -434,7 +434,7 @@ class Board(Stateful[BoardState]):
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""
         assert self._schedule is not None  # there is another PE than the caller
-        self.gic.reset_cpu_interface(call.affinity)
+        self.peripherals.gic.reset_cpu_interface(call.affinity)
         el = EL1 if self.conduit == "hvc" else EL2
         self.pes[call.affinity].start(el, call.entry, (call.context,))
         self._schedule.changed()

@@ -20,7 +20,6 @@ from spe_unicorn.arch.rules.effective import physical_count_offset
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode.words import WFE
 from spe_unicorn.devices import gicv3
-from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, next_event
@@ -35,8 +34,8 @@ from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
-from spe_unicorn.machine.bus import Bus
 from spe_unicorn.machine.memory_map import TIMED
+from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
@@ -89,8 +88,7 @@ class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
     core: Core
-    bus: Bus
-    gic: GICv3
+    peripherals: Peripherals
     timed: Timed
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
@@ -156,7 +154,7 @@ class ProcessingElement(Stateful[PEState]):
         self.cpu = cpu
         self.interrupts = interrupts
         self._board = board
-        gic = board.gic
+        gic = board.peripherals.gic
         self.timer = GenericTimer(
             physical=gic.ppi(number, gicv3.PHYSICAL_TIMER),
             virtual=gic.ppi(number, gicv3.VIRTUAL_TIMER),
@@ -317,15 +315,15 @@ class ProcessingElement(Stateful[PEState]):
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
-        return self._board.bus.claims(address)
+        return self._board.peripherals.bus.claims(address)
 
     def read(self, address: int, size: int) -> int:
         """A load from a device."""
-        return self._board.bus.read(address, size)
+        return self._board.peripherals.bus.read(address, size)
 
     def write(self, address: int, size: int, value: int) -> None:
         """A store to a device."""
-        self._board.bus.write(address, size, value)
+        self._board.peripherals.bus.write(address, size, value)
         if any(address in region for region in TIMED):
             self.look_at_clock()
 
@@ -381,7 +379,7 @@ class ProcessingElement(Stateful[PEState]):
 
     def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
         """The System registers that are devices', and how they are reached."""
-        interface = self._board.gic.cpu_interfaces[self.number]
+        interface = self._board.peripherals.gic.cpu_interfaces[self.number]
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
         registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
         own = core_accessors(self._board.core.registers)

@@ -33,6 +33,7 @@ from spe_unicorn.arch.pe import EL1, EL3
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.by_name import Registers
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.start_state import firmware_state
@@ -61,7 +62,6 @@ from spe_unicorn.plugin.checks import (
     checked_types,
     whole_number,
 )
-from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter

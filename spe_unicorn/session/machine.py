@@ -376,8 +376,8 @@ class Machine:
         )
 
     def _typed(self) -> None:
-        if self.board.uart.listening:
-            self.board.uart.poll()
+        if self.board.peripherals.uart.listening:
+            self.board.peripherals.uart.poll()
 
     # Observing
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from spe_unicorn.arch.registers.by_name import Registers
 from spe_unicorn.arch.registers.system import SPSR_EL1
 from spe_unicorn.debug.system_registers import SystemRegisters
 from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
-from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.session.memory import VirtualMemory
 from spe_unicorn.session.records import Records
 from spe_unicorn.spe.sampler import Statistics

@@ -20,17 +20,17 @@ TENTH = 100_000_000
 
 
 def pin(board: Board) -> int:
-    return board.bus.read(GPIO + (PIN_3 << 2), 4)
+    return board.peripherals.bus.read(GPIO + (PIN_3 << 2), 4)
 
 
 def pending(board: Board) -> bool:
-    return bool(board.bus.read(ISPENDR1, 4) & INTID_39)
+    return bool(board.peripherals.bus.read(ISPENDR1, 4) & INTID_39)
 
 
 def test_a_press_is_seen_at_the_pin_and_by_the_gic_until_the_key_is_up() -> None:
     board = board_at([a.b(0)])
     for register, value in ((IS, PIN_3), (IEV, PIN_3), (IE, PIN_3)):
-        board.bus.write(GPIO + register, 4, value)
+        board.peripherals.bus.write(GPIO + register, 4, value)
     board.run(100)
     assert (pin(board), pending(board)) == (0, False)
     board.press_power_key()
@@ -52,7 +52,7 @@ def test_a_guest_that_waits_for_the_key_and_for_nothing_else_waits_for_its_user(
     presses.append(board)
     assert board.run() is Ending.ASLEEP  # nobody listens to the key
     assert not pin(board)
-    board.bus.write(GPIO + IE, 4, PIN_3)
+    board.peripherals.bus.write(GPIO + IE, 4, PIN_3)
     assert board.run() is Ending.ASLEEP  # it waited for the key, which then came up again
     assert board.cpu.cycles >= TENTH
 

@@ -99,10 +99,10 @@ def test_a_timer_ends_the_wait_at_its_time_although_another_pe_works(due: int) -
 
 def enable_timer(board: Board) -> None:
     """The GIC as it lets the physical timer of PE 0 through, in Group 1."""
-    board.gic.reset(nonsecure=True)
-    board.gic.distributor.write(0, 4, 0b11)
-    board.gic.redistributors.write(0x1_0100, 4, 1 << 30)
-    interface = board.gic.cpu_interfaces[0]
+    board.peripherals.gic.reset(nonsecure=True)
+    board.peripherals.gic.distributor.write(0, 4, 0b11)
+    board.peripherals.gic.redistributors.write(0x1_0100, 4, 1 << 30)
+    interface = board.peripherals.gic.cpu_interfaces[0]
     interface.write(icc.ICC_PMR_EL1, 0xFF)
     interface.write(icc.ICC_IGRPEN1_EL3, 0b11)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spe_unicorn.arch.registers.by_name import Registers
 from spe_unicorn.debug.gdb.events import EVENTS, EventBreaks, EventError
 from spe_unicorn.debug.gdb.memory import translate
 from spe_unicorn.debug.gdb.recent import RecentRecords
@@ -18,7 +19,6 @@ from spe_unicorn.debug.system_registers import SystemRegisters
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.output.line import record_line
-from spe_unicorn.plugin.registers import Registers
 from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
