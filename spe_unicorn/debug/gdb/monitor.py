@@ -191,7 +191,7 @@ class Monitor:
         )
         asserted = ", ".join(name for name, level in levels if level)
         lines = [f"cpu {pe.number}: {asserted or 'nothing'} asserted"]
-        routing = self._board.gic.routing
+        routing = self._board.peripherals.gic.routing
         for title, bank in (("private", routing.private[pe.number]), ("shared", routing.shared)):
             for what, bits in (
                 ("pending and enabled", bank.pending & bank.s.enabled),
