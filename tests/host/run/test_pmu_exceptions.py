@@ -8,8 +8,8 @@ from spe_unicorn.arch.registers import pmu as r
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.pmu.events import PMUEvent as E
-from tests.host.run.test_counting import MAX, RUNNERS, counters, get, put, x
 from tests.support import a64 as a
+from tests.support.counters import MAX, RUNNERS, counters, get, put, x
 from tests.support.small_boards import RAM, board_at
 
 VECTORS, HANDLER = RAM + 0x800, RAM + 0x800 + 0x200

@@ -10,8 +10,8 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.spe.feed import SampleEvent as S
-from tests.host.run.test_counting import RUNNERS, counters, get, put, ran, x
 from tests.support import a64 as a
+from tests.support.counters import RUNNERS, counters, get, put, ran, x
 from tests.support.small_boards import RAM
 
 BUFFER = RAM + 0x8_0000
