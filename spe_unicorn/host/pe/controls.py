@@ -24,7 +24,7 @@ from spe_unicorn.arch.exceptions.routing import (
 from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.pe import EL0, EL2
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
     CNTVOFF_EL2,
@@ -49,6 +49,7 @@ from spe_unicorn.host.native.state import (
     Action,
 )
 from spe_unicorn.host.pe import sysregs
+from spe_unicorn.host.pe.checks.debug import DEBUG_MASKS, masks_debug
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
@@ -120,7 +121,10 @@ class Controls(Stateful[ControlsState]):
             _keep_reserved_bits_from(cpu)
         meaning = self._meanings.now()
         self._meaning = meaning
+        self.checks.changed()
         trapped = meaning.trapped_anywhere
+        if self.checks.debug.steps_itself:
+            trapped |= DEBUG_MASKS
         inline = cpu.hooks.inline
         if trapped and cpu.hooks.blocks.mark_traps(trapped) and inline is not None:
             inline.give_up()
@@ -150,7 +154,6 @@ class Controls(Stateful[ControlsState]):
         self._answer_count(sysregs.CNTVCT_EL0, host and bool(offset))
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
-        self.checks.changed()
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
         self.levels.changed(meaning)
@@ -171,6 +174,8 @@ class Controls(Stateful[ControlsState]):
         if instruction.word == ERET and self._state.suspect >> self._cpu.el & 1:
             return True
         if self._events and instruction.word in EVENT_HINTS:
+            return True
+        if self.checks.debug.steps_itself and masks_debug(instruction.word) and self._cpu.el:
             return True
         return self.trap(instruction) is not None
 
@@ -205,7 +210,8 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_SYNC
         if meaning.sve_traps[el]:
             marks |= MARK_SVE
-        if meaning.trapped[el] or meaning.missed[el]:
+        steps = self.checks.debug.steps_itself and el != EL0
+        if meaning.trapped[el] or meaning.missed[el] or steps:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 

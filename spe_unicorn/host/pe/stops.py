@@ -25,6 +25,7 @@ from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
+from spe_unicorn.host.pe.checks.debug import masked, masks_debug
 from spe_unicorn.host.pe.controls import Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
@@ -120,6 +121,10 @@ class StopHandler:
         trap = self.controls.trap(decode(words[0])) if words else None
         if trap is None and words and words[0] in EVENT_HINTS:
             return self._event(words[0])
+        if trap is None and words and masks_debug(words[0]):
+            cpu.set_pstate(masked(cpu.pstate, words[0]))
+            cpu.pc = cpu.pc + 4 & _MASK
+            return False
         if trap is None and words == (ERET,):
             if not cpu.entries.exception_return():
                 self._aarch32()

@@ -9,6 +9,7 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import system as s
+from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
@@ -119,6 +120,82 @@ def test_a_load_exclusive_says_so(runner: type[Runner]) -> None:
         step_exception(FROM_HERE, EX),
         step_exception(FROM_HERE),
     ]
+
+
+@RUNNERS
+def test_an_operation_of_the_hosts_is_a_step_and_can_be_behind_one(runner: type[Runner]) -> None:
+    """FP that traps: the step exception in front of it comes first, and the trap ends no step."""
+    code = [a.add_imm(1, 1, 1), a.fadd(0, 0, 0), a.NOP]
+    fp = 0x07 << 26 | IL | 1 << 24 | 0xE << 20
+    found = stepped([a.msr((3, 0, 1, 0, 2), 31), *code], EL1, EL1, runner, 3)
+    assert found == [
+        (0x4, step_exception(FROM_HERE), 0),
+        (0x8, step_exception(FROM_HERE), 0),
+        (0x8, fp, 1),
+    ]
+
+
+@RUNNERS
+@pytest.mark.parametrize("word", [a.daifclr(8), a.msr((3, 3, 4, 2, 1), 31)])
+def test_a_step_is_pending_once_it_is_unmasked(word: int, runner: type[Runner]) -> None:
+    """PSTATE.SS is 0 since nothing returned with it, so nothing has been stepped: ISV is 0."""
+    start = [
+        *put(s.VBAR_EL1, VECTORS),
+        *[a.msr(OSLAR_EL1, 31), a.daifset(8), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
+        *[a.NOP, a.NOP, word, a.movz(1, 1), a.b(0)],
+    ]
+    board = board_at(start, el=EL1, runner=runner)
+    board.memory.fill(VECTORS + 0x200, a.code([a.mrs(20, (3, 0, 5, 2, 0)), a.b(0)]))
+    assert board.run(len(start)) is Ending.LIMIT
+    assert board.cpu.engine.x(20) == FROM_HERE << 26 | IL | 0x22
+    assert board.cpu.engine.x(1) == 0
+
+
+@RUNNERS
+def test_masked_again_nothing_is_stepped(runner: type[Runner]) -> None:
+    code = [a.add_imm(1, 1, 1), a.daifset(8), a.NOP, a.NOP, a.daifclr(8), a.NOP]
+    found = stepped(code, EL1, EL1, runner, 3)
+    assert [place for place, _, _ in found] == [0x4, 0x14, 0x18]
+
+
+@RUNNERS
+@pytest.mark.parametrize(("step", "first"), [(0, (FROM_HERE - 1, 0)), (SS, (0x0E, 1))])
+def test_a_return_to_an_illegal_state_steps_all_the_same(
+    step: int, first: tuple[int, int], runner: type[Runner]
+) -> None:
+    """SPSR_EL1.IL: with SS a step is to come, which the Illegal State exception takes; else it is
+    pending, and goes first."""
+    start = [
+        *put(s.VBAR_EL1, VECTORS),
+        *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.msr(MDSCR_EL1, 0)],
+        *put(s.SPSR_EL1, MASKED | 1 << 20 | step),
+        *put(s.ELR_EL1, STEPPED),
+        a.ERET,
+    ]
+    board = board_at(start, el=EL1, runner=runner)
+    board.memory.fill(STEPPED, a.code([a.NOP, a.b(0)]))
+    handler = [a.mrs(20, (3, 0, 5, 2, 0)), a.mrs(21, (3, 0, 4, 0, 0)), a.b(0)]
+    board.memory.fill(VECTORS + 0x400, a.code(handler))
+    assert board.run(len(start) + 4) is Ending.LIMIT
+    ec, ss = first
+    assert (board.cpu.engine.x(20) >> 26, board.cpu.engine.x(21) >> 21 & 1) == (ec, ss)
+    assert board.cpu.engine.x(21) >> 20 & 1
+
+
+@RUNNERS
+@pytest.mark.parametrize("lock", [(2, 0, 1, 0, 4), (2, 0, 1, 3, 4)])
+def test_locks_keep_steps_away(lock: tuple[int, ...], runner: type[Runner]) -> None:
+    start = [
+        *put(s.VBAR_EL1, VECTORS),
+        *[a.msr(OSLAR_EL1, 31), *a.mov64(0, KDE_SS), a.movz(1, 1), a.msr(lock, 1), a.ISB],
+        *[a.msr(MDSCR_EL1, 0), a.daifclr(8), a.ISB, a.add_imm(2, 2, 1), a.add_imm(2, 2, 1)],
+        *[a.msr(lock, 31), a.ISB, a.add_imm(2, 2, 1), a.b(0)],
+    ]
+    board = board_at(start, el=EL1, runner=runner, core=load_core("minimal"))
+    board.memory.fill(VECTORS + 0x200, a.code([a.mrs(20, (3, 0, 5, 2, 0)), a.b(0)]))
+    assert board.run(len(start) + 2) is Ending.LIMIT
+    assert board.cpu.engine.x(2) == 2
+    assert board.cpu.engine.x(20) == FROM_HERE << 26 | IL | 0x22
 
 
 def test_each_operation_is_in_the_population_once() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, sve_access_trap
 from spe_unicorn.arch.exceptions.syndromes import BREAKPOINT, watchpoint
 from spe_unicorn.arch.features import Feature
@@ -107,7 +108,7 @@ class DebugRegister:
 class SelfHostedDebug:
     """What breakpoints and watchpoints of a PE come to."""
 
-    DERIVED = ("addresses", "levels", "ranges", "stepping")
+    DERIVED = ("addresses", "steps_itself", "levels", "ranges", "stepping")
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
@@ -119,6 +120,9 @@ class SelfHostedDebug:
         """Where breakpoints by address are."""
         self.stepping = False
         """Whether software step is on."""
+        self.steps_itself = False
+        """Whether it can be on at the Exception level that takes it, where PSTATE.D masks it: the
+        engine does not notice an MSR DAIFSet or DAIFClr."""
 
     def registers(self) -> dict[type[SysReg], DebugRegister]:
         """Each register, as it is accessed."""
@@ -133,6 +137,7 @@ class SelfHostedDebug:
         if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
             cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
         self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
+        self.steps_itself = theirs == _OURS
         if not mdscr & d.MDSCR_EL1.MDE.mask:
             self.levels, self.ranges, self.addresses = (0,) * 4, (), frozenset()
             return
@@ -219,6 +224,26 @@ class SelfHostedDebug:
         if (access.address ^ byte) <= _PAGE:
             pages = (byte,)
         return all(translate(page, access.write) is not None for page in pages)
+
+
+_DAIF, _IMMEDIATE = 0xD503_40DF, 0xF << 8 | 1 << 5
+_D: Final = 1 << 11
+"""MSR DAIFSet, #imm; its bits that differ in others and in DAIFClr; PSTATE.D's."""
+DEBUG_MASKS: Final = frozenset(
+    trap_id(_DAIF | clears << 5 | others << 8 | _D) for clears in (0, 1) for others in range(8)
+)
+"""The MSR DAIFSet and DAIFClr of PSTATE.D, as ``arch.access.fine_grained_traps`` numbers them."""
+
+
+def masks_debug(word: int) -> bool:
+    """Whether it is an MSR DAIFSet or DAIFClr of PSTATE.D, and perhaps of other masks."""
+    return word & ~_IMMEDIATE == _DAIF and bool(word & _D)
+
+
+def masked(pstate: int, word: int) -> int:
+    """What an MSR DAIFSet or DAIFClr makes of PSTATE."""
+    masks = (word >> 8 & 0xF) << 6
+    return pstate & ~masks if word >> 5 & 1 else pstate | masks
 
 
 def _canonical(address: int) -> int:
