@@ -48,6 +48,8 @@ class DebugReason(Enum):
     """The PE stands before an operation at which there is a breakpoint."""
     STEP = "step"
     """It has executed one operation, or taken an interrupt before that."""
+    WATCHPOINT = "watchpoint"
+    """It stands before an operation that accesses what is watched."""
     EVENT = "event"
     """Something else that was asked for has happened."""
 

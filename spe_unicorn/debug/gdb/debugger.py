@@ -148,7 +148,9 @@ class Debugger:
         while True:
             for pe in board.pes:
                 step = (pe.cpu.pc, pe.cpu.executed) if pe.number in resume.steps else None
-                pe.runner.stops.resume(self.breakpoints.addresses, step)
+                pe.runner.stops.resume(
+                    self.breakpoints.addresses, step, self.breakpoints.watchpoints
+                )
             left = None if goal is None else max(goal - board.executed, 0)
             ending = board.run(left, until)
             pe = board.running
@@ -185,6 +187,9 @@ class Debugger:
             if stopped.reason is DebugReason.BREAKPOINT:
                 hardware = self.breakpoints.is_hardware(pe.cpu.pc)
                 why = "hwbreak:;" if hardware else "swbreak:;"
+            elif stopped.reason is DebugReason.WATCHPOINT:
+                kind = self.breakpoints.kind_of_watch(stopped.address)
+                why = f"{kind}:{stopped.address:x};"
             elif stopped.detail:
                 self._print(f"{stopped.detail}\n")
         elif ending in _SIGNALS and not (self._asked and ending is Ending.ASLEEP):

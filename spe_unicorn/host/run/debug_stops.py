@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.host.pe.checks.operations import Checks
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DebugReason
 
 _NOWHERE = -1
@@ -18,18 +20,32 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why a PE stands still. ``detail`` is a sentence for an event, empty for all others."""
+    """Why a PE stands still.
+
+    ``detail`` is a sentence for an event, ``address`` the first watched byte of an access.
+    """
 
     reason: DebugReason
     detail: str = ""
+    address: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watchpoint:
+    """Virtual addresses, ``first`` to ``last``, before whose loads or stores a PE stops."""
+
+    first: int
+    last: int
+    read: bool
+    write: bool
 
 
 class DebugStops:
     """The stops of one PE. The runner looks here before each run of the engine."""
 
-    TRANSIT = ("_began", "_came_from", "active", "breakpoints", "goal", "stopped")
+    TRANSIT = ("_began", "_came_from", "_watchpoints", "active", "breakpoints", "goal", "stopped")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, cpu: UnicornCPU, checks: Checks) -> None:
         self.active = False
         """Whether there is anything to look for."""
         self.breakpoints: frozenset[int] = frozenset()
@@ -38,19 +54,23 @@ class DebugStops:
         """How many operations it has executed when it stops."""
         self.stopped: Stopped | None = None
         """Why it has stopped, None if it has not."""
-        self._engine = engine
+        self._cpu = cpu
+        self._engine = cpu.engine
+        self._checks = checks
+        self._watchpoints: tuple[Watchpoint, ...] = ()
         self._began = self._came_from = _NOWHERE
 
     def resume(
         self,
         breakpoints: Collection[int],
         step: tuple[int, int] | None = None,
+        watchpoints: Collection[Watchpoint] = (),
     ) -> None:
         """Say what the next run stops at.
 
         ``step`` is the PC and how many operations have been executed: the PE then stops after the
-        next operation, or before it where an interrupt takes the PE elsewhere. A breakpoint at that
-        PC does not count.
+        next operation, or before it where an interrupt takes the PE elsewhere. Breakpoints and
+        watchpoints of that operation do not count.
         """
         self.breakpoints = frozenset(breakpoints)
         self.stopped = None
@@ -60,6 +80,29 @@ class DebugStops:
             self._came_from, self._began = step
             self.goal = self._began + 1
         self.active = bool(self.breakpoints) or step is not None
+        wanted = tuple(watchpoints)
+        if wanted != self._watchpoints:
+            self._watchpoints = wanted
+            self._checks.attach(_Watching(self) if wanted else None)
+
+    @property
+    def watchpoints(self) -> tuple[Watchpoint, ...]:
+        """What is watched."""
+        return self._watchpoints
+
+    def accesses(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
+        """Whether the PE stops before the operation at ``pc``, which makes these accesses."""
+        if pc == self._came_from and 0 <= self._cpu.executed - self._began <= 1:
+            return False  # the operation of the step, which may have been counted already
+        for access in accesses:
+            for watched in self._watchpoints:
+                kind = (access.read and watched.read) or (access.write and watched.write)
+                begin = max(access.address, watched.first)
+                if kind and begin <= min(access.address + access.size - 1, watched.last):
+                    self.stopped = Stopped(DebugReason.WATCHPOINT, address=begin)
+                    self.active = True
+                    return True
+        return False
 
     def stop(self, detail: str) -> None:
         """Something has happened that is asked for: stop after the operation that runs."""
@@ -89,3 +132,19 @@ class DebugStops:
         else:
             return False
         return True
+
+
+class _Watching:
+    """What the checks before operations are told, and ask; breakpoints are the engine's halts."""
+
+    breakpoints: Collection[int] = ()
+
+    def __init__(self, stops: DebugStops) -> None:
+        self._stops = stops
+
+    @property
+    def watched(self) -> Collection[tuple[int, int, bool, bool]]:
+        return [(w.first, w.last, w.read, w.write) for w in self._stops.watchpoints]
+
+    def stops(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
+        return self._stops.accesses(pc, accesses)

@@ -46,7 +46,7 @@ class Runner:
         """Told between slices, every few hundredths of a second."""
         self.running = False
         """Whether :meth:`run` is on its way."""
-        self.stops = DebugStops(cpu.engine)
+        self.stops = DebugStops(cpu, handler.controls.checks)
         """Where a debugger has the PE stop."""
         if unit.records_previous_target:
             cpu.hooks.follow_flow()

@@ -194,3 +194,52 @@ def test_a_breakpoint_in_a_loop_is_hit_each_time(tmp_path):
     )
     assert "$1 = 2" in session.text
     assert "already hit 3 times" in session.text
+
+
+@pytest.mark.parametrize(
+    ("operation", "watched", "kind"),
+    [
+        (a64.str_(2, 0), "*(long*)0x40004000", "watch"),
+        (a64.str_(2, 0, size=0), "*(char*)0x40004000", "watch"),
+        (a64.pair(load=False, rt=2, rt2=3, rn=0), "*(int*)0x40004008", "watch"),
+        (a64.str9(2, 0, -4, 0), "*(char*)0x40003fff", "awatch"),  # over the end of a page
+        (a64.ldr(4, 0), "*(long*)0x40004000", "rwatch"),
+        (a64.ldr_q(4, 0), "*(char*)0x4000400f", "awatch"),
+        (a64.dc_zva(0), "*(char*)0x4000403f", "awatch"),
+        (0xF822_0004, "*(long*)0x40004000", "watch"),  # LDADD X2, X4, [X0]
+        (0xE400_E000, "*(char*)0x40004001", "awatch"),  # ST1B {Z0.B}, P0, [X0]
+    ],
+)
+def test_a_watchpoint_stops_before_the_access(tmp_path, operation, watched, kind):
+    code = [
+        *a64.mov64(0, RAM + 0x4000),
+        *a64.mov64(5, 0b11 << 20 | 0b11 << 16),
+        a64.msr((3, 0, 1, 0, 2), 5),  # CPACR_EL1: FP and SVE
+        0xD503_3FDF,  # ISB
+        0x2518_E3E0,  # PTRUE P0.B
+        *(a64.movz(2, 7), a64.movz(3, 9), 0x4E08_0C40),  # DUP V0.2D, X2
+        a64.add_imm(1, 1, 1),
+        operation,
+        a64.add_imm(1, 1, 1),
+        a64.b(0),
+    ]
+    at = RAM + 4 * (len(code) - 3)
+    session = with_gdb(
+        Machine(program(tmp_path, a64.code(code))),
+        [
+            *python(
+                "import gdb",
+                "def stopped(event):",
+                "    print('stopped at', hex(gdb.selected_frame().pc()))",
+                "gdb.events.stop.connect(stopped)",
+            ),
+            *(f"{kind} {watched}", "maint set per-command space off", "set debug remote 1"),
+            *("continue", "set debug remote 0", "p $x1", "delete", "stepi", "p $x1"),
+        ],
+        tmp_path,
+        operations=5000,
+    )
+    assert f"{kind}:" in session.text.replace("hw ", "")
+    assert f"stopped at {at + 4:#x}" in session.text  # GDB steps over what it has stopped before
+    assert f"20:{at.to_bytes(8, 'little').hex()}" in session.text  # PC in the stop reply
+    assert "$1 = 1" in session.text
