@@ -11,6 +11,7 @@ nothing, and it makes no difference whether one operation touches a line once or
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +40,26 @@ _L1D: Final = 9
 _L2: Final = 12
 _NOTED: Final = 15
 """How many accesses have been noted since :meth:`DataSide.begin`."""
-_HEADER: Final = 16
+_COUNTS: Final = 16
+"""From here on how often each of :class:`Happening` has been."""
+_HEADER: Final = 24
+
+
+class Happening(IntEnum):
+    """What is counted of all accesses: pages looked up, lines touched, and what was missing."""
+
+    TLB = 0
+    TLB_REFILL = 1
+    WALK = 2
+    L1D = 3
+    L1D_REFILL = 4
+    L2D_REFILL = 5
+    LLC_REFILL = 6
+
+
+_PAGES, _TLB_REFILLS, _WALKS, _LINES, _L1D_REFILLS, _L2D_REFILLS, _LLC_REFILLS = (
+    _COUNTS + int(happening) for happening in Happening
+)
 _NOTES: Final = 128
 """So many accesses are noted one by one, more than any operation that is divided makes."""
 _NOTE: Final = 3
@@ -111,6 +131,10 @@ class DataSide:
         self.words[_OUTCOME] = self.words[_NOTED] = 0
         self._notes[:] = 0
 
+    def happened(self, what: Happening) -> int:
+        """How often something has been, in all accesses so far."""
+        return int(self.words[_COUNTS + what])
+
     @property
     def outcome(self) -> int:
         """What all accesses since :meth:`begin` did."""
@@ -164,16 +188,23 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     end = address + size - 1
     outcome = np.int64(TLB_ACCESS | L1D_ACCESS)
     for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
+        own[_PAGES] += 1
         if not _touch(own, _L1_TLB, page):
+            own[_TLB_REFILLS] += 1
             outcome |= L2_TLB_ACCESS
             if not _touch(own, _L2_TLB, page):
+                own[_WALKS] += 1
                 outcome |= TLB_WALK
     for line in range(address >> own[_LINE_SHIFT], (end >> own[_LINE_SHIFT]) + 1):
+        own[_LINES] += 1
         if not _touch(own, _L1D, line):
+            own[_L1D_REFILLS] += 1
             outcome |= L1D_REFILL | L2D_ACCESS
             if not _touch(own, _L2, line):
+                own[_L2D_REFILLS] += 1
                 outcome |= L2D_MISS | LLC_ACCESS
                 if not _touch(shared, _LLC, line):
+                    own[_LLC_REFILLS] += 1
                     outcome |= LLC_MISS
     own[_OUTCOME] |= outcome
     noted = own[_NOTED]

@@ -12,6 +12,7 @@ class PMUEvent(IntEnum):
     SW_INCR = 0x00
     L1D_CACHE_REFILL = 0x03
     L1D_CACHE = 0x04
+    L1D_TLB_REFILL = 0x05
     LD_RETIRED = 0x06
     ST_RETIRED = 0x07
     INST_RETIRED = 0x08
@@ -26,6 +27,8 @@ class PMUEvent(IntEnum):
     CPU_CYCLES = 0x11
     BR_PRED = 0x12
     MEM_ACCESS = 0x13
+    L2D_CACHE = 0x16
+    L2D_CACHE_REFILL = 0x17
     INST_SPEC = 0x1B
     TTBR_WRITE_RETIRED = 0x1C
     CHAIN = 0x1E
@@ -34,6 +37,8 @@ class PMUEvent(IntEnum):
     STALL_FRONTEND = 0x23
     STALL_BACKEND = 0x24
     L1D_TLB = 0x25
+    L2D_TLB_REFILL = 0x2D
+    L2D_TLB = 0x2F
     REMOTE_ACCESS = 0x31
     LL_CACHE = 0x32
     LL_CACHE_MISS = 0x33

@@ -12,6 +12,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Family, Instruction
 from spe_unicorn.decode import decode
+from spe_unicorn.host.counting.modelled import MOST_AT_ONCE, modelled
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.pmu.events import PMUEvent as E
@@ -83,6 +84,9 @@ class EventTotals(Stateful[TotalsState]):
             sources[event] = self._kept(event)
         for sampling in SampleEvent:
             sources[sampling] = _of_sampling(samples, sampling)
+        if cpu.model is not None:
+            for number, known in modelled(cpu.model.model).items():
+                sources[number] = Source(known, MOST_AT_ONCE)
         self.sources: Final[dict[int, Source]] = sources
         """By the number of the event."""
 

@@ -117,6 +117,30 @@ def test_counters_reprogrammed_at_random_count_the_same(seed: int, core: Core) -
     assert found[0] == found[1]
 
 
+MODELLED = sorted(
+    {
+        *(E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.L1D_TLB, E.L1D_TLB_REFILL),
+        *(E.DTLB_WALK, E.L1D_CACHE, E.L1D_CACHE_REFILL, E.L2D_CACHE, E.L2D_CACHE_REFILL),
+        *(E.LL_CACHE, E.LL_CACHE_MISS),
+    }
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_cache_model_knows_is_counted_the_same(seed: int) -> None:
+    image = random_program(seed, settings_of(seed))
+    found = []
+    for runner in (Runner, ReferenceRunner):
+        machine = Machine(image, runner=runner, ram=RAM, seed=seed, core=MAX, model="cache")
+        random, values = Random(seed), []
+        for _ in range(8):
+            program(machine, random.sample(MODELLED, COUNTERS), FILTERS[random.randrange(3)])
+            run_in_pieces(machine, random.randrange(1, 400), random)
+            values.append(counted(machine))
+        found.append(values)
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_counted_changes_nothing_that_is_executed(seed: int) -> None:
     image = random_program(seed, settings_of(seed, spe=True))
