@@ -167,6 +167,17 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             help="A file that firmware finds by that name in fw_cfg.",
         ),
         click.option(
+            "--drive",
+            multiple=True,
+            metavar="FILE[,readonly|,write]",
+            shell_complete=completing.files,
+            help="A virtio disk of that file, which stays as it is: writes are kept in the machine"
+            " alone, or with ,write go to the file.",
+        ),
+        click.option(
+            "--entropy", is_flag=True, help="A virtio source of random numbers, from the seed."
+        ),
+        click.option(
             "--load",
             multiple=True,
             metavar="FILE@ADDRESS",

@@ -6,15 +6,16 @@ places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
-from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.arch.ports import Clock, CoreModel, IRQLine
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
@@ -33,6 +34,7 @@ from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
+from spe_unicorn.machine.bus import NonSecureMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.memory_map import RAM_BASE
@@ -53,6 +55,7 @@ from spe_unicorn.machine.schedule import Schedule
 from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.shared_folder import SharedFolder
 from spe_unicorn.machine.smccc import Registers, firmware_call
+from spe_unicorn.machine.virtio import Drives, VirtioSlots
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -105,6 +108,7 @@ class Board(Stateful[BoardState]):
         self._console = console
         self.ram = Ram(RAM_BASE, options.ram)
         self._files = _flash_files(options)
+        self._drives = Drives(options.drive)
         self.memory = RamMemory(self.ram, *_more_memory(options, self._files))
         features = self.core.features
         if options.sampling is not None:
@@ -130,6 +134,7 @@ class Board(Stateful[BoardState]):
             two_security_states=options.secure,
             flash_files=self._files,
             fw_cfg=fw_cfg_items(options),
+            virtio=partial(self._virtio, options),
         )
         self.timed: Timed = self.peripherals
         if options.secure:
@@ -187,6 +192,16 @@ class Board(Stateful[BoardState]):
             heap=HeapInfo(),
             folder=SharedFolder(Path(folder)) if folder is not None else None,
         )
+
+    def _virtio(
+        self,
+        options: MachineOptions,
+        memory: NonSecureMemory,
+        clock: Clock,
+        irq: Callable[[int], IRQLine],
+    ) -> VirtioSlots:
+        random = RandomSource(options.seed).stream("virtio")
+        return VirtioSlots(options, self._drives, memory, clock, irq, random.bits64)
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
@@ -321,10 +336,11 @@ class Board(Stateful[BoardState]):
         self.running.handler.ending = Ending.UNTIL
 
     def close(self) -> None:
-        """Close the files that the guest left open, and those that hold its flash."""
+        """Close the files that the guest left open, and those of its flash and drives."""
         self._semihosting.close()
         for file in self._files.values():
             file.close()
+        self._drives.close()
 
     def stop(self) -> None:
         """Have the run end soon; from anywhere, at any time."""

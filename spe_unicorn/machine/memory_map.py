@@ -95,7 +95,7 @@ FIXED: Final = (
 )
 """Every region but RAM, in the order of their addresses."""
 
-TIMED: Final = (RTC,)
+TIMED: Final = (RTC, VIRTIO)
 """Where stores can set a time at which a device drives a line by itself."""
 
 _NULL: Final = Region("null", 0, 0x1000)

@@ -18,7 +18,7 @@ from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.image import Image
-from spe_unicorn.machine.memory_map import RAM_MAX
+from spe_unicorn.machine.memory_map import RAM_MAX, VIRTIO_SLOTS
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 
 File = str | os.PathLike[str]
@@ -100,6 +100,10 @@ class MachineOptions:
     """
     fw_cfg: tuple[str, ...] = ()
     """``NAME=FILE``: files that firmware finds by name in fw_cfg."""
+    drive: tuple[str, ...] = ()
+    """Disks: ``FILE``, of which writes stay in the machine, ``FILE,readonly``, ``FILE,write``."""
+    entropy: bool = False
+    """A virtio source of random numbers, which come from the seed."""
     load: tuple[str, ...] = ()
     """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
@@ -138,6 +142,8 @@ class MachineOptions:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
         if len(self.pflash) > 2 - (self.bios is not None):
             raise OptionError("`pflash`: there are two flashes, and `bios` is in the first")
+        if len(self.drive) + self.entropy > VIRTIO_SLOTS:
+            raise OptionError(f"`drive`: there are {VIRTIO_SLOTS} places for virtio devices")
         if self.clock is not None:
             try:
                 Rate.of(self.clock)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.arch.ports import Clock
-from spe_unicorn.devices.empty import EmptyECAM, EmptyVirtioSlots
+from spe_unicorn.arch.ports import Clock, IRQLine
+from spe_unicorn.devices.empty import EmptyECAM
 from spe_unicorn.devices.flash import Flash
 from spe_unicorn.devices.fw_cfg import FwCfg
 from spe_unicorn.devices.gicv3 import GICPort, GICv3, InputLine
@@ -21,9 +21,13 @@ from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, FlashWindow, NonSecureMemory
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.memory_map import Region
+from spe_unicorn.machine.pe import Timed
+from spe_unicorn.machine.virtio import VirtioSlots
 
 Windows = list[tuple[Region, Device]]
 """Devices and where they answer."""
+MakeSlots = Callable[[NonSecureMemory, Clock, Callable[[int], IRQLine]], VirtioSlots]
+"""Makes the virtio places, of what devices reach, the clock, and the line of each place."""
 
 
 class Peripherals:
@@ -32,7 +36,8 @@ class Peripherals:
     ``ports`` connect the GIC to the PEs. ``clock`` is the system counter. ``secure`` tells whether
     the access that is being made is to the Secure address space. ``power_pin(pin, level)`` is told
     of each output of the Secure GPIO controller that changes. ``flash_files`` keep what is stored
-    in flash, by its address; ``fw_cfg`` is what that device has to read, by key.
+    in flash, by its address; ``fw_cfg`` is what that device has to read, by key; ``virtio`` makes
+    the virtio places.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Peripherals:
         two_security_states: bool,
         flash_files: Mapping[int, HostFile],
         fw_cfg: Mapping[int, bytes],
+        virtio: MakeSlots,
     ) -> None:
         self.gic = GICv3(ports, two_security_states=two_security_states)
         """The interrupt controller."""
@@ -60,8 +66,14 @@ class Peripherals:
             clock, FREQUENCY, partial(self.gpio.set_input, memory_map.POWER_KEY_PIN)
         )
         """What a user presses to have the guest shut down."""
-        self._timed = (self.rtc, self.power_key)
-        self._fw_cfg = FwCfg(fw_cfg, NonSecureMemory(memory))
+        reached = NonSecureMemory(memory)
+        self._fw_cfg = FwCfg(fw_cfg, reached)
+        self._virtio = virtio(reached, clock, lambda n: self._spi(memory_map.VIRTIO_SPI + n))
+        self._timed: tuple[Timed, ...] = (
+            self.rtc,
+            self.power_key,
+            *self._virtio.transports.values(),
+        )
         windows: Windows = [
             (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, secure)),
             (memory_map.GIC_REDISTRIBUTORS, BySecurity(self.gic.redistributors, secure)),
@@ -69,7 +81,7 @@ class Peripherals:
             (memory_map.RTC, self.rtc),
             (memory_map.GPIO, self.gpio),
             (memory_map.FW_CFG, self._fw_cfg),
-            (memory_map.VIRTIO, EmptyVirtioSlots()),
+            (memory_map.VIRTIO, self._virtio),
             (memory_map.PCIE_ECAM, EmptyECAM()),
         ]
         secure_windows: Windows = []
@@ -116,6 +128,8 @@ class Peripherals:
             uart.reset()
         self.rtc.reset()
         self._fw_cfg.reset()
+        for transport in self._virtio.transports.values():
+            transport.reset()
         for flash in self._flashes:
             flash.reset()
         for gpio in self._gpios:

@@ -1,0 +1,1 @@
+"""Virtio devices (Virtual I/O Device 1.2) behind the transport in memory, by split virtqueues."""

@@ -1,0 +1,32 @@
+"""A source of random numbers (Virtio 1.2, 5.4), which are those of whoever builds the board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.devices.virtio.queue import Chain
+
+_MOST: Final = 4096
+"""Bytes that a request gets; the driver asks again."""
+
+
+class Entropy:
+    """The device. ``bits64`` draws 64 bits."""
+
+    number = 4
+    queues = 1
+    features = 0
+
+    def __init__(self, bits64: Callable[[], int]) -> None:
+        self._bits64 = bits64
+
+    def configuration(self) -> bytes:
+        """It has none."""
+        return b""
+
+    def request(self, queue: int, chain: Chain) -> None:
+        """Fill a buffer. Raises BrokenQueueError."""
+        size = min(chain.room, _MOST)
+        words = (self._bits64().to_bytes(8, "little") for _ in range(-(-size // 8)))
+        chain.put(b"".join(words)[:size])

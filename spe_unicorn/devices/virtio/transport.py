@@ -1,0 +1,255 @@
+"""The transport in memory (Virtio 1.2, 4.2), version 2: the registers around one device.
+
+A request is carried out and done a fixed time after the one before it, or after it was notified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import Final, Protocol
+
+from spe_unicorn.arch.ports import Clock, IRQLine
+from spe_unicorn.devices.virtio.queue import (
+    SIZE_MAX,
+    BrokenQueueError,
+    Chain,
+    Memory,
+    Queue,
+    give_back,
+    take_request,
+)
+from spe_unicorn.stateful import Stateful
+
+LATENCY: Final = 625
+"""Ticks of the system counter that a request takes: 10 us."""
+
+_MAGIC, _VERSION, _VENDOR = 0x7472_6976, 2, 0x554D_4551
+_VERSION_1: Final = 1 << 32
+"""The feature without which there is no version 2."""
+_WORD: Final = 0xFFFF_FFFF
+_CONFIGURATION: Final = 0x100
+
+
+class Offset(IntEnum):
+    """Where the registers are."""
+
+    MAGIC = 0x000
+    VERSION = 0x004
+    DEVICE = 0x008
+    VENDOR = 0x00C
+    DEVICE_FEATURES = 0x010
+    DEVICE_FEATURES_SEL = 0x014
+    DRIVER_FEATURES = 0x020
+    DRIVER_FEATURES_SEL = 0x024
+    QUEUE_SEL = 0x030
+    QUEUE_NUM_MAX = 0x034
+    QUEUE_NUM = 0x038
+    QUEUE_READY = 0x044
+    QUEUE_NOTIFY = 0x050
+    INTERRUPT_STATUS = 0x060
+    INTERRUPT_ACK = 0x064
+    STATUS = 0x070
+    DESCRIPTORS = 0x080
+    DRIVER = 0x090
+    DEVICE_AREA = 0x0A0
+
+
+class Status(IntFlag):
+    """Bits of the register Status."""
+
+    ACKNOWLEDGE = 1
+    DRIVER = 2
+    DRIVER_OK = 4
+    FEATURES_OK = 8
+    NEEDS_RESET = 64
+    FAILED = 128
+
+
+class Interrupt(IntFlag):
+    """Bits of InterruptStatus."""
+
+    USED = 1
+    CONFIGURATION = 2
+
+
+class Device(Protocol):
+    """What a transport carries."""
+
+    number: int
+    """Its kind, as the standard numbers them."""
+    features: int
+    queues: int
+
+    def configuration(self) -> bytes:
+        """Its configuration space."""
+        ...
+
+    def request(self, queue: int, chain: Chain) -> None:
+        """Carry out a request. Raises BrokenQueueError."""
+        ...
+
+
+@dataclass(slots=True)
+class TransportState:
+    """What is saved of one transport."""
+
+    status: int = 0
+    device_features_sel: int = 0
+    driver_features_sel: int = 0
+    driver_features: int = 0
+    queue_sel: int = 0
+    queues: list[Queue] = field(default_factory=list)
+    interrupt: int = 0
+    notified: list[int] = field(default_factory=list)
+    """Queues in which there may be requests, in the order in which they were notified."""
+    due: int | None = None
+    """The count at which the next request is done."""
+
+
+class Transport(Stateful[TransportState]):
+    """One device in its place."""
+
+    def __init__(self, device: Device, memory: Memory, clock: Clock, irq: IRQLine) -> None:
+        self._device = device
+        self._memory = memory
+        self._clock = clock
+        self._irq = irq
+        self._features = device.features | _VERSION_1
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset, as the driver's: nothing is set up."""
+        self.s = TransportState(queues=[Queue() for _ in range(self._device.queues)])
+        self._derive()
+
+    def next_deadline(self) -> int | None:
+        """The count at which the next request is done, None if there is none."""
+        return self.s.due
+
+    def update(self) -> None:
+        """Carry out the request whose time has come."""
+        s = self.s
+        if s.due is None or self._clock.physical_count() < s.due:
+            return
+        s.due = None
+        try:
+            self._carry_out()
+        except BrokenQueueError:
+            s.status |= Status.NEEDS_RESET
+            s.interrupt |= Interrupt.CONFIGURATION
+            s.notified.clear()
+        if s.notified:
+            s.due = self._clock.physical_count() + LATENCY
+        self._derive()
+
+    def _carry_out(self) -> None:
+        """One request, of the first queue that has any."""
+        s = self.s
+        while s.notified:
+            number = s.notified[0]
+            queue = s.queues[number]
+            chain = take_request(queue, self._memory) if queue.ready else None
+            if chain is not None:
+                self._device.request(number, chain)
+                if give_back(queue, self._memory, chain):
+                    s.interrupt |= Interrupt.USED
+                return
+            s.notified.pop(0)
+
+    def read(self, offset: int, size: int) -> int:
+        """A read; registers are words."""
+        if offset >= _CONFIGURATION:
+            at = offset - _CONFIGURATION
+            return int.from_bytes(self._device.configuration()[at : at + size], "little")
+        return self._register(offset) if size == 4 else 0
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """A write; configuration spaces are not written."""
+        if size != 4 or offset >= _CONFIGURATION:
+            return
+        s = self.s
+        if offset == Offset.STATUS:
+            self._set_status(value & 0xFF)
+        elif offset == Offset.QUEUE_NOTIFY:
+            self._notify(value)
+        elif offset == Offset.INTERRUPT_ACK:
+            s.interrupt &= ~value
+        elif offset == Offset.DEVICE_FEATURES_SEL:
+            s.device_features_sel = value
+        elif offset == Offset.DRIVER_FEATURES_SEL:
+            s.driver_features_sel = value
+        elif offset == Offset.QUEUE_SEL:
+            s.queue_sel = value
+        elif offset == Offset.DRIVER_FEATURES and s.driver_features_sel < 2:
+            if not s.status & Status.FEATURES_OK:
+                shift = 32 * s.driver_features_sel
+                s.driver_features = s.driver_features & ~(_WORD << shift) | value << shift
+        elif s.queue_sel < len(s.queues):
+            _set_up(s.queues[s.queue_sel], offset, value)
+        self._derive()
+
+    def _register(self, offset: int) -> int:
+        s = self.s
+        queue = s.queues[s.queue_sel] if s.queue_sel < len(s.queues) else None
+        shown = {
+            Offset.MAGIC: _MAGIC,
+            Offset.VERSION: _VERSION,
+            Offset.DEVICE: self._device.number,
+            Offset.VENDOR: _VENDOR,
+            Offset.QUEUE_NUM_MAX: 0 if queue is None else SIZE_MAX,
+            Offset.QUEUE_READY: int(queue is not None and queue.ready),
+            Offset.INTERRUPT_STATUS: s.interrupt,
+            Offset.STATUS: s.status,
+        }
+        if offset == Offset.DEVICE_FEATURES and s.device_features_sel < 2:
+            return self._features >> 32 * s.device_features_sel & _WORD
+        return shown.get(Offset(offset), 0) if offset in _OFFSETS else 0
+
+    def _set_status(self, value: int) -> None:
+        s = self.s
+        if value == 0:
+            self.reset()
+            return
+        unknown = s.driver_features & ~self._features or not s.driver_features & _VERSION_1
+        if value & Status.FEATURES_OK and unknown:
+            value &= ~Status.FEATURES_OK
+        s.status = value | s.status & Status.NEEDS_RESET
+
+    def _notify(self, number: int) -> None:
+        s = self.s
+        if number >= len(s.queues) or number in s.notified or not s.queues[number].ready:
+            return
+        if not s.status & Status.DRIVER_OK or s.status & Status.NEEDS_RESET:
+            return
+        s.notified.append(number)
+        if s.due is None:
+            s.due = self._clock.physical_count() + LATENCY
+
+    def _derive(self) -> None:
+        self._irq.set_level(bool(self.s.interrupt))
+
+
+_OFFSETS: Final = frozenset(Offset)
+_AREAS: Final = {
+    Offset.DESCRIPTORS: "descriptors",
+    Offset.DRIVER: "driver",
+    Offset.DEVICE_AREA: "device",
+}
+
+
+def _set_up(queue: Queue, offset: int, value: int) -> None:
+    """A write to a register of the queue that is selected."""
+    if offset == Offset.QUEUE_READY:
+        usable = 0 < queue.size <= SIZE_MAX and not queue.size & queue.size - 1
+        queue.ready = bool(value & 1) and usable
+        if not queue.ready:
+            queue.seen = 0
+    elif queue.ready:
+        return
+    elif offset == Offset.QUEUE_NUM:
+        queue.size = value
+    elif offset & ~4 in _AREAS:
+        name, shift = _AREAS[Offset(offset & ~4)], 8 * (offset & 4)
+        old = getattr(queue, name)
+        setattr(queue, name, old & ~(_WORD << shift) | value << shift)

@@ -1,0 +1,82 @@
+"""The virtio-mmio places: what is plugged in, from the highest place down, as on QEMU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spe_unicorn.arch.ports import Clock, IRQLine
+from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE, EmptyVirtioSlots
+from spe_unicorn.devices.virtio.block import SECTOR, Block, Disk
+from spe_unicorn.devices.virtio.entropy import Entropy
+from spe_unicorn.devices.virtio.overlay import Overlay
+from spe_unicorn.devices.virtio.queue import Memory
+from spe_unicorn.devices.virtio.transport import Device, Transport
+from spe_unicorn.machine.backing import READ_ONLY, HostFile, split_read_only
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.memory_map import VIRTIO_SLOTS
+from spe_unicorn.machine.options import MachineOptions
+
+_WRITE: Final = ",write"
+"""What stands behind the name of a disk whose file is written."""
+
+
+class Drives:
+    """The disks of ``MachineOptions.drive`` and their files. Raises LoadError."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self.disks: list[Disk] = []
+        self._files: list[HostFile] = []
+        for text in texts:
+            self.disks.append(self._disk(text))
+
+    def _disk(self, text: str) -> Disk:
+        written = text.removesuffix(_WRITE)
+        name, read_only = split_read_only(written)
+        file = HostFile(name if written != text else f"{name}{READ_ONLY}")
+        self._files.append(file)
+        if file.size < SECTOR:
+            with naming(name):
+                raise LoadError(f"has {file.size} bytes; a disk has {SECTOR} at least")
+        return file if read_only or written != text else Overlay(file)
+
+    def close(self) -> None:
+        """Give the files free."""
+        for file in self._files:
+            file.close()
+
+
+class VirtioSlots:
+    """All places. ``irq`` gives the line of each by its number; ``random`` draws 64 bits."""
+
+    def __init__(
+        self,
+        options: MachineOptions,
+        drives: Drives,
+        memory: Memory,
+        clock: Clock,
+        irq: Callable[[int], IRQLine],
+        random: Callable[[], int],
+    ) -> None:
+        devices: list[Device] = [Block(disk) for disk in drives.disks]
+        if options.entropy:
+            devices.append(Entropy(random))
+        self.transports = {
+            VIRTIO_SLOTS - 1 - n: Transport(device, memory, clock, irq(VIRTIO_SLOTS - 1 - n))
+            for n, device in enumerate(devices)
+        }
+        """Those that hold a device, by place."""
+        self._empty = EmptyVirtioSlots()
+
+    def read(self, offset: int, size: int) -> int:
+        """A load."""
+        place, at = divmod(offset, VIRTIO_SLOT_SIZE)
+        transport = self.transports.get(place)
+        return self._empty.read(at, size) if transport is None else transport.read(at, size)
+
+    def write(self, offset: int, size: int, value: int) -> None:
+        """A store."""
+        place, at = divmod(offset, VIRTIO_SLOT_SIZE)
+        if place in self.transports:
+            self.transports[place].write(at, size, value)

@@ -1,0 +1,149 @@
+"""The disk against Virtio 1.2, 5.2, by hand."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spe_unicorn.devices.virtio.block import Block
+from spe_unicorn.devices.virtio.entropy import Entropy
+from spe_unicorn.devices.virtio.overlay import Overlay
+from tests.devices.virtio.bench import BUFFERS, NEXT, WRITE, Driver
+
+OK, ERROR, UNSUPPORTED = 0, 1, 2
+IN, OUT, FLUSH, GET_ID = 0, 1, 4, 8
+DATA, STATUS = BUFFERS + 0x100, BUFFERS + 0x80
+
+
+class Bytes:
+    """A disk of eight sectors and a bit, each full of its number."""
+
+    size = 8 * 512 + 100
+
+    def __init__(self, read_only: bool = False, bad: bool = False) -> None:
+        self.read_only = read_only
+        self.bad = bad
+        self.bytes = bytearray(b"".join(bytes((n,)) * 512 for n in range(8)) + b"x" * 100)
+        self.flushes = 0
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        return None if self.bad else bytes(self.bytes[offset : offset + size])
+
+    def write(self, offset: int, data: bytes) -> bool:
+        if not self.bad:
+            self.bytes[offset : offset + len(data)] = data
+        return not self.bad
+
+    def flush(self) -> bool:
+        self.flushes += 1
+        return not self.bad
+
+
+def ask(disk, kind: int, sector: int, size: int, data: bytes = b"") -> tuple[int, Driver]:
+    """The status byte that a request gets, and the driver that made it."""
+    driver = Driver(Block(disk))
+    driver.ram.write(BUFFERS, struct.pack("<IIQ", kind, 0, sector))
+    driver.ram.write(STATUS, b"\xee")
+    driver.ram.write(DATA, data or b"\xdd" * size)
+    middle = [(DATA, size, NEXT | (0 if kind == OUT else WRITE))] if size else []
+    driver.describe((BUFFERS, 16, NEXT), *middle, (STATUS, 1, WRITE))
+    driver.send()
+    driver.later()
+    return (driver.ram.read(STATUS, 1) or b"")[0], driver
+
+
+def test_configuration_tells_whole_sectors() -> None:
+    raw = Block(Bytes()).configuration()
+    capacity, largest, segments = struct.unpack_from("<QII", raw)
+    assert (capacity, largest, segments) == (8, 64 << 10, 126)
+    assert struct.unpack_from("<I", raw, 20) == (512,)
+    assert Block(Bytes(read_only=True)).features & 1 << 5
+    assert not Block(Bytes()).features & 1 << 5
+
+
+def test_a_read() -> None:
+    status, driver = ask(Bytes(), IN, 3, 1024)
+    assert status == OK
+    assert driver.ram.read(DATA, 1024) == b"\3" * 512 + b"\4" * 512
+    assert driver.used == (1, 0, 1025)
+
+
+def test_a_write() -> None:
+    disk = Bytes()
+    status, driver = ask(disk, OUT, 7, 512, b"w" * 512)
+    assert (status, driver.used) == (OK, (1, 0, 1))
+    assert disk.bytes[7 * 512 :] == b"w" * 512 + b"x" * 100
+    assert disk.bytes[6 * 512] == 6
+
+
+def test_a_flush_and_the_name() -> None:
+    disk = Bytes()
+    assert ask(disk, FLUSH, 0, 0)[0] == OK
+    assert disk.flushes == 1
+    status, driver = ask(disk, GET_ID, 0, 20)
+    assert (status, driver.ram.read(DATA, 20)) == (OK, b"spe-unicorn disk\0\0\0\0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sector", "size"),
+    [
+        (IN, 8, 512),
+        (IN, 7, 1024),
+        (OUT, 8, 512),
+        (IN, (1 << 64) - 1, 512),
+        (IN, 0, 100),
+        (OUT, 0, 511),
+    ],
+)
+def test_what_is_not_on_the_disk_is_an_error(kind: int, sector: int, size: int) -> None:
+    disk = Bytes()
+    before = bytes(disk.bytes)
+    status, driver = ask(disk, kind, sector, size)
+    assert status == ERROR
+    assert bytes(disk.bytes) == before
+    assert driver.used[0] == 1
+
+
+def test_a_disk_that_fails_and_one_that_is_not_written() -> None:
+    for kind in (IN, OUT, FLUSH):
+        assert ask(Bytes(bad=True), kind, 0, 512 if kind != FLUSH else 0)[0] == ERROR
+    assert ask(Bytes(read_only=True), OUT, 0, 512)[0] == ERROR
+
+
+def test_an_unknown_request_is_unsupported() -> None:
+    assert ask(Bytes(), 99, 0, 0)[0] == UNSUPPORTED
+
+
+def test_a_header_that_is_too_short_comes_back_as_it_is() -> None:
+    driver = Driver(Block(Bytes()))
+    driver.describe((BUFFERS, 8, NEXT), (STATUS, 1, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, 0)
+
+
+def test_an_overlay_keeps_writes_from_the_disk_beneath() -> None:
+    beneath = Bytes(read_only=True)
+    before = bytes(beneath.bytes)
+    disk = Overlay(beneath)
+    assert disk.write(510, b"abcd")
+    assert disk.read(509, 6) == b"\0abcd\1"
+    assert disk.write(4000, b"z" * 196)  # to the end, over a page's edge
+    assert disk.read(4095, 2) == b"zz"
+    assert disk.read(508, 3) == b"\0\0a"
+    assert bytes(beneath.bytes) == before
+    assert {len(page) for page in disk.s.pages.values()} == {4096, 100}
+    assert disk.flush()
+    assert not Overlay(Bytes(bad=True)).write(1, b"x")
+    assert Overlay(Bytes(bad=True)).read(0, 1) is None
+
+
+def test_entropy_comes_from_whoever_builds_the_board() -> None:
+    words = iter(range(1, 1000))
+    driver = Driver(Entropy(lambda: next(words)))
+    driver.describe((BUFFERS, 12, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, 12)
+    assert driver.ram.read(BUFFERS, 13) == b"\1" + bytes(7) + b"\2" + bytes(4)

@@ -1,0 +1,210 @@
+"""The transport in memory and its queues against Virtio 1.2, by hand; hostile drivers, too."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from spe_unicorn.devices.virtio.queue import Chain
+from spe_unicorn.devices.virtio.transport import LATENCY
+from tests.devices.virtio.bench import (
+    BASE,
+    BUFFERS,
+    DESCRIPTORS,
+    DEVICE,
+    DRIVER,
+    INDIRECT,
+    NEXT,
+    VERSION_1,
+    WRITE,
+    Driver,
+)
+
+NEEDS_RESET, USED, CONFIGURATION = 0x40, 1, 2
+
+
+class Echo:
+    """Gives back what it reads, upper case."""
+
+    number, queues, features = 42, 2, 1 << 3
+
+    def configuration(self) -> bytes:
+        return b"configured"
+
+    def request(self, queue: int, chain: Chain) -> None:
+        chain.put(chain.take(chain.left).upper())
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver(Echo())
+
+
+def test_it_says_what_it_is() -> None:
+    driver = Driver(Echo(), set_up=False)
+    assert [driver[offset] for offset in (0, 4, 8, 12)] == [0x7472_6976, 2, 42, 0x554D_4551]
+    assert driver.transport.read(0x100, 8) == int.from_bytes(b"configur", "little")
+    assert driver.transport.read(0x101, 1) == ord("o")
+    assert driver.transport.read(0x1F0, 4) == 0
+    assert driver[0xFC] == 0
+
+
+def test_features_are_chosen_by_halves() -> None:
+    driver = Driver(Echo(), set_up=False)
+    found = []
+    for half in range(3):
+        driver[0x14] = half
+        found.append(driver[0x10])
+    assert found == [1 << 3, 1, 0]
+
+
+@pytest.mark.parametrize("features", [0, 1 << 3, VERSION_1 | 1 << 5, VERSION_1 | 1 << 40])
+def test_features_that_it_has_not_or_without_version_1_are_refused(features: int) -> None:
+    driver = Driver(Echo(), set_up=False)
+    driver.set_up(features)
+    assert driver[0x70] & 8 == 0
+
+
+def test_queues_that_are_there_and_that_are_not() -> None:
+    driver = Driver(Echo(), set_up=False)
+    found = []
+    for number in (0, 1, 2, 0xFFFF_FFFF):
+        driver[0x30] = number
+        found.append(driver[0x34])
+    assert found == [256, 256, 0, 0]
+
+
+def test_a_request_is_done_a_fixed_time_after_it_was_notified(driver: Driver) -> None:
+    driver.ram.write(BUFFERS, b"hello world")
+    driver.describe((BUFFERS, 5, NEXT), (BUFFERS + 5, 6, NEXT), (BUFFERS + 64, 32, WRITE))
+    driver.send()
+    assert driver.transport.next_deadline() == LATENCY
+    driver.later(LATENCY - 1)
+    assert (driver.used[0], driver.line.level) == (0, False)
+    driver.later(1)
+    assert driver.used == (1, 0, 11)
+    assert driver.ram.read(BUFFERS + 64, 12) == b"HELLO WORLD\0"
+    assert (driver.line.level, driver[0x60]) == (True, USED)
+    driver[0x64] = USED
+    assert (driver.line.level, driver[0x60]) == (False, 0)
+
+
+def test_requests_come_one_after_the_other(driver: Driver) -> None:
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE), (BUFFERS, 2, NEXT))
+    driver.describe((BUFFERS, 2, NEXT), (BUFFERS + 8, 2, WRITE), first=2)
+    driver.send(0)
+    driver.send(2)
+    driver.later()
+    assert driver.used == (1, 0, 1)
+    driver.later()
+    assert driver.used == (2, 2, 2)
+    driver.later()
+    assert driver.transport.next_deadline() is None
+
+
+def test_the_index_goes_around(driver: Driver) -> None:
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    for _ in range(20):
+        driver.send()
+        driver.later()
+    assert driver.used[0] == 20
+
+
+def test_a_driver_that_wants_no_interrupt_gets_none(driver: Driver) -> None:
+    driver.ram.write(DRIVER, b"\1\0")
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    driver.send()
+    driver.later()
+    assert (driver.used[0], driver.line.level) == (1, False)
+
+
+def broken(driver: Driver) -> bool:
+    driver.later()
+    after = driver[0x70] & NEEDS_RESET and driver[0x60] & CONFIGURATION
+    driver.sent = 0
+    driver[0x50] = 0
+    return bool(after) and driver.transport.next_deadline() is None
+
+
+@pytest.mark.parametrize(
+    "buffers",
+    [
+        [(BUFFERS, 1, NEXT)] * 8,  # a ring
+        [(0, 1, 0)],  # no memory there
+        [(BASE + 0xFFFF, 2, 0)],
+        [(BUFFERS, 5, NEXT), (BUFFERS, 1, WRITE)],  # no room for the answer
+        [(BUFFERS, 1, NEXT | WRITE), (BUFFERS, 1, 0)],  # written before read
+        [(BUFFERS, 16, INDIRECT)],
+        [(BUFFERS, 0xFFFF_FFFF, WRITE)],
+    ],
+)
+def test_what_no_device_can_follow_breaks_it(driver: Driver, buffers) -> None:
+    driver.describe(*buffers)
+    driver.send()
+    assert broken(driver)
+    driver.set_up()
+    driver.ram.write(DEVICE + 2, b"\0\0")
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, 1)  # a reset heals it
+
+
+def test_a_head_that_is_none_breaks_it(driver: Driver) -> None:
+    driver.send(8)
+    assert broken(driver)
+
+
+def test_more_entries_than_there_are_break_it(driver: Driver) -> None:
+    driver.ram.write(DRIVER + 2, struct.pack("<H", 9))
+    driver[0x50] = 0
+    assert broken(driver)
+
+
+@pytest.mark.parametrize("size", [0, 3, 257, 512, 0xFFFF_FFFF])
+def test_a_queue_of_another_size_is_never_ready(size: int) -> None:
+    driver = Driver(Echo(), size=size, set_up=False)
+    driver.set_up()
+    assert driver[0x44] == 0
+    driver[0x50] = 0
+    assert driver.transport.next_deadline() is None
+
+
+@pytest.mark.parametrize("address", [0, (1 << 64) - 1, BASE + 0xFFFF])
+def test_queues_where_no_memory_is_break_it(driver: Driver, address: int) -> None:
+    driver[0x70] = 0
+    driver.set_up()
+    driver[0x44] = 0
+    driver[0x90], driver[0x94] = address & 0xFFFF_FFFF, address >> 32
+    driver[0x44] = 1
+    driver[0x50] = 0
+    assert broken(driver)
+
+
+def test_before_the_driver_is_ready_nothing_is_done() -> None:
+    driver = Driver(Echo())
+    driver[0x70] = 1 | 2 | 8
+    driver[0x50] = 0
+    assert driver.transport.next_deadline() is None
+
+
+def test_a_reset_forgets_what_was_on_its_way(driver: Driver) -> None:
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    driver.send()
+    driver[0x70] = 0
+    driver.later()
+    assert (driver.used[0], driver[0x70], driver[0x44]) == (0, 0, 0)
+    assert driver.ram.read(DESCRIPTORS, 8) == BUFFERS.to_bytes(8, "little")
+
+
+def test_its_state_comes_back(driver: Driver) -> None:
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    driver.send()
+    saved = driver.transport.save()
+    driver.later()
+    driver[0x64] = USED
+    driver.ram.write(DEVICE + 2, b"\0\0")
+    driver.transport.restore(saved)
+    driver.transport.update()
+    assert (driver.used[0], driver.line.level) == (1, True)

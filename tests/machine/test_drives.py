@@ -1,0 +1,105 @@
+"""Virtio devices on the board: their places, their files, the same in each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.options import MachineOptions, OptionError
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.small_programs import LOOP, program
+
+SLOT_31, SLOT_30, SLOT_0 = 0x0A00_3E00, 0x0A00_3C00, 0x0A00_0000
+RAM = 0x4002_0000
+ISPENDR2 = 0x0800_0208
+INTID_79 = 1 << 15
+
+
+@pytest.fixture
+def disk(tmp_path) -> Path:
+    path = tmp_path / "disk"
+    path.write_bytes(b"".join(bytes((n,)) * 512 for n in range(16)))
+    return path
+
+
+def machine(tmp_path, *drives: object, **options: object) -> Machine:
+    file = program(tmp_path, LOOP)
+    return Machine(file, drive=tuple(map(str, drives)), ram=1 << 20, **options)
+
+
+def transfer(made: Machine, kind: int, sector: int, data: bytes = bytes(512)) -> tuple[bytes, int]:
+    """One request to the disk in place 31, by hand: what is in its buffer then, and its status."""
+    bus, memory = made.board.bus, made.board.memory
+    for register, value in (
+        *((0x70, 0), (0x70, 3), (0x24, 0), (0x20, 0), (0x24, 1), (0x20, 1), (0x70, 11)),
+        *((0x30, 0), (0x38, 4), (0x80, RAM), (0x90, RAM + 0x100), (0xA0, RAM + 0x200)),
+        *((0x44, 1), (0x70, 15)),
+    ):
+        bus.write(SLOT_31 + register, 4, value)
+    rows = ((RAM + 0x300, 16, 1, 1), (RAM + 0x400, 512, 3 - 2 * kind, 2), (RAM + 0x310, 1, 2, 0))
+    for n, (address, size, flags, following) in enumerate(rows):
+        row = address.to_bytes(8, "little") + size.to_bytes(4, "little")
+        row += flags.to_bytes(2, "little") + following.to_bytes(2, "little")
+        memory.write(RAM + 16 * n, row)
+    memory.write(RAM + 0x100, bytes((0, 0, 1, 0, 0, 0)))
+    memory.write(RAM + 0x200, bytes(4))
+    memory.write(RAM + 0x300, bytes((kind, 0, 0, 0, 0, 0, 0, 0)) + sector.to_bytes(8, "little"))
+    memory.write(RAM + 0x310, b"\xee")
+    memory.write(RAM + 0x400, data)
+    made.board.pes[0].write(SLOT_31 + 0x50, 4, 0)
+    made.run(operations=9_980)
+    assert (memory.read(RAM + 0x310, 1) or b"")[0] == 0xEE  # not before its time
+    made.run(operations=50)
+    return memory.read(RAM + 0x400, 512) or b"", (memory.read(RAM + 0x310, 1) or b"")[0]
+
+
+def test_a_disk_is_in_the_highest_place_and_raises_its_interrupt(tmp_path, disk) -> None:
+    made = machine(tmp_path, disk, entropy=True)
+    bus = made.board.bus
+    assert [bus.read(slot + 8, 4) for slot in (SLOT_31, SLOT_30, SLOT_0)] == [2, 4, 0]
+    assert [bus.read(slot + 4, 4) for slot in (SLOT_31, SLOT_30, SLOT_0)] == [2, 2, 1]
+    assert transfer(made, 0, 5) == (b"\5" * 512, 0)
+    assert bus.read(ISPENDR2, 4) & INTID_79
+
+
+def test_writes_stay_in_the_machine(tmp_path, disk) -> None:
+    before = disk.read_bytes()
+    made = machine(tmp_path, disk)
+    assert transfer(made, 1, 3, b"w" * 512)[1] == 0
+    assert transfer(made, 0, 3) == (b"w" * 512, 0)
+    assert disk.read_bytes() == before
+
+
+def test_or_go_to_the_file_or_nowhere(tmp_path, disk) -> None:
+    with machine(tmp_path, f"{disk},write") as made:
+        assert transfer(made, 1, 3, b"w" * 512)[1] == 0
+        assert disk.read_bytes()[3 * 512 : 4 * 512] == b"w" * 512
+    assert transfer(machine(tmp_path, f"{disk},readonly"), 1, 4, b"v" * 512)[1] == 1
+    assert disk.read_bytes()[4 * 512] == 4
+
+
+def test_what_was_written_is_part_of_a_saved_machine(tmp_path, disk) -> None:
+    made = machine(tmp_path, disk)
+    transfer(made, 1, 3, b"w" * 512)
+    saved = made.save()
+    transfer(made, 1, 3, b"v" * 512)
+    made.restore(saved)
+    assert transfer(made, 0, 3) == (b"w" * 512, 0)
+
+
+def test_files_that_are_no_disks_are_refused(tmp_path, disk) -> None:
+    small = tmp_path / "small"
+    small.write_bytes(b"x" * 511)
+    with pytest.raises(LoadError, match="small: has 511 bytes; a disk has 512 at least"):
+        machine(tmp_path, small)
+    with pytest.raises(LoadError, match="none: No such file"):
+        machine(tmp_path, tmp_path / "none")
+    with machine(tmp_path, disk), pytest.raises(LoadError, match="in use by another machine"):
+        machine(tmp_path, f"{disk},write")
+    with machine(tmp_path, disk), machine(tmp_path, f"{disk},readonly"):
+        pass
+    with pytest.raises(OptionError, match="`drive`: there are 32 places"):
+        MachineOptions(shipped_firmware("hello"), drive=("x",) * 32, entropy=True)
