@@ -58,7 +58,8 @@ def annotate(
     inside = np.zeros(len(samples), bool)
     inside[rows_inside] = True
     total = len(rows_inside)
-    there = [(event, text) for event, text in _EVENTS if (samples.with_event(event) & inside).any()]
+    seen = ((samples.with_event(event), text) for event, text in _EVENTS)
+    there = [(having, text) for having, text in seen if (having & inside).any()]
     rows: list[tuple[Cell, ...]] = []
     order = np.argsort(where, kind="stable")
     in_order, rows_in_order = where[order], rows_inside[order]
@@ -80,7 +81,7 @@ def annotate(
                 count / total if count else None,
                 count or None,
                 float(samples.arrays.total[timed].mean()) if len(timed) else None,
-                *(int(samples.with_event(event)[of_it].sum()) or None for event, _ in there),
+                *(int(having[of_it].sum()) or None for having, _ in there),
                 f"{address:x}",
                 None if word is None else disassemble(word, address),
                 source,

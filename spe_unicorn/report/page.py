@@ -18,7 +18,7 @@ from spe_unicorn.output.names import event_names, printable
 from spe_unicorn.report.annotation import Disassemble, annotate, find
 from spe_unicorn.report.arrow import library
 from spe_unicorn.report.overview import kinds
-from spe_unicorn.report.samples import UNKNOWN, Labels, Samples
+from spe_unicorn.report.samples import UNKNOWN, Samples
 
 MOST_SAMPLES = 200_000
 """Samples that a page holds; of more, one of every so many is taken and stands for the others."""
@@ -63,19 +63,19 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
     unit = "time in ticks of the system counter"
     if not timed.any():
         time, unit = np.arange(len(arrays), dtype=np.float64), "number of the sample"
-    symbols, symbol = _indexed(samples.labels("symbol"))
-    places, place = _indexed(samples.labels("address"))
-    targets, target = _indexed(samples.labels("target"))
-    sources, source = _indexed(samples.labels("source"))
-    cpus, cpu = _indexed(samples.labels("cpu"))
-    processes, process = _indexed(samples.labels("process"))
+    symbols, symbol = _indexed(samples, "symbol")
+    places, place = _indexed(samples, "address")
+    targets, target = _indexed(samples, "target")
+    sources, source = _indexed(samples, "source")
+    cpus, cpu = _indexed(samples, "cpu")
+    processes, process = _indexed(samples, "process")
     latency = np.where(arrays.where(Has.TOTAL), arrays.total.astype(np.uint32), _NO_LATENCY)
     rows: dict[str, list[str]] = {}
     row_of: dict[str, Array] = {}
     rows["va"], row_of["va"] = _address_rows(canonical(arrays.va), arrays.where(Has.VA))
     physical = arrays.pa & np.uint64((1 << 56) - 1)
     rows["pa"], row_of["pa"] = _address_rows(physical, arrays.where(Has.PA))
-    rows["data"], row_of["data"] = _data_rows(samples.labels("data"))
+    rows["data"], row_of["data"] = _data_rows(samples)
     events = int(np.bitwise_or.reduce(arrays.events)) if len(arrays) else 0
     columns = {
         "time": time.astype("<f8"),
@@ -120,12 +120,13 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
     }
 
 
-def _indexed(labels: Labels) -> tuple[list[str], npt.NDArray[np.uint32]]:
+def _indexed(samples: Samples, key: str) -> tuple[list[str], npt.NDArray[np.uint32]]:
     """The labels that there are, and the place of each sample's among them."""
-    texts, where = np.unique(labels.astype(str), return_inverse=True)
-    indexes = where.astype("<u4")
-    indexes[labels == UNKNOWN] = _NONE
-    return [printable(text) for text in texts.tolist()], indexes
+    names, codes = samples.coded(key)
+    indexes = codes.astype("<u4")
+    if UNKNOWN in names:
+        indexes[indexes == names.index(UNKNOWN)] = _NONE
+    return [printable(text) for text in names], indexes
 
 
 def _narrow(indexes: Array) -> Array:
@@ -148,16 +149,16 @@ def _address_rows(addresses: Array, there: Array) -> tuple[list[str], npt.NDArra
     return [f"{int(p[0]) << 12:#x}-{(int(p[-1]) + 1 << 12) - 1:#x}" for p in parts], result
 
 
-def _data_rows(labels: Labels) -> tuple[list[str], npt.NDArray[np.uint32]]:
+def _data_rows(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
     """The objects with the most samples; the others share the last row."""
-    texts, indexes = _indexed(labels)
+    texts, indexes = _indexed(samples, "data")
     counts = np.bincount(indexes[indexes != _NONE], minlength=len(texts))
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
     kept = order[: _ROWS - 1]
     row = np.full(len(texts) + 1, len(kept), np.uint32)
     row[kept] = np.arange(len(kept))
-    result = np.full(len(labels), _NONE, "<u4")
+    result = np.full(len(indexes), _NONE, "<u4")
     there = indexes != _NONE
     result[there] = row[indexes[there]]
     names = [texts[place] for place in kept]

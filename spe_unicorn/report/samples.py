@@ -14,7 +14,7 @@ from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
 from spe_unicorn.report.recording import Recording
 from spe_unicorn.report.spaces import Name, Spaces
-from spe_unicorn.report.texts import texts
+from spe_unicorn.report.texts import coded, texts
 from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.lines import LineTable, read_lines
 from spe_unicorn.symbols.places import Places
@@ -67,6 +67,7 @@ class Samples:
         self.recording = recording
         self.arrays = recording.raw_arrays
         self._labels: dict[str, Labels] = {}
+        self._coded: dict[str, tuple[list[str], Array]] = {}
         self._lines: dict[str, LineTable] = {}
 
     def __len__(self) -> int:
@@ -92,6 +93,12 @@ class Samples:
             self._labels[key] = KEYS[key](self)
         return self._labels[key]
 
+    def coded(self, key: str) -> tuple[list[str], Array]:
+        """The labels of a key that there are, in order, and the number of each sample's."""
+        if key not in self._coded:
+            self._coded[key] = coded(self.labels(key))
+        return self._coded[key]
+
     def groups(
         self, keys: Sequence[str], weights: npt.NDArray[np.float64], among: Truths | None = None
     ) -> list[Group]:
@@ -100,11 +107,12 @@ class Samples:
         rows = np.flatnonzero(taken)
         if not len(rows):
             return []
-        codes = np.zeros(len(rows), np.int64)
-        for key in keys:
-            _, code = np.unique(self.labels(key)[rows].astype(str), return_inverse=True)
-            codes = codes * (int(code.max()) + 1) + code
-            _, codes = np.unique(codes, return_inverse=True)
+        codes = self.coded(keys[0])[1][rows]
+        for key in keys[1:]:
+            names, code = self.coded(key)
+            _, codes = np.unique(
+                codes.astype(np.int64) * len(names) + code[rows], return_inverse=True
+            )
         order = np.argsort(codes, kind="stable")
         edges = np.flatnonzero(np.diff(codes[order])) + 1
         groups = []

@@ -14,7 +14,7 @@ from spe_unicorn.output.arrays import Array, Has, RecordArrays
 from spe_unicorn.output.reader import RecordFile
 from spe_unicorn.output.tasks import Mapping, Space, Tasks
 from spe_unicorn.report.places import Files
-from spe_unicorn.report.texts import texts
+from spe_unicorn.report.texts import Distinct, distinct, texts
 from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.elf import ElfFile, Piece
 from spe_unicorn.symbols.places import Places
@@ -31,6 +31,7 @@ class Spaces:
         self, file: RecordFile, choices: Iterable[SymbolChoice], arrays: Callable[[], RecordArrays]
     ) -> None:
         self._arrays = arrays
+        self._sorted: tuple[Array, Distinct] | None = None
         self._files = Files(file, choices)
         self._clock = file.clocks[-1] if file.clocks else None
         self.tasks = Tasks.of(file.acts)
@@ -82,7 +83,10 @@ class Spaces:
     def _asked(self, addresses: Array, say: Name, places: list[Places]) -> npt.NDArray[np.object_]:
         number = self._numbered[1]
         if number is None:
-            return texts(addresses, lambda address: say(places[0], address))
+            # of PCs several things are asked
+            if self._sorted is None or self._sorted[0] is not addresses:
+                self._sorted = addresses, distinct(addresses)
+            return texts(self._sorted[1], partial(say, places[0]))
         result = np.full(len(addresses), "", dtype=object)
         for index, one in enumerate(places):
             rows = np.flatnonzero(number == index)
