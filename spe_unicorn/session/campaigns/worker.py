@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,6 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    import spe_unicorn.session.machine  # noqa: F401
-
+    import_module("spe_unicorn.session.machine")
     with suppress(BrokenPipeError, KeyboardInterrupt):  # nobody asks any more
         serve()
