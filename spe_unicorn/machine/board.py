@@ -37,6 +37,7 @@ from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import NonSecureMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.inputs import KEY, Inputs, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
@@ -76,7 +77,10 @@ class _GuestMemory:
 
     def write(self, address: int, data: bytes) -> bool:
         """False where they cannot be written."""
-        return self._board.running.cpu.virtual.write(address, data)
+        written = self._board.running.cpu.virtual.write(address, data)
+        if written:
+            self._board.inputs.stored(address, data)
+        return written
 
 
 @dataclass(slots=True)
@@ -105,7 +109,9 @@ class Board(Stateful[BoardState]):
     ) -> None:
         self.options = options
         self.core = options.profile.with_model(options.model)
-        self._console = console
+        self.inputs = Inputs(console, lambda: self.executed)
+        """What comes from outside."""
+        self._console = self.inputs.ends
         self.ram = Ram(RAM_BASE, options.ram)
         self._files = _flash_files(options)
         self._drives = Drives(options.drive)
@@ -127,7 +133,7 @@ class Board(Stateful[BoardState]):
         self.peripherals = Peripherals(
             ports,
             self.memory,
-            console,
+            self._console,
             self,
             self._secure,
             self._power_pin,
@@ -178,7 +184,7 @@ class Board(Stateful[BoardState]):
         """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
             if looks is not None:
-                looks.slice_ended.connect(self._each_slice)
+                looks.slice_ended.wire(self._each_slice)
 
     def _host_of_calls(self) -> Semihosting:
         folder = self.options.semihosting_dir
@@ -358,10 +364,34 @@ class Board(Stateful[BoardState]):
         if not self._key_asked:
             return False
         self._key_asked = False
+        self._key_down()
+        self.inputs.pressed()
+        return True
+
+    def _key_down(self) -> None:
         self.peripherals.power_key.press()
         for pe in self.pes:
             pe.look_at_clock()
-        return True
+
+    def poll(self) -> None:
+        """Look, between two operations, at what was typed."""
+        self.inputs.between = True
+        try:
+            self.peripherals.uart.poll()
+        finally:
+            self.inputs.between = False
+
+    def hear_again(self) -> None:
+        """In a replay: let happen what came from outside where the machine stands."""
+        log = self.inputs.log
+        while log is not None and log.due() == self.executed:
+            if log.take(self.executed, KEY) is not None:
+                self._key_down()
+                continue
+            before = log.cursor
+            self.poll()
+            if log.cursor == before:
+                raise ReplayError(f"nobody takes what was typed after {self.executed} operations")
 
     def stop_no_more(self) -> None:
         """Forget a :meth:`stop` that no run has come to."""
@@ -377,7 +407,7 @@ class Board(Stateful[BoardState]):
 
     def _each_slice(self) -> None:
         if self.peripherals.uart.listening:
-            self.peripherals.uart.poll()
+            self.poll()
         self.slice_ended()
         self._press_power_key()
 
@@ -389,7 +419,7 @@ class Board(Stateful[BoardState]):
             return False
         came = self._console.wait()
         if came and self.peripherals.uart.listening:
-            self.peripherals.uart.poll()
+            self.poll()
         return self._press_power_key() or (came and self.peripherals.uart.listening)
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
@@ -458,7 +488,10 @@ class Board(Stateful[BoardState]):
     def semihosting(self, pe: ProcessingElement) -> bool:
         """A semihosting call: W0 is the operation, X1 its parameter."""
         engine = pe.cpu.engine
-        answer = self._semihosting.call(engine.x(0) & 0xFFFF_FFFF, engine.x(1))
+        operation, parameter = engine.x(0) & 0xFFFF_FFFF, engine.x(1)
+        answer = self.inputs.call(
+            lambda: self._semihosting.call(operation, parameter), pe.cpu.virtual.write
+        )
         if isinstance(answer, Exit):
             self._end(pe, answer.status)
         else:

@@ -74,7 +74,7 @@ class Schedule(Stateful[ScheduleState]):
         self._looked = 0.0
         for pe in self.pes:
             pe.alone = False
-            pe.interrupts.became_pending.connect(self.changed)
+            pe.interrupts.became_pending.wire(self.changed)
 
     @property
     def running(self) -> ProcessingElement:

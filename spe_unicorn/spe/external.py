@@ -71,7 +71,7 @@ class ExternalSampler(Sampler):
         self._el = -1
         self.enabled = True
         self.enabled_at = (True,) * 4
-        pe.registers.written.connect(self._on_write)
+        pe.registers.written.wire(self._on_write)
         self.refresh()
 
     def reset(self) -> None:

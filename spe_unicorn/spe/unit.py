@@ -165,7 +165,7 @@ class StatisticalProfilingUnit(Sampler):
         ):
             cell.set(registers.raw(register))
             registers.add(register, cell)
-        registers.written.connect(self._on_write)
+        registers.written.wire(self._on_write)
         self.reload()
 
     def reload(self) -> None:

@@ -102,7 +102,7 @@ class Interrupts(Stateful[InterruptsState]):
         """Whether a Profiling Buffer management event asks for an exception."""
         self.monitors = InsistentLine(self.update)
         """Whether an overflow of the Performance Monitors asks for an exception."""
-        cpu.pm_changed.connect(self._on_pm)
+        cpu.pm_changed.wire(self._on_pm)
         line = InsistentLine if by_state else Line
         self.irq, self.fiq = line(self.update), line(self.update)
         self.virq, self.vfiq = Line(self.update), Line(self.update)

@@ -88,6 +88,10 @@ class Runner:
         self._parts.watching.watcher = watcher
         self.handler.controls.watch_order()
 
+    def mute(self, muted: bool) -> None:
+        """Tell the watcher nothing from now on, or tell it again."""
+        self._parts.watching.mute(muted)
+
     @property
     def at_rest(self) -> bool:
         """Whether nothing is on its way: no run, no sample, nothing that a hook noticed."""

@@ -14,10 +14,18 @@ from spe_unicorn.host.ports import ORDERING, Watcher
 class Watching:
     """The watcher of one PE's runner, if there is one."""
 
-    WIRING = ("watcher",)
+    WIRING = ("watcher", "_aside")
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = None
+        self._aside: Watcher | None = None
+
+    def mute(self, muted: bool) -> None:
+        """Tell the watcher nothing from now on, or tell it again."""
+        if muted and self.watcher is not None:
+            self.watcher, self._aside = None, self.watcher
+        elif not muted and self._aside is not None:
+            self.watcher, self._aside = self._aside, None
 
     @property
     def tracking(self) -> bool:

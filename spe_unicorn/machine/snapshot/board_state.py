@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,34 +39,41 @@ class BoardSaver:
         self.parts = parts_of(board)
         """What has state, by path."""
 
-    def save(self, earlier: Pages = NO_PAGES) -> BoardState:
-        """The board's state; memory that is as it was in ``earlier`` takes no more room.
+    def save(self, earlier: Pages = NO_PAGES, leave: Collection[str] = ()) -> BoardState:
+        """The board's state, without the parts in ``leave``.
 
-        Raises NotAtRestError within a run, as from an observer.
+        Memory that is as it was in ``earlier`` takes no more room. Raises NotAtRestError within a
+        run, as from an observer.
         """
         self._check()
-        for pe in self._board.pes:
-            forget(pe.handler, pe.unit)
+        self.settle()
+        parts = {path: part for path, part in self.parts.items() if path not in leave}
         return BoardState(
             tuple(save_engine(pe.handler) for pe in self._board.pes),
-            save_parts(self.parts),
+            save_parts(parts),
             save_pages(self._board.memory, earlier),
         )
 
-    def restore(self, saved: BoardState) -> None:
-        """Take a state that a board of the same options was in.
+    def restore(self, saved: BoardState, leave: Collection[str] = ()) -> None:
+        """Take a state that a board of the same options was in; the parts in ``leave`` stay.
 
         Raises NotAtRestError within a run, and StateError, with nothing changed, where the host has
         not what the state needs.
         """
         self._check()
-        check_parts(self.parts, saved.parts)
+        parts = {path: part for path, part in self.parts.items() if path not in leave}
+        check_parts(parts, saved.parts)
         restore_pages(self._board.memory, saved.memory)
         for pe, engine in zip(self._board.pes, saved.engines, strict=True):
             restore_engine(pe.handler, engine)
-        restore_parts(self.parts, saved.parts)
+        restore_parts(parts, saved.parts)
         for pe in self._board.pes:
             pe.runner.restored()
+        self.settle()
+
+    def settle(self) -> None:
+        """Forget what is no part of the architecture's state."""
+        for pe in self._board.pes:
             forget(pe.handler, pe.unit)
 
     def _check(self) -> None:

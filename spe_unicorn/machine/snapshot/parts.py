@@ -27,24 +27,35 @@ _ROOMS: Final = tuple(
 """What machines are made of. Who watches one is not part of it."""
 _NO_OBJECTS: Final = (
     *(int, float, str, bytes, bytearray, memoryview, type(None), Enum, Register, type, ModuleType),
-    *(np.ndarray, ctypes.Array, ctypes.Structure, Signal),
+    *(np.ndarray, ctypes.Array, ctypes.Structure),
 )
 
 
 def parts_of(root: object) -> dict[str, Any]:
     """The parts that are reached from ``root`` through attributes and containers, by path."""
-    found: dict[str, Any] = {}
+    return {
+        path: thing
+        for path, thing in _walk(root)
+        if isinstance(thing, Stateful) or state_names(type(thing))
+    }
+
+
+def signals_of(root: object) -> dict[str, Signal[...]]:
+    """The signals that are reached in the same way, by path."""
+    return {path: thing for path, thing in _walk(root) if isinstance(thing, Signal)}
+
+
+def _walk(root: object) -> Iterator[tuple[str, object]]:
+    """Everything that is reached from ``root``, with the way to it."""
     seen = {id(root)}
     todo: deque[tuple[str, object]] = deque([("", root)])
     while todo:
         path, thing = todo.popleft()
-        if isinstance(thing, Stateful) or state_names(type(thing)):
-            found[path] = thing
+        yield path, thing
         for name, value in _within(thing):
             if id(value) not in seen and not isinstance(value, _NO_OBJECTS):
                 seen.add(id(value))
                 todo.append((f"{path}.{name}" if path else name, value))
-    return found
 
 
 def _within(thing: object) -> Iterator[tuple[str, object]]:

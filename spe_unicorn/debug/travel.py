@@ -1,0 +1,327 @@
+"""Back in time: snapshots taken as a machine runs, and exact replay from them.
+
+A position is a number of operations of all PEs together since reset. Up to :attr:`Travel.end`, the
+farthest that the machine has come, it goes again where it has been: what comes from outside is
+answered from a log, nothing is printed or recorded a second time, no host file is touched. From
+there on it goes on as any machine.
+
+>>> travel = Travel(machine.board)
+>>> travel.run(1_000_000)
+>>> travel.back_to(999_000)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.inputs import InputLog
+from spe_unicorn.machine.semihosting import Semihosting
+from spe_unicorn.machine.snapshot.board_state import BoardSaver, BoardState
+from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE
+from spe_unicorn.machine.snapshot.parts import signals_of
+
+HISTORY: Final = 256 << 20
+"""Bytes of the host that the past takes, if nobody says otherwise."""
+_FIRST_SPACING: Final = 1 << 16
+"""Operations between two snapshots at first; it doubles as there come to be many."""
+_FOR_A_PAGE: Final = 1 << 8
+"""Operations between two snapshots for each page of memory in use, as saving looks at all."""
+_MOST: Final = 64
+"""Snapshots at a time."""
+_LATEST: Final = 8
+"""So many of the latest stay as they are when others are thinned out."""
+_STATE: Final = 64 << 10
+"""Bytes of the host that a snapshot takes beside its pages, about."""
+_KEPT_ALWAYS: Final = "slice_ended"
+"""The signal by which the user and the clock are heard, in a replay as well."""
+
+Run = Callable[[int | None, bool], Ending]
+"""Runs the board, at most so many operations; a debugger's stops end it sooner.
+
+The second argument is whether this goes on with a run that a limit of ours has ended: then a stop
+where the machine stands counts. Else the machine leaves it first.
+"""
+
+
+class PastError(LookupError):
+    """A place that lies before all that is kept: GDB says ``replaylog:begin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A snapshot: where it is, and what had come from outside by then."""
+
+    at: int
+    state: BoardState
+    inputs: int
+
+
+class Travel:
+    """The past of one board, of at most ``history`` bytes of the host.
+
+    From now on the board has to be run by :meth:`run`. Raises NotAtRestError within a run.
+    """
+
+    def __init__(self, board: Board, history: int = HISTORY) -> None:
+        self._board = board
+        self._history = history
+        self._saver = BoardSaver(board)
+        self._live = [p for p, part in self._saver.parts.items() if isinstance(part, Semihosting)]
+        """Parts that are always as they are at the end: host files, which a replay leaves alone."""
+        self._log = board.inputs.log = InputLog()
+        self._moments: list[_Moment] = []
+        self._spacing = _FIRST_SPACING
+        self._muted = False
+        self._signals = [
+            signal for path, signal in signals_of(board).items() if not path.endswith(_KEPT_ALWAYS)
+        ]
+        self._saved_at: list[int] = []
+        """All positions at which something was saved, and so forgotten: a replay does the same."""
+        self.end = board.executed
+        """The farthest position that the machine has come to."""
+        self._save()
+
+    @property
+    def position(self) -> int:
+        """Where the machine stands."""
+        return self._board.executed
+
+    @property
+    def begin(self) -> int:
+        """The first position that can be gone back to."""
+        return self._moments[0].at
+
+    @property
+    def replaying(self) -> bool:
+        """Whether what comes next has been before."""
+        return self.position < self.end
+
+    @property
+    def size(self) -> int:
+        """Bytes of the host that the past takes, about."""
+        pages = {id(page) for m in self._moments for page in m.state.memory.pages.values()}
+        return len(pages) * PAGE + len(self._moments) * _STATE + self._log.size
+
+    def close(self) -> None:
+        """Forget the past; the board, at the end of it, can be run by itself again."""
+        self._go_to_end()
+        self._board.inputs.log = None
+        self._moments.clear()
+
+    def changed(self) -> None:
+        """Registers or memory were written from outside: what was before leads here no more.
+
+        The past begins anew, here, and what had come after this position is forgotten.
+        """
+        self._mute(False)
+        self._log = self._board.inputs.log = InputLog()
+        self._moments.clear()
+        self._saved_at.clear()
+        self.end = self.position
+        self._save()
+
+    # Forwards
+
+    def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
+        """Run as :meth:`Board.run` does, from wherever the machine stands."""
+        goal = None if operations is None else self.position + operations
+        return self.forwards(self.up_to(until), goal)
+
+    def up_to(self, until: int) -> Run:
+        """Runs the board up to a virtual address."""
+
+        def run(left: int | None, goes_on: bool) -> Ending:
+            if goes_on and self._board.running.cpu.pc == until:
+                return Ending.UNTIL
+            return self._board.run(left, until)
+
+        return run
+
+    def forwards(self, run: Run, goal: int | None = None) -> Ending:
+        """Have ``run`` run the board in pieces up to the position ``goal``, None for no limit.
+
+        What it takes to come back is kept meanwhile.
+        """
+        goes_on = False
+        while True:
+            self._enter()
+            ending = run(self._piece(goal), goes_on)
+            goes_on = True
+            self.end = max(self.end, self.position)
+            self._board.hear_again()
+            self._forget_again()
+            if ending is not Ending.LIMIT or (goal is not None and self.position >= goal):
+                self._enter()
+                return ending
+            if not self.replaying and self.position >= self._moments[-1].at + self._distance():
+                self._enter()
+                self._save()
+
+    def _forget_again(self) -> None:
+        """In a replay: forget what was forgotten here when something was saved."""
+        if self.replaying:
+            number = bisect_left(self._saved_at, self.position)
+            if self._saved_at[number : number + 1] == [self.position]:
+                self._saver.settle()
+
+    def _piece(self, goal: int | None) -> int:
+        """How many operations to the next place where something is to be done."""
+        here = self.position
+        places = [self._moments[-1].at + self._distance()]
+        if self.replaying:
+            due = self._log.due()
+            places = [self.end if due is None else min(due, self.end)]
+            number = bisect_right(self._saved_at, here)
+            places += self._saved_at[number : number + 1]
+        if goal is not None:
+            places.append(goal)
+        return max(min(places) - here, 0)
+
+    def _distance(self) -> int:
+        pages = len(self._moments[-1].state.memory.pages)
+        return max(self._spacing, pages * _FOR_A_PAGE)
+
+    def _enter(self) -> None:
+        """In the past observers hear nothing; at its end they do again."""
+        self._log.replaying = self.replaying
+        self._mute(self.replaying)
+
+    def _mute(self, muted: bool) -> None:
+        if muted == self._muted:
+            return
+        self._muted = muted
+        for signal in self._signals:
+            signal.mute(muted)
+        for pe in self._board.pes:
+            pe.runner.mute(muted)
+
+    # The past
+
+    def _save(self) -> None:
+        earlier = self._moments[-1].state.memory if self._moments else NO_PAGES
+        state = self._saver.save(earlier, self._live)
+        self._saved_at.append(self.position)
+        self._moments.append(_Moment(self.position, state, self._log.cursor))
+        if len(self._moments) > _MOST:
+            self._thin_out()
+            self._spacing *= 2
+        if self.size > self._history:
+            self._thin_out()
+        while self.size > self._history and len(self._moments) > 1:
+            del self._moments[0]
+
+    def _thin_out(self) -> None:
+        """Forget every other snapshot, but for the first and the latest."""
+        old, latest = self._moments[:-_LATEST], self._moments[-_LATEST:]
+        self._moments = old[::2] + latest
+
+    def _restore(self, moment: _Moment) -> None:
+        self._saver.restore(moment.state, self._live)
+        self._log.cursor = moment.inputs
+        self._enter()
+
+    def _before(self, position: int) -> int:
+        """The number of the latest snapshot at or before a position. Raises PastError."""
+        for number in range(len(self._moments) - 1, -1, -1):
+            if self._moments[number].at <= position:
+                return number
+        raise PastError(f"nothing is kept from before operation {self.begin}")
+
+    # Backwards
+
+    def back_to(self, position: int) -> None:
+        """Have the machine stand where it stood after so many operations.
+
+        Raises PastError for a place before :attr:`begin`, and ValueError for one after :attr:`end`.
+        """
+        if position > self.end:
+            raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
+        moment = self._moments[self._before(position)]
+        if not moment.at <= self.position <= position:
+            self._restore(moment)
+        while self.position < position:
+            before = self.position
+            self.forwards(self.up_to(NEVER), position)
+            if self.position == before:
+                raise RuntimeError(f"the replay stands still at operation {before}")
+
+    def _go_to_end(self) -> None:
+        if self.replaying:
+            self.back_to(self.end)
+        self._enter()
+
+    def step_back(self, number: int | None = None) -> None:
+        """Undo the last operation of a PE, by default of the one whose turn it is.
+
+        What other PEs have done since is undone with it. Raises PastError where there is none that
+        could be undone; the machine then stands at the beginning of what is kept.
+        """
+        pe = self._board.running if number is None else self._board.pes[number]
+        count = pe.cpu.executed
+        low, high = self.begin, self.position - 1
+        with self._or_begin():
+            if count == 0 or high < low:
+                raise PastError("nothing is kept from before")
+            self.back_to(high)
+            if pe.cpu.executed != count - 1:
+                # the last operations were others': the latest place where it had one less
+                while low < high:
+                    middle = (low + high + 1) // 2
+                    self.back_to(middle)
+                    low, high = (middle, high) if pe.cpu.executed < count else (low, middle - 1)
+                self.back_to(low)
+                if pe.cpu.executed != count - 1:
+                    raise PastError("nothing is kept from before")
+
+    def back_to_stop(self, run: Run) -> None:
+        """Go back to the last place before this one where ``run`` is stopped.
+
+        ``run`` runs the board up to a limit, and with another ending where a debugger stops it: at
+        a breakpoint, or in front of a watched access. It is called once more at each stop, and has
+        to go on from there. Raises PastError where there is none; the machine then stands at the
+        beginning of what is kept.
+        """
+        end = last = self.position
+        with self._or_begin():
+            number = self._before(end - 1)
+            while True:
+                self._restore(self._moments[number])
+                found = self._last_stop(run, end, last - 1)
+                if found is not None:
+                    self.back_to(found)
+                    return
+                if not number:
+                    raise PastError("no breakpoint was come to since the beginning of what is kept")
+                # a stop where that snapshot was taken is come to from the one before
+                last = self._moments[number].at + 1
+                end = min(end, last)
+                number -= 1
+
+    def _last_stop(self, run: Run, end: int, last: int) -> int | None:
+        """The last position up to ``last`` at which ``run``, which goes up to ``end``, stops."""
+        found = None
+        stuck = 0
+        while self.position < end:
+            before = self.position
+            ending = self.forwards(run, end)
+            if ending is not Ending.LIMIT and self.position <= last:
+                found = self.position
+            stuck = stuck + 1 if self.position == before else 0
+            if stuck > len(self._board.pes):
+                break  # stopped where it stands, and nothing else comes
+        return found
+
+    @contextmanager
+    def _or_begin(self) -> Iterator[None]:
+        try:
+            yield
+        except PastError:
+            self.back_to(self.begin)
+            raise

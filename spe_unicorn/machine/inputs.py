@@ -1,0 +1,173 @@
+"""What comes to a machine from outside, written down as it comes, and answered so in a replay.
+
+A machine is deterministic but for what people type, when they press a key, and what files of the
+host hold. An :class:`InputLog` keeps each of these with the number of operations after which it
+came. In a replay nothing is asked of the outside, and nothing goes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from spe_unicorn.machine.console_ends import ConsoleEnds
+
+T = TypeVar("T")
+POLL, READ, WAIT, KEY, CALL = "poll", "read", "wait", "key", "call"
+"""Kinds: the UART was looked at between operations, input was read within one, an idle machine was
+woken, the power key was pressed, a semihosting call was answered."""
+_FROM_OUTSIDE: Final = frozenset({POLL, KEY})
+"""Kinds that come between two operations by nobody's doing in the guest."""
+_ENTRY: Final = 200
+"""Bytes that an entry takes, about."""
+
+
+class ReplayError(RuntimeError):
+    """A replay went another way than the run: it was changed, or the fault is ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Something that came after ``at`` operations; a call's ``stores`` are virtual addresses."""
+
+    at: int
+    kind: str
+    value: Any
+    stores: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the host that it takes, about."""
+        data = len(self.value) if isinstance(self.value, bytes) else 0
+        return _ENTRY + data + sum(len(stored) for _, stored in self.stores)
+
+
+class InputLog:
+    """What came, in order. ``cursor`` is how many the machine has had where it stands."""
+
+    def __init__(self) -> None:
+        self.entries: list[Input] = []
+        self.cursor = 0
+        self.replaying = False
+        self.size = 0
+        """Bytes of the host that it takes, about."""
+        self._stores: list[tuple[int, bytes]] = []
+
+    def add(self, at: int, kind: str, value: Any) -> None:
+        """Write down what has come."""
+        entry = Input(at, kind, value, tuple(self._stores))
+        self._stores.clear()
+        self.entries.append(entry)
+        self.size += entry.size
+        self.cursor = len(self.entries)
+
+    def stored(self, address: int, data: bytes) -> None:
+        """Write down what a call has stored, before its answer is known."""
+        self._stores.append((address, data))
+
+    def next(self) -> Input | None:
+        """What comes next in the replay, None for nothing."""
+        return self.entries[self.cursor] if self.cursor < len(self.entries) else None
+
+    def take(self, at: int, kind: str) -> Input | None:
+        """What came as ``kind`` after so many operations, if that is next."""
+        entry = self.next()
+        if entry is None or entry.kind != kind or entry.at != at:
+            return None
+        self.cursor += 1
+        return entry
+
+    def due(self) -> int | None:
+        """After how many operations something comes from outside, if that is next."""
+        entry = self.next()
+        return entry.at if entry is not None and entry.kind in _FROM_OUTSIDE else None
+
+
+class Inputs:
+    """The ways into one machine, and its console's way out.
+
+    ``now`` is the number of operations so far. While :attr:`log` is None nothing is written down.
+    """
+
+    WIRING = ("log",)
+    TRANSIT = ("between",)
+
+    def __init__(self, console: ConsoleEnds, now: Callable[[], int]) -> None:
+        self._console = console
+        self._now = now
+        self.log: InputLog | None = None
+        self.between = False
+        """Whether the UART is looked at between two operations."""
+        self.ends = ConsoleEnds(
+            self._out(console.write),
+            self._read,
+            self._arrived,
+            self._wait,
+            self._out(console.write_secure),
+        )
+        """The console for the devices of the machine."""
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the machine goes again where it has been."""
+        return self.log is not None and self.log.replaying
+
+    def _out(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        def out(data: bytes) -> None:
+            if not self.replaying:
+                write(data)
+
+        return out
+
+    def _read(self, size: int) -> bytes:
+        return self._console.read(size)  # by semihosting alone, whose calls are written down
+
+    def _arrived(self, size: int) -> bytes:
+        kind = POLL if self.between else READ
+        return self._asked(kind, lambda: self._console.arrived(size), b"")
+
+    def _wait(self) -> bool:
+        return self._asked(WAIT, self._console.wait, False)
+
+    def _asked(self, kind: str, live: Callable[[], T], nothing: T) -> T:
+        log = self.log
+        if log is None:
+            return live()
+        if log.replaying:
+            entry = log.take(self._now(), kind)
+            return nothing if entry is None else entry.value
+        value = live()
+        if value != nothing:
+            log.add(self._now(), kind, value)
+        return value
+
+    def pressed(self) -> None:
+        """The power key was pressed."""
+        if self.log is not None and not self.log.replaying:
+            self.log.add(self._now(), KEY, None)
+
+    def stored(self, address: int, data: bytes) -> None:
+        """A call stores something in the guest's memory."""
+        if self.log is not None:
+            self.log.stored(address, data)
+
+    def call(self, live: Callable[[], T], store: Callable[[int, bytes], object]) -> T:
+        """The answer to a semihosting call: ``live()``, or what it was.
+
+        Raises ReplayError where none was made.
+        """
+        log = self.log
+        if log is None:
+            return live()
+        if not log.replaying:
+            answer = live()
+            log.add(self._now(), CALL, answer)
+            return answer
+        entry = log.take(self._now(), CALL)
+        if entry is None:
+            raise ReplayError(f"no semihosting call was made after {self._now()} operations")
+        for address, data in entry.stores:
+            store(address, data)
+        answered: T = entry.value
+        return answered
