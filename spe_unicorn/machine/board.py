@@ -37,7 +37,7 @@ from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import NonSecureMemory
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.files import naming
-from spe_unicorn.machine.inputs import KEY, Inputs, ReplayError
+from spe_unicorn.machine.inputs import KEY, Inputs, LoggedFile, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
@@ -138,7 +138,7 @@ class Board(Stateful[BoardState]):
             self._secure,
             self._power_pin,
             two_security_states=options.secure,
-            flash_files=self._files,
+            flash_files={at: LoggedFile(f, self.inputs) for at, f in self._files.items()},
             fw_cfg=fw_cfg_items(options),
             virtio=partial(self._virtio, options),
         )

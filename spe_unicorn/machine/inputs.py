@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.console_ends import ConsoleEnds
 
 T = TypeVar("T")
-POLL, READ, WAIT, KEY, CALL = "poll", "read", "wait", "key", "call"
+POLL, READ, WAIT, KEY, CALL, FILE = "poll", "read", "wait", "key", "call", "file"
 """Kinds: the UART was looked at between operations, input was read within one, an idle machine was
-woken, the power key was pressed, a semihosting call was answered."""
+woken, the power key was pressed, a semihosting call was answered, a file of a device's was used."""
 _FROM_OUTSIDE: Final = frozenset({POLL, KEY})
 """Kinds that come between two operations by nobody's doing in the guest."""
 _ENTRY: Final = 200
@@ -82,6 +83,28 @@ class InputLog:
         """After how many operations something comes from outside, if that is next."""
         entry = self.next()
         return entry.at if entry is not None and entry.kind in _FROM_OUTSIDE else None
+
+
+class LoggedFile:
+    """A file of the host that a device uses, left alone in a replay."""
+
+    def __init__(self, file: HostFile, inputs: Inputs) -> None:
+        self._file = file
+        self._inputs = inputs
+        self.read_only = file.read_only
+        self.size = file.size
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        """Bytes, None where the host cannot read them."""
+        return self._inputs.answer(FILE, lambda: self._file.read(offset, size))
+
+    def write(self, offset: int, data: bytes) -> bool:
+        """Store bytes; False where the host cannot."""
+        return self._inputs.answer(FILE, lambda: self._file.write(offset, data))
+
+    def flush(self) -> bool:
+        """Have them stored for good; False where the host cannot."""
+        return self._inputs.answer(FILE, self._file.flush)
 
 
 class Inputs:
@@ -157,16 +180,28 @@ class Inputs:
 
         Raises ReplayError where none was made.
         """
+        return self.answer(CALL, live, store)
+
+    def answer(
+        self,
+        kind: str,
+        live: Callable[[], T],
+        store: Callable[[int, bytes], object] = lambda address, data: None,
+    ) -> T:
+        """The outside's answer to something that the guest does: ``live()``, or what it was.
+
+        Raises ReplayError where it was not done.
+        """
         log = self.log
         if log is None:
             return live()
         if not log.replaying:
             answer = live()
-            log.add(self._now(), CALL, answer)
+            log.add(self._now(), kind, answer)
             return answer
-        entry = log.take(self._now(), CALL)
+        entry = log.take(self._now(), kind)
         if entry is None:
-            raise ReplayError(f"no semihosting call was made after {self._now()} operations")
+            raise ReplayError(f"no {kind} was answered after {self._now()} operations")
         for address, data in entry.stores:
             store(address, data)
         answered: T = entry.value

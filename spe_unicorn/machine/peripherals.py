@@ -17,9 +17,9 @@ from spe_unicorn.devices.pl061 import PL061
 from spe_unicorn.devices.power_key import PowerKey
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.bus import Bus, BySecurity, Device, FlashWindow, NonSecureMemory
 from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.inputs import LoggedFile
 from spe_unicorn.machine.memory_map import Region
 from spe_unicorn.machine.pe import Timed
 from spe_unicorn.machine.virtio import VirtioSlots
@@ -50,7 +50,7 @@ class Peripherals:
         power_pin: Callable[[int, bool], None],
         *,
         two_security_states: bool,
-        flash_files: Mapping[int, HostFile],
+        flash_files: Mapping[int, LoggedFile],
         fw_cfg: Mapping[int, bytes],
         virtio: MakeSlots,
     ) -> None:

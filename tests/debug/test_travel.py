@@ -81,6 +81,7 @@ def test_a_step_back_undoes_one_operation_of_its_pe():
     started = [pe.number for pe in machine.board.pes if pe.cpu.executed > 1000]
     assert len(started) > 1
     for number in started:
+        travel.back_to(travel.end)
         before = [pe.cpu.executed for pe in machine.board.pes]
         travel.step_back(number)
         after = [pe.cpu.executed for pe in machine.board.pes]
