@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import spe_unicorn
 from spe_unicorn.signals import Signal
 
 
@@ -68,3 +71,23 @@ def test_what_a_listener_raises_is_seen_by_who_tells():
     signal.connect(fails)
     with pytest.raises(ZeroDivisionError):
         signal()
+
+
+def test_what_is_part_of_a_machine_is_wired_and_not_an_observer():
+    """An observer is told nothing where a machine goes again where it has been."""
+    root = Path(spe_unicorn.__file__).parent
+    rooms = ("arch", "cores", "decode", "devices", "host", "machine", "pmu", "spe", "symbols")
+    files = [file for room in rooms for file in (root / room).rglob("*.py")]
+    assert [file.name for file in files if ".connect(" in file.read_text()] == []
+
+
+def test_observers_hear_nothing_while_a_signal_is_muted():
+    signal: Signal[[int]] = Signal()
+    heard, wired = [], []
+    signal.connect(heard.append)
+    signal.wire(wired.append)
+    signal.mute(True)
+    signal(1)
+    signal.mute(False)
+    signal(2)
+    assert (heard, wired) == ([2], [1, 2])

@@ -361,7 +361,7 @@ class Board(Stateful[BoardState]):
 
     def _press_power_key(self) -> bool:
         """Press the key if that was asked for; whether it was."""
-        if not self._key_asked:
+        if not self._key_asked or self.inputs.replaying:
             return False
         self._key_asked = False
         self._key_down()

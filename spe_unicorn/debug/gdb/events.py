@@ -72,7 +72,7 @@ class EventBreaks:
             pe.runner.stops.stop(f"{access.name} was {did} at {access.pc:#x}: {value:#x}{shown}")
 
         self._ends[name] = [
-            pe.handler.system.accessed.connect(partial(on_access, pe)) for pe in self._board.pes
+            pe.handler.system.accessed.wire(partial(on_access, pe)) for pe in self._board.pes
         ]
         how = " and ".join(word for word, asked in (("read", read), ("write", write)) if asked)
         return f"a cpu stops after each {how} of {name}"
@@ -106,10 +106,10 @@ class EventBreaks:
                     f"the Profiling Buffer is full at {event.address:#x}, says PMBSR_EL{el}"
                 )
 
-        return pe.unit.managed.connect(on_management)
+        return pe.unit.managed.wire(on_management)
 
     def _collision(self, pe: ProcessingElement) -> Callable[[], None]:
-        return pe.unit.collided.connect(
+        return pe.unit.collided.wire(
             lambda: pe.runner.stops.stop("a sample was chosen while another was on its way")
         )
 
@@ -126,4 +126,4 @@ class EventBreaks:
                     f"{entry_text(record, entry)} from {entry.elr:#x} to EL{entry.target_el}"
                 )
 
-        return pe.cpu.exception_taken.connect(on_exception)
+        return pe.cpu.exception_taken.wire(on_exception)

@@ -302,7 +302,7 @@ class Inline:
         self._numbers["sites"] = self._sites.ctypes.data
         self._numbers["hook"] = hook
         state.inline = self._numbers.ctypes.data
-        engine.code_forgotten.connect(self._forget)
+        engine.code_forgotten.wire(self._forget)
 
     @property
     def patched(self) -> int:
