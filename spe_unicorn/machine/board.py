@@ -41,7 +41,7 @@ from spe_unicorn.machine.inputs import KEY, Inputs, LoggedFile, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.machine.pe import ProcessingElement, Timed
+from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.psci import (
     CPUOff,
@@ -142,7 +142,6 @@ class Board(Stateful[BoardState]):
             fw_cfg=fw_cfg_items(options),
             virtio=partial(self._virtio, options),
         )
-        self.timed: Timed = self.peripherals
         if options.secure:
             for inputs, interface in zip(
                 interrupts, self.peripherals.gic.cpu_interfaces, strict=True

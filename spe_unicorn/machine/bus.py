@@ -23,6 +23,18 @@ class Device(Protocol):
         ...
 
 
+class Timed(Protocol):
+    """Devices that drive lines when their time comes; times are counts of the system counter."""
+
+    def next_deadline(self) -> int | None:
+        """When the first of them does, None for never."""
+        ...
+
+    def update(self) -> None:
+        """Let happen what has come due."""
+        ...
+
+
 class SecureDevice(Protocol):
     """A device that answers Secure and Non-secure accesses differently."""
 

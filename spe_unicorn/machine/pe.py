@@ -72,24 +72,11 @@ class PMBIRQ:
         self.changed(level)
 
 
-class Timed(Protocol):
-    """Devices that drive lines when their time comes; times are counts of the system counter."""
-
-    def next_deadline(self) -> int | None:
-        """When the first of them does, None for never."""
-        ...
-
-    def update(self) -> None:
-        """Let happen what has come due."""
-        ...
-
-
 class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
     core: Core
     peripherals: Peripherals
-    timed: Timed
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
@@ -330,7 +317,7 @@ class ProcessingElement(Stateful[PEState]):
     def happen(self) -> None:
         """Time has come for a timer or a device: drive their lines, and see what is next."""
         self.timer.update(self.cpu.physical_count())
-        self._board.timed.update()
+        self._board.peripherals.update()
         self.look_at_clock()
 
     def wait(self) -> bool:
@@ -373,7 +360,7 @@ class ProcessingElement(Stateful[PEState]):
     def look_at_clock(self) -> None:
         """Work out anew at how many executed operations a line changes by itself."""
         now = self.cpu.physical_count()
-        counts = [self.timer.next_deadline(now), self._board.timed.next_deadline()]
+        counts = [self.timer.next_deadline(now), self._board.peripherals.next_deadline()]
         due = [time for count in counts if (time := self.cycles_of(count)) is not None]
         self.deadline = min(due) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
 

@@ -17,11 +17,17 @@ from spe_unicorn.devices.pl061 import PL061
 from spe_unicorn.devices.power_key import PowerKey
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.bus import Bus, BySecurity, Device, FlashWindow, NonSecureMemory
+from spe_unicorn.machine.bus import (
+    Bus,
+    BySecurity,
+    Device,
+    FlashWindow,
+    NonSecureMemory,
+    Timed,
+)
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.inputs import LoggedFile
 from spe_unicorn.machine.memory_map import Region
-from spe_unicorn.machine.pe import Timed
 from spe_unicorn.machine.virtio import VirtioSlots
 
 Windows = list[tuple[Region, Device]]
