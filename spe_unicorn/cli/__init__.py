@@ -25,6 +25,7 @@ from spe_unicorn.cli.commands.record import record
 from spe_unicorn.cli.commands.regs import regs
 from spe_unicorn.cli.commands.report import annotate, diff, report
 from spe_unicorn.cli.commands.run import run
+from spe_unicorn.cli.commands.stat import stat
 from spe_unicorn.cli.completing import PROGRAM, completion
 from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
 
@@ -114,6 +115,7 @@ def main(debug: bool) -> None:
 for command in (
     run,
     record,
+    stat,
     decode,
     report,
     annotate,

@@ -54,16 +54,19 @@ from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 
-def run_session(settings: Settings) -> int:
+def run_session(
+    settings: Settings, attach: Callable[[Machine], None] = lambda machine: None
+) -> int:
     """Run firmware as ``settings`` say; the exit status.
 
+    ``attach`` is called with the machine before it runs, and may raise UsageProblem, too.
     Raises UsageProblem, before anything has run, for what cannot be run or written.
     """
     if settings.dump_dtb is not None:
         _dump_dtb(settings, settings.dump_dtb)
         return 0
     with Stopper(settings.timeout) as stopper, _listening(settings) as listener:
-        return _Session(settings, stopper, listener).run()
+        return _Session(settings, stopper, listener, attach).run()
 
 
 @contextmanager
@@ -117,7 +120,13 @@ def _inputs(settings: Settings) -> tuple[str, ...]:
 class _Session:
     """The board, and what is attached to it."""
 
-    def __init__(self, settings: Settings, stopper: Stopper, listener: Listener | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        stopper: Stopper,
+        listener: Listener | None,
+        attach: Callable[[Machine], None],
+    ) -> None:
         self.settings = settings
         self.stopper = stopper
         self.summary_follows = not settings.quiet
@@ -148,6 +157,7 @@ class _Session:
             self._lead_consoles()
             self._attach_records()
             self._attach_traces()
+            attach(self.machine)
             self.machine.observe("misuse", self._on_misuse)
             if settings.warn is not None:
                 self.machine.watch_misuse()

@@ -20,6 +20,7 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
+from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.totals import EventTotals
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -76,9 +77,9 @@ class Counting(Stateful[CountingState]):
 
     DERIVED = (
         *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
-        "_stale",
+        *("_el", "_stale"),
     )
-    WIRING = ("registers",)
+    WIRING = ("outside", "registers")
 
     def __init__(
         self,
@@ -93,6 +94,10 @@ class Counting(Stateful[CountingState]):
         self.monitors = monitors
         self.totals = totals
         self.s = CountingState()
+        self.outside: OutsideCounts | None = None
+        """Who counts without the guest's counters."""
+        self._el = 0
+        """The Exception level at the last look."""
         self._cpu = cpu
         self._interrupt = interrupt
         self._exception = exception
@@ -146,11 +151,13 @@ class Counting(Stateful[CountingState]):
             self.changed()
         if not self._cpu.inside:
             totals.tallies.between_runs()
-        if not (self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled):
-            if totals.stepwise:
-                totals.look()
+        active = self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled
+        if not active and self.outside is None:
             return
         last = totals.look()
+        if self.outside is not None:
+            self.outside.count(self._el)
+            self._el = self._cpu.el
         if last is not None:
             self.s.last = last
         executed = totals.executed
@@ -172,6 +179,13 @@ class Counting(Stateful[CountingState]):
                     increments[counter] = total - seen[event]
                 seen[event] = total
         return increments
+
+    def observe(self, outside: OutsideCounts) -> None:
+        """Have ``outside`` count, too, from now on."""
+        self.outside = outside
+        self.changed()
+        self._el = self._cpu.el
+        outside.begin()
 
     def changed(self) -> None:
         """What decides what counts has changed, or the counters have; :meth:`settle` came first."""
@@ -238,6 +252,8 @@ class Counting(Stateful[CountingState]):
         self.monitors.entered()
         local = target_el == EL1 or (target_el == EL2 and tge(self._cpu))
         self.totals.happen(exception_events(record, local=local))
+        if self.outside is not None:
+            self.outside.count(self._el)
         if self._by_event:
             self.monitors.landed(self._increments(), self._live, self.s.last, raised=True)
 
@@ -278,7 +294,12 @@ class Counting(Stateful[CountingState]):
         anywhere = 0
         for live in counted_at:
             anywhere |= live
-        totals.want(monitors.event_of(counter) for counter in _members(anywhere))
+        wanted = {monitors.event_of(counter) for counter in _members(anywhere)}
+        if self.outside is not None:
+            wanted |= self.outside.events
+            if self.outside.by_level:
+                cpu.counted_at = tuple(live << 2 | el for el, live in enumerate(counted_at))
+        totals.want(wanted)
         self._live = counted_at[cpu.el]
         by_event: dict[int, list[int]] = {}
         for counter in _members(self._live):
@@ -291,7 +312,7 @@ class Counting(Stateful[CountingState]):
     def _next_overflow(self) -> int:
         monitors, totals = self.monitors, self.totals
         now = totals.executed
-        if totals.stepwise and self._by_event:
+        if totals.stepwise and (self._by_event or self.outside is not None):
             return now + 1
         synchronous = monitors.synchronous & monitors.s.noticed & self._live
         distances = []
