@@ -32,7 +32,7 @@ def machine(tmp_path, *drives: object, **options: object) -> Machine:
 
 def transfer(made: Machine, kind: int, sector: int, data: bytes = bytes(512)) -> tuple[bytes, int]:
     """One request to the disk in place 31, by hand: what is in its buffer then, and its status."""
-    bus, memory = made.board.bus, made.board.memory
+    bus, memory = made.board.peripherals.bus, made.board.memory
     for register, value in (
         *((0x70, 0), (0x70, 3), (0x24, 0), (0x20, 0), (0x24, 1), (0x20, 1), (0x70, 11)),
         *((0x30, 0), (0x38, 4), (0x80, RAM), (0x90, RAM + 0x100), (0xA0, RAM + 0x200)),
@@ -58,7 +58,7 @@ def transfer(made: Machine, kind: int, sector: int, data: bytes = bytes(512)) ->
 
 def test_a_disk_is_in_the_highest_place_and_raises_its_interrupt(tmp_path, disk) -> None:
     made = machine(tmp_path, disk, entropy=True)
-    bus = made.board.bus
+    bus = made.board.peripherals.bus
     assert [bus.read(slot + 8, 4) for slot in (SLOT_31, SLOT_30, SLOT_0)] == [2, 4, 0]
     assert [bus.read(slot + 4, 4) for slot in (SLOT_31, SLOT_30, SLOT_0)] == [2, 2, 1]
     assert transfer(made, 0, 5) == (b"\5" * 512, 0)

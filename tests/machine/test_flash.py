@@ -161,7 +161,7 @@ def test_files_and_a_kernel_are_in_fw_cfg(tmp_path) -> None:
     kernel, code = tmp_path / "kernel", bios(tmp_path / "code", [a.b(0)])
     kernel.write_bytes(b"flat kernel")
     machine = Machine(bios=code, kernel=kernel, append="quiet", fw_cfg=(f"opt/k={kernel}",), smp=2)
-    bus = machine.board.bus
+    bus = machine.board.peripherals.bus
 
     def item(key: int, size: int) -> bytes:
         bus.write(0x0902_0008, 2, key << 8 & 0xFF00 | key >> 8)
