@@ -1,4 +1,8 @@
-"""The calls that led a PE to where it is, by the frame records of the procedure call standard."""
+"""The calls that led a PE to where it is, by call frame information and by frame records.
+
+Call frame information tells of each instruction where the caller's registers are. Frame records are
+what the procedure call standard has X29 point to.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,87 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.machine.names import Names
+from spe_unicorn.symbols.frames import RETURN_ADDRESS, FrameRule
 
 _FRAMES: Final = 32
 """Frames that a backtrace shows."""
+_SP: Final = 31
+"""DWARF's number of SP."""
+_FRAME_POINTER: Final = 29
+_MASK: Final = (1 << 64) - 1
+_HIGH: Final = 1 << 55
+_ADDRESS: Final = (1 << 48) - 1
 
 
-def backtrace(cpu: UnicornCPU, symbolize: Callable[[int], str | None]) -> list[tuple[int, str]]:
+def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
     """Addresses of the calls that led here, innermost first, each with a remark.
 
-    Follows the frame records that X29 points to. A function that has made none yet, or needs none,
-    is found by X30, if ``symbolize`` names the functions. At most 32 addresses, whatever the
-    guest's memory holds.
+    A function without call frame information that has made no frame record yet, or needs none, is
+    found by X30, if ``names`` names the functions. At most 32 addresses, whatever the guest's
+    memory holds.
     """
-    frame, link = cpu.engine.x(29), cpu.engine.x(30)
     result = [(cpu.pc, "")]
+    registers = _registers(cpu)
+    pc = cpu.pc
+    while len(result) < _FRAMES:
+        rule = names.frame(pc)
+        if rule is None:
+            break
+        if len(result) > 1 and RETURN_ADDRESS not in rule.saved:
+            return result  # a function that has called another has saved its return address
+        caller = _caller(cpu, rule, registers)
+        if caller is None:
+            return result
+        registers = caller
+        pc = registers[RETURN_ADDRESS] - 4 & _MASK
+        result.append((pc, ""))
+    return result + _by_frame_records(cpu, names, registers, len(result))
+
+
+def _registers(cpu: UnicornCPU) -> dict[int, int]:
+    """All registers that a rule can name, by DWARF's numbers."""
+    values = {number: cpu.engine.x(number) for number in range(_SP)}
+    values[_SP] = cpu.engine.get(SP)
+    return values
+
+
+def _caller(cpu: UnicornCPU, rule: FrameRule, registers: dict[int, int]) -> dict[int, int] | None:
+    """The registers of the caller of a function; None where there is none, or nothing to read."""
+    if rule.outermost or rule.register not in registers:
+        return None
+    frame = registers[rule.register] + rule.offset & _MASK
+    if frame < registers[_SP]:  # the stack grows down, so callers lie above
+        return None
+    values = dict(registers)
+    for number, offset in rule.saved.items():
+        data = cpu.virtual.read(frame + offset & _MASK, 8)
+        if data is None:
+            return None
+        values[number] = int.from_bytes(data, "little")
+    values[_SP] = frame
+    values[RETURN_ADDRESS] = _without_signature(values[RETURN_ADDRESS])
+    return values if values[RETURN_ADDRESS] else None
+
+
+def _without_signature(address: int) -> int:
+    """A return address that pointer authentication may have signed, as it was."""
+    return address | _MASK & ~_ADDRESS if address & _HIGH else address & _ADDRESS
+
+
+def _by_frame_records(
+    cpu: UnicornCPU, names: Names, registers: dict[int, int], found: int
+) -> list[tuple[int, str]]:
+    """The calls further out, by the frame records that X29 points to."""
+    result: list[tuple[int, str]] = []
+    frame, link = registers[_FRAME_POINTER], registers[RETURN_ADDRESS]
     record = _frame(cpu, frame)
-    if link and (record is None or record[1] != link) and _leaf(symbolize, cpu.pc, link):
+    recorded = found > 1 or (record is not None and record[1] == link)
+    if link and not recorded and _leaf(names.symbol, cpu.pc, link):
         result.append((link - 4, " (X30)"))
-    while record is not None and len(result) < _FRAMES:
+    while record is not None and found + len(result) < _FRAMES:
         caller, link = record
         if not link:
             break

@@ -52,7 +52,7 @@ def failure_report(board: Board) -> str:
         ram = f"RAM is {board.ram.base:#x} to {board.ram.base + board.ram.size - 1:#x}"
         lines.append(f"  nothing is at physical address {nowhere:#x}; {ram}")
     lines.append("backtrace by frame pointer:")
-    for number, (address, how) in enumerate(backtrace(board.running.cpu, board.names.symbol)):
+    for number, (address, how) in enumerate(backtrace(board.running.cpu, board.names)):
         lines.append(f"  #{number:<2} {place(board, address)}{how}")
     for other in whereabouts(board):
         if other.cpu != board.running.number:

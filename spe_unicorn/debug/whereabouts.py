@@ -90,7 +90,7 @@ def whereabouts(board: Board) -> tuple[Whereabouts, ...]:
 def _whereabouts(board: Board, pe: ProcessingElement) -> Whereabouts:
     cpu = pe.cpu
     state = state_of(pe)
-    (pc, _), *callers = backtrace(cpu, board.names.symbol)
+    (pc, _), *callers = backtrace(cpu, board.names)
     if state in _WAITING:
         pc = pc - 4 & _MASK  # the PE goes on after the WFI, which may be the end of its function
     words = cpu.virtual.code(pc, 1)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
+from spe_unicorn.symbols.frames import FrameRule, FrameTables
 from spe_unicorn.symbols.lines import Line, SourceLines
 from spe_unicorn.symbols.places import Places
 
@@ -21,12 +22,13 @@ class Names:
     Symbols are there at once. Source lines are read from an ELF file when one is first asked for.
     """
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("_lines", "_known")
+    DERIVED: ClassVar[tuple[str, ...]] = ("_frames", "_lines", "_known")
 
     def __init__(self, image: Callable[[], Image | None]) -> None:
         self._image = image
         self._added = Places()
         self._lines: dict[Path, SourceLines | None] = {}
+        self._frames: dict[Path, FrameTables | None] = {}
         self._known: dict[int, Line | None] = {}
 
     def add(self, file: ElfFile, address: int | None = None) -> None:
@@ -61,6 +63,29 @@ class Names:
             return None
         lines = self._lines_of(place.file.path, place.file)
         return None if lines is None else lines.at(place.linked)
+
+    def frame(self, address: int) -> FrameRule | None:
+        """How to find the caller of the function at ``address``, None if nobody knows."""
+        image = self._image()
+        linked = None if image is None else image.linked(address)
+        if image is not None and linked is not None:
+            tables = self._frames_of(image.path)
+            found = None if tables is None else tables.at(linked)
+            if found is not None:
+                return found
+        place = self._added.at(address)
+        if place is None:
+            return None
+        tables = self._frames_of(place.file.path, place.file)
+        return None if tables is None else tables.at(place.linked)
+
+    def _frames_of(self, path: Path, file: ElfFile | None = None) -> FrameTables | None:
+        if path not in self._frames:
+            try:
+                self._frames[path] = FrameTables(read_elf(path) if file is None else file)
+            except ElfError:
+                self._frames[path] = None
+        return self._frames[path]
 
     def _lines_of(self, path: Path, file: ElfFile | None = None) -> SourceLines | None:
         if path not in self._lines:

@@ -102,7 +102,7 @@ def test_a_return_to_aarch32_state_is_told_with_its_place_and_a_remedy(tmp_path)
 
 def test_the_backtrace_follows_frame_records_and_finds_the_caller_of_a_leaf(crashed):
     # the leaf has made no frame record: X30 leads to main, main's record to _start
-    assert backtrace(crashed.cpu, crashed.names.symbol) == [
+    assert backtrace(crashed.cpu, crashed.names) == [
         (RAM + 0x24, ""),
         (RAM + 0x1C, " (X30)"),
         (RAM + 0x10, ""),
@@ -116,7 +116,7 @@ def test_a_frame_pointer_that_leads_nowhere_ends_the_backtrace(tmp_path):
         0x00000000,  # udf #0
     )
     board = run(tmp_path, code)
-    assert backtrace(board.cpu, board.names.symbol) == [(RAM + 8, "")]
+    assert backtrace(board.cpu, board.names) == [(RAM + 8, "")]
 
 
 def test_frame_records_in_a_circle_end_the_backtrace(tmp_path):
@@ -128,7 +128,7 @@ def test_frame_records_in_a_circle_end_the_backtrace(tmp_path):
         *(RAM + 0x10, 0, RAM + 4, 0),  # the caller's record is this one
     )
     board = run(tmp_path, code)
-    assert backtrace(board.cpu, board.names.symbol) == [(RAM + 8, ""), (RAM, "")]
+    assert backtrace(board.cpu, board.names) == [(RAM + 8, ""), (RAM, "")]
 
 
 def test_an_address_that_holds_no_code_is_said_so(tmp_path):
