@@ -39,6 +39,7 @@ from spe_unicorn.host.native.reads import NoticedLoads
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.host.run.horizons import Horizon
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
@@ -196,6 +197,7 @@ class _Watch:
         cpu.exception_taken.connect(self._on_exception)
         unit.managed.connect(self._on_management)
         unit.recorded.connect(self._on_record)
+        pe.runner.horizons.append(Horizon(self._loads.due, self._loads.rest))
         pe.runner.watch(self)
 
     # What the runner tells: host.watching.Watcher

@@ -6,6 +6,7 @@ import pytest
 
 import spe_unicorn
 from spe_unicorn.debug.misuse import watch_misuse
+from spe_unicorn.host.native import reads
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
@@ -93,3 +94,27 @@ def test_watching_for_it_changes_nothing(runner: type[Runner]) -> None:
     misuses = watch_misuse(watched.board)
     assert watched.run(len(words)).differences(plain.run(len(words))) == {}
     assert names(misuses) == [RULE] * 2
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_loads_are_looked_at_only_while_records_wait(
+    runner: type[Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "_PATIENCE", 100)
+    removed: list[int] = []
+    rest = reads.NoticedLoads.rest
+
+    def note(loads: reads.NoticedLoads) -> None:
+        removed.append(loads._executed())
+        rest(loads)
+
+    monkeypatch.setattr(reads.NoticedLoads, "rest", note)
+    pause = [*PROFILED, *DRAIN, *WORK]
+    words = [*pause, *pause, *PROFILED, STOP, *RECORD, *DRAIN, a.b(0)]
+    image = image_of({CODE: a.code(words)}, CODE)
+    plain, watched = (Machine(image, runner=runner) for _ in range(2))
+    misuses = watch_misuse(watched.board)
+    assert watched.run(len(words)).differences(plain.run(len(words))) == {}
+    drained = len(PROFILED) + len(DRAIN)
+    assert removed == [drained + 100, len(pause) + drained + 200]
+    assert names(misuses) == [RULE]

@@ -1,7 +1,8 @@
 """Noticing loads from certain bytes of physical memory, for who wants to know of them afterwards.
 
-The compiled hook sees every load of the engine, which makes all of them slower; so it is there only
-from the first time on that there is something to look out for.
+The compiled hook sees every load of the engine, which makes all of them slower. So it is there only
+while there is something to look out for, and for a while after that: to put it there or to take it
+off, all translated code is forgotten.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_register
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import LAYOUT, State
+from spe_unicorn.host.ports import NEVER_HAPPENS
 
+_PATIENCE: Final = 1 << 20
+"""Operations with nothing to look out for after which the hook goes, the first time."""
 _ROWS: Final = 64
 """Loads of which is noted where they are, between two looks."""
 _PC: Final = int(PC)
@@ -76,7 +80,7 @@ def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: A
 class NoticedLoads:
     """Loads of one engine from the bytes that :meth:`look_out` names."""
 
-    TRANSIT = ("_installed", "_rows")
+    TRANSIT = ("_handle", "_idle_since", "_patience", "_rows")
 
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
@@ -84,21 +88,53 @@ class NoticedLoads:
         self._rows = np.zeros(_ROWS, _LOAD)
         self._state.state = ctypes.addressof(hooks.state)
         self._state.rows = self._rows.ctypes.data
-        self._installed = False
+        self._handle: ctypes.c_size_t | None = None
+        self._idle_since: int | None = None
+        """Executed operations after which there was nothing more to look out for."""
+        self._patience = _PATIENCE
 
     def look_out(self, ranges: Sequence[tuple[int, int]]) -> None:
         """From now on notice loads from these ranges of addresses, or from between them."""
         state = self._state
         if not ranges:
             state.low = state.high = 0
+            if self._idle_since is None:
+                self._idle_since = self._executed()
             return
+        self._idle_since = None
         state.low = min(begin for begin, _ in ranges)
         state.high = max(end for _, end in ranges)
-        if not self._installed:
-            self._installed = True
+        if self._handle is None:
             hooks = self._hooks
-            hooks.add(uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state))
+            self._handle = hooks.add(
+                uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state)
+            )
             hooks.engine.forget_all_code()
+
+    def due(self) -> int:
+        """Executed operations at which :meth:`rest` is to be called, NEVER_HAPPENS for none.
+
+        The hook then goes at an operation that the guest alone decides: code that is forgotten is
+        translated anew, which a guest that patches itself can notice.
+        """
+        if self._handle is None or self._idle_since is None:
+            return NEVER_HAPPENS
+        return self._idle_since + self._patience
+
+    def rest(self) -> None:
+        """Take the hook off: there has been nothing to look out for for long.
+
+        Each time that takes longer, so that nobody who goes on and off for ever pays much.
+        """
+        if self._handle is not None:
+            self._hooks.delete(self._handle)
+            self._handle = None
+            self._patience *= 2
+            self._hooks.engine.forget_all_code()
+
+    def _executed(self) -> int:
+        state = self._hooks.state
+        return int(state.granted - state.budget)
 
     def take(self) -> list[Load]:
         """What was noticed since the last time."""

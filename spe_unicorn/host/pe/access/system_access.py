@@ -256,7 +256,10 @@ class SystemAccesses:
         return value
 
     def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
-        """An EL1 name of a register of EL2, or an _EL12 name. True if it is to stop after it."""
+        """An EL1 name of a register of EL2, or an _EL12 name.
+
+        True if the engine is to stop after it: others depend on the new value.
+        """
         if read:
             self._engine.set_x(rt, self._engine.system(encoding))
             return False
@@ -278,9 +281,10 @@ class SystemAccesses:
             routed = trap_of(owned, verdict, rt, read)
             self._exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
-        self._el2_register(EL12_NAMES[encoding], rt, read)
+        decides = self._el2_register(EL12_NAMES[encoding], rt, read)
         cpu.pc = cpu.pc + 4 & _MASK
-        self._controls_written()
+        if decides:
+            self._controls_written()
         return False
 
     def _redirected(
