@@ -26,7 +26,8 @@ class Console:
 
     ``before_write`` is called before each output (it takes the progress line away),
     ``stopping`` says whether to give up waiting, ``pausing`` whether to give up a wait that goes on
-    later where it was; ``on_error`` is told why output cannot go on.
+    later where it was; ``on_error`` is told why output cannot go on. ``buffered``: output waits for
+    the end of its line, for a guest that reads, and for :meth:`flush`.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Console:
         pausing: Callable[[], bool] | None = None,
         on_error: Callable[[OSError], None],
         before_write: Callable[[], None] = lambda: None,
+        buffered: bool = True,
     ) -> None:
         self.mid_line = False
         """Whether a line of the guest stands unfinished on a terminal."""
@@ -49,13 +51,23 @@ class Console:
         self._pausing = pausing or stopping
         self._on_error = on_error
         self._before_write = before_write
+        self._buffered = buffered
+        self._unwritten = bytearray()
         self._in_ended = False
         self._woken = False
         self._typed_at: list[Any] | None = None
         """How the terminal was before keys came one by one."""
 
     def write(self, data: bytes) -> None:
-        """Print bytes at once."""
+        """Print bytes, at the latest with the end of their line."""
+        self._unwritten += data
+        if not self._buffered or b"\n" in data or len(self._unwritten) >= _LONGEST:
+            self.flush()
+
+    def flush(self) -> None:
+        """Print what has been written so far."""
+        data = bytes(self._unwritten)
+        self._unwritten.clear()
         if not data or self._out is None:
             return
         self._before_write()
@@ -79,6 +91,7 @@ class Console:
 
     def read(self, size: int) -> bytes:
         """Wait for input: 1 to ``size`` bytes, none at its end."""
+        self.flush()
         if self._in_fd is None:
             return b"" if self._in is None else self._in.buffer.read(size)
         try:
@@ -95,6 +108,7 @@ class Console:
         From a terminal it comes key by key from the first call on, and only the guest echoes it;
         Ctrl-C stays ours.
         """
+        self.flush()
         if self._in_fd is None:
             return self.read(size)
         if self._in_ended:
@@ -113,6 +127,7 @@ class Console:
 
     def wait(self) -> bool:
         """Wait until there may be input, or :meth:`wake`; False if neither comes any more."""
+        self.flush()
         while not self._in_ended and self._in_fd is not None and not self._pausing():
             if self._woken:
                 self._woken = False
@@ -126,7 +141,8 @@ class Console:
         self._woken = True
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Print what is left, and leave the terminal as it was."""
+        self.flush()
         if self._typed_at is not None and self._in_fd is not None:
             termios.tcsetattr(self._in_fd, termios.TCSANOW, self._typed_at)
             self._typed_at = None

@@ -221,13 +221,14 @@ class _Session:
         self.console = self._terminal()
         return self.console.write, self.console.read
 
-    def _terminal(self) -> Console:
+    def _terminal(self, *, buffered: bool = True) -> Console:
         return Console(
             sys.stderr if _takes_standard_output(self.settings) else sys.stdout,
             stopping=self.stopper.asked,
             pausing=self._pausing,
             on_error=lambda error: self._on_file_error(_CONSOLE, error),
             before_write=self.progress.hide,
+            buffered=buffered and self.debugger is None,
         )
 
     def _secure_console(self) -> Callable[[bytes], None]:
@@ -240,7 +241,7 @@ class _Session:
         if choice == "none":
             return drop
         if choice == "stdio":
-            return (self.console or self._terminal()).write
+            return (self.console or self._terminal(buffered=False)).write
         if choice is None or choice == "stderr":
             self.secure_lines = Lines("secure: ", self._on_secure_line)
             return self.secure_lines.write
@@ -283,7 +284,7 @@ class _Session:
                 pe.unit.managed.connect(tell)
 
     def _attach_traces(self) -> None:
-        writers: dict[str | None, Callable[[str], None]] = {None: _print}
+        writers: dict[str | None, Callable[[str], None]] = {None: self._tell}
         for choice in self.settings.trace:
             if choice.file is not None and choice.file not in writers:
                 writers[choice.file] = self.files.text(choice.file).write
@@ -369,7 +370,7 @@ class _Session:
 
     def _show(self) -> None:
         self.progress.hide()
-        _print(spelled(whereabouts_text(whereabouts(self.board))))
+        self._tell(spelled(whereabouts_text(whereabouts(self.board))))
 
     def _press_power_key(self) -> None:
         self.machine.press_power_key()
@@ -378,17 +379,25 @@ class _Session:
 
     def _on_slice(self) -> None:
         self.stopper.asked()
+        if self.console is not None:
+            self.console.flush()
         if self.console is None or not self.console.mid_line:
             written = sum(pe.unit.statistics.written for pe in self.board.pes)
             self.progress.update(self.board.executed, written)
 
     def _on_secure_line(self, line: str) -> None:
         self.progress.hide()
-        _print(line)
+        self._tell(line)
 
     def _on_misuse(self, misuse: Misuse) -> None:
         self.progress.hide()
-        _print(f"spe-unicorn: misuse: {misuse}\n")
+        self._tell(f"spe-unicorn: misuse: {misuse}\n")
+
+    def _tell(self, text: str) -> None:
+        """Write to standard error while the guest runs, after what the guest has printed."""
+        if self.console is not None:
+            self.console.flush()
+        _print(text)
 
     def _on_file_error(self, path: str, error: OSError) -> None:
         if isinstance(error, BrokenPipeError):

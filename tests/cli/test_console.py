@@ -19,6 +19,7 @@ def console(out, *, stopping=lambda: False, errors=None, before_write=lambda: No
         stopping=stopping,
         on_error=(errors if errors is not None else Errors()).append,
         before_write=before_write,
+        buffered=False,
     )
 
 
@@ -31,7 +32,7 @@ def pipe():
         yield reader, writer
 
 
-def test_output_is_there_at_once(pipe):
+def test_output_without_a_buffer_is_there_at_once(pipe):
     reader, writer = pipe
     console(writer).write(b"no line end")
     assert reader.read() == b"no line end"

@@ -1,0 +1,74 @@
+"""When the guest's output appears: at the end of its line, and wherever somebody waits for it."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import IO
+
+import pytest
+
+from spe_unicorn.cli.console import Console
+
+
+class Terminal(io.BytesIO):
+    """Standard output inside Python; each write is kept by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.buffer = self
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.written.append(bytes(data))
+        return len(data)
+
+
+def console(out: IO[bytes], *, buffered: bool = True) -> Console:
+    return Console(
+        out,
+        stopping=lambda: True,
+        on_error=lambda error: pytest.fail(str(error)),
+        buffered=buffered,
+    )
+
+
+def test_a_line_is_written_at_once_at_its_end() -> None:
+    out = Terminal()
+    subject = console(out)
+    for byte in b"hello\nwor":
+        subject.write(bytes([byte]))
+    assert out.written == [b"hello\n"]
+    subject.flush()
+    subject.flush()
+    assert out.written == [b"hello\n", b"wor"]
+
+
+@pytest.mark.parametrize("method", ["read", "arrived", "wait", "close"])
+def test_a_prompt_is_there_before_anybody_waits_for_an_answer(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(os.devnull, encoding="ascii") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        out = Terminal()
+        subject = console(out)
+        subject.write(b"name? ")
+        assert out.written == []
+        getattr(subject, method)(*([1] if method in ("read", "arrived") else []))
+        assert out.written == [b"name? "]
+
+
+def test_a_line_without_an_end_does_not_grow() -> None:
+    out = Terminal()
+    subject = console(out)
+    for _ in range(10_000):
+        subject.write(b"x")
+    assert [len(data) for data in out.written] == [4096, 4096]
+
+
+def test_unbuffered_output_is_written_byte_by_byte() -> None:
+    out = Terminal()
+    subject = console(out, buffered=False)
+    subject.write(b"a")
+    subject.write(b"b")
+    assert out.written == [b"a", b"b"]
