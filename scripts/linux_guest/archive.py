@@ -15,7 +15,7 @@ from pathlib import Path
 
 KERNELS = {"cloud": "linux-image-cloud-arm64", "standard": "linux-image-arm64"}
 """The kernels that can be asked for, and the packages that depend on the newest of each."""
-_TOOLS = ("linux-perf", "busybox-static")
+_TOOLS = ("linux-perf", "busybox-static", "gdb-minimal")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRROR = "http://deb.debian.org"
 

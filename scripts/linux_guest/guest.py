@@ -48,8 +48,9 @@ class Guest:
         modules: Sequence[Path] = (),
         files: dict[str, Path] | None = None,
         append: str = SETTINGS,
+        gdb: bool = False,
     ) -> Guest:
-        """A guest with perf, busybox, our workload and the SPE driver.
+        """A guest with perf, with ``gdb`` GDB, busybox, our workload and the SPE driver.
 
         A ``kernel`` of the user's comes with no module but those of ``modules``.
         """
@@ -61,6 +62,11 @@ class Guest:
             "bin/hot": HOT,
         }
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
+        if gdb:
+            debugger = packages.file("usr/bin/gdb")
+            contents["bin/gdb"] = debugger
+            libraries = shared_objects(debugger, packages.root)
+            contents |= {f"lib/{file.name}": file for file in libraries}
         if not modules and kernel is None:
             modules = [packages.module(flavour, "arm_spe_pmu")]
         contents |= {

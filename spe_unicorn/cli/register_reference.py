@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from spe_unicorn.arch.access.debug import FIRST_ACCESSORS
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -27,13 +28,20 @@ with EC 0x18 has the encoding, the direction and Rt in its ISS, and returns to t
 """
 
 
+_GROUPS = (
+    ("SPE", SPE_ACCESSORS),
+    ("What steers SPE", STEERING_ACCESSORS),
+    ("Debug, number 0 of each breakpoint and watchpoint register", FIRST_ACCESSORS),
+)
+
+
 def register_reference() -> str:
     """The whole page, in Markdown."""
     return "\n".join((_HEAD, *_overview(), *_details())) + "\n"
 
 
 def _overview() -> Iterator[str]:
-    for title, accessors in (("SPE", SPE_ACCESSORS), ("What steers SPE", STEERING_ACCESSORS)):
+    for title, accessors in _GROUPS:
         yield f"## {title}"
         yield ""
         yield from _table(
@@ -55,7 +63,7 @@ def _overview() -> Iterator[str]:
 
 
 def _details() -> Iterator[str]:
-    for accessor in (*SPE_ACCESSORS, *STEERING_ACCESSORS):
+    for accessor in (a for _, accessors in _GROUPS for a in accessors):
         yield f"## {accessor.name}"
         yield ""
         register = accessor.register

@@ -143,6 +143,12 @@ DEBUG_ACCESSORS: Final[tuple[Accessor, ...]] = (
     _channel_of_el0(d.DBGDTRTX_EL0, "DBGDTRTX_EL0", read=True, write=True),
 )
 """The accessor of each register of self-hosted debug."""
+FIRST_ACCESSORS: Final = tuple(
+    a
+    for a in DEBUG_ACCESSORS
+    if not (a.encoding.crn == 0 and a.encoding.op2 >= 4 and a.encoding.crm)
+)
+"""The same, but of breakpoints and watchpoints those of number 0 alone."""
 EMULATED: Final = tuple(
     a for a in DEBUG_ACCESSORS if a.register is not None and a.register.owner is Owner.EMULATED
 )

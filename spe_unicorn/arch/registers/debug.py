@@ -29,7 +29,7 @@ class MDCCINT_EL1(SysReg, op=(2, 0, 0, 2, 0), owner=Owner.EMULATED):
 
 
 class MDSCR_EL1(SysReg, op=(2, 0, 0, 2, 2), owner=Owner.EMULATED):
-    """Monitor Debug System Control Register; :data:`LOCKED_BITS` are writable with the OS lock."""
+    """Monitor Debug System Control Register; bits of external debug need the OS lock locked."""
 
     RES0_63_32 = Res0(63, 32)
     TFO = Field(31, reset=0)
