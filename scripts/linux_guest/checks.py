@@ -175,6 +175,26 @@ class Checks:
         tap.ok("answer 42" in shown, "the shell does what is typed", *shown.splitlines()[-5:])
         tap.ok(status == 0, "exit powers off", *shown.splitlines()[-5:])
 
+    def debug(self, tap: Tap) -> None:
+        """perf counts accesses and calls by breakpoints of the PE; GDB watches and steps."""
+        guest = Guest.of(self.packages, gdb=True)
+        result = self.boot(tap, guest, "debug")
+        # three rounds, and each page is stored to once before; third is loaded and stored to
+        for title, expected in (("second", 4), ("third", 7), ("code", 3)):
+            text = result.section(title)
+            tap.ok(text.startswith(f"{expected},"), f"{title}: {expected} counted", text)
+        recorded = result.section("recorded").split()
+        tap.ok(recorded[1:] == ["40064c"] * 3, "each store is recorded where it is", *recorded)
+        _expect_lines(
+            tap,
+            result.section("gdb"),
+            "Breakpoint 2, 0x0000000000400648 in fill_second ()",
+            "New value = 432345564227567616",
+            "=> 0x400650 <fill_second+16>:\tsubs\tx1, x1, #0x1",
+            "after two steps 0x400644",
+            "exited normally",
+        )
+
     def collisions(self, tap: Tap) -> None:
         """Operations that take longer than the interval: collisions, and perf is told of them."""
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as slow:
@@ -239,7 +259,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name)
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "smp2", "smp4"),
-        *("shell", "long", "collisions", "discard", "cores", "repeat"),
+        *("shell", "debug", "long", "collisions", "discard", "cores", "repeat"),
     )
 }
 
@@ -278,6 +298,12 @@ def _probed(tap: Tap, result: Run, cpus: str) -> None:
 def _recorded(result: Run) -> tuple[list[evidence.Record], int, evidence.Workload]:
     records, bad = evidence.read_records(result.file("shares.data"))
     return records, bad, evidence.read_workload(result.section("workload"))
+
+
+def _expect_lines(tap: Tap, text: str, *lines: str) -> None:
+    """Some text has each of these."""
+    for line in lines:
+        tap.ok(line in text, f"gdb says {line!r}", *text.splitlines()[:20])
 
 
 def _shares(tap: Tap, result: Run) -> None:
