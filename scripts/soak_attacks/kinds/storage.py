@@ -71,19 +71,24 @@ def _virtio(random: Random, machine: Machine) -> None:
         *((0x80, RINGS), (0x90, RINGS + 0x1000), (0xA0, RINGS + 0x2000), (0x44, 1), (0x70, 15)),
     ):
         pe.write(place + register, 4, value)
+    sense = random.random() < 0.5
     for n in range(min(size, 8)):
-        address = random.choice((RINGS + 0x3000 + 16 * n, _number(random)))
-        length = random.choice((1, 16, 512, 4096, _number(random) % (1 << 32)))
-        flags, following = (
-            random.choice((0, 1, 1, 2, 3, 3, 4)),
-            random.choice((n + 1, _number(random))),
-        )
+        address, length, flags = RINGS + 0x3000 + 0x200 * n, 512, (1, 3, 2)[min(n, 2)]
+        if n == 0:
+            length = 16
+        if not sense:
+            address = random.choice((address, _number(random)))
+            length = random.choice((1, 16, 512, 4096, _number(random) % (1 << 32)))
+            flags = random.choice((0, 1, 1, 2, 3, 3, 4))
+        elif random.random() < 0.2:
+            flags = random.choice((0, 1, 2, 3))
+        following = n + 1 if sense else random.choice((n + 1, _number(random)))
         row = struct.pack("<QIHH", address, length, flags, following % size)
         memory.write(RINGS + 16 * n, row)
         sector = random.choice((0, random.randrange(256), _number(random)))
         header = struct.pack("<IIQ", random.choice((0, 1, 1, 4, 8, 9)), 0, sector)
-        memory.write(RINGS + 0x3000 + 16 * n, header)
-    available = random.choice((1, 2, size, _number(random) % (1 << 16)))
+        memory.write(RINGS + 0x3000 + 0x200 * n, header)
+    available = random.choice((1, 1, 2, size, _number(random) % (1 << 16)))
     memory.write(RINGS + 0x1000, struct.pack("<HH", random.getrandbits(1), available))
     pe.write(place + 0x50, 4, 0)
 
