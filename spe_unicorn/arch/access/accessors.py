@@ -1,4 +1,4 @@
-"""What the timer and the GIC build their accessors from (see ``arch.access.verdicts``)."""
+"""The steps that accessors are built of (see ``arch.access.verdicts``), and simple accessors."""
 
 from __future__ import annotations
 

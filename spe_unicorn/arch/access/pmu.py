@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from spe_unicorn.arch.access.accessors import allowed, undefined
 from spe_unicorn.arch.access.checks import (
     Check,
     Directed,
@@ -23,11 +24,9 @@ from spe_unicorn.arch.access.checks import (
 from spe_unicorn.arch.access.shapes import (
     accessor_of,
     needs_features,
-    plain,
     sdd_first,
     to_el3,
-    trap,
-    undefined,
+    trap_of,
 )
 from spe_unicorn.arch.access.verdicts import (
     SYSREG_TRAP,
@@ -184,23 +183,23 @@ def _register(
             el0 = (
                 *sdd_first(EL0, monitor),
                 *_user_traps(allows),
-                *(trap(EL0, EL2, _below_a_host(check)) for check in fine_checks),
-                *(trap(EL0, EL2, check) for check in to_el2),
+                *(trap_of(EL0, EL2, _below_a_host(check)) for check in fine_checks),
+                *(trap_of(EL0, EL2, check) for check in to_el2),
                 *to_el3(EL0, monitor),
-                plain(EL0, register),
+                allowed(EL0, register),
             )
         el1 = (
             *sdd_first(EL1, monitor),
-            *(trap(EL1, EL2, check) for check in (*fine_checks, *to_el2)),
+            *(trap_of(EL1, EL2, check) for check in (*fine_checks, *to_el2)),
             *to_el3(EL1, monitor),
-            plain(EL1, register),
+            allowed(EL1, register),
         )
-        el2 = (*sdd_first(EL2, monitor), *to_el3(EL2, monitor), plain(EL2, register))
+        el2 = (*sdd_first(EL2, monitor), *to_el3(EL2, monitor), allowed(EL2, register))
         return (
             (*first, *el0),
             (*first, *el1),
             (*first, *el2),
-            (*first, plain(EL3, register)),
+            (*first, allowed(EL3, register)),
         )
 
     made = accessor_of(register, levels)

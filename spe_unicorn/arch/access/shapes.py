@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from spe_unicorn.arch.access.accessors import allowed, trap, undefined
 from spe_unicorn.arch.access.checks import (
     E2PB,
     NESTED,
@@ -19,28 +20,19 @@ from spe_unicorn.arch.access.checks import (
     nvx,
 )
 from spe_unicorn.arch.access.verdicts import (
-    SYSREG_TRAP,
     Accessor,
-    Allowed,
     Levels,
     NVMem,
     Rule,
     Step,
     Steps,
-    SystemAccessTrap,
     Test,
-    Undefined,
 )
 from spe_unicorn.arch.features import Feature, every
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 
 # The branches of the pseudocode
-
-
-def undefined(name: str, text: str, test: Test | None = None) -> Step:
-    """UNDEFINED, if ``test`` holds or there is none."""
-    return Step(test, Undefined(Rule(name, text)))
 
 
 def needs_features(*features: Feature) -> Step:
@@ -52,10 +44,9 @@ def needs_features(*features: Feature) -> Step:
     )
 
 
-def trap(el: int, target_el: int, check: Check) -> Step:
+def trap_of(el: int, target_el: int, check: Check) -> Step:
     """At ``el``, a trap to ``target_el`` if ``check`` holds."""
-    rule = Rule(f"EL{el}/{check.name}", check.text)
-    return Step(check.test, SystemAccessTrap(target_el, SYSREG_TRAP, rule))
+    return trap(el, target_el, check.name, check.text, check.test)
 
 
 def _both(first: Test, second: Test) -> Test:
@@ -85,7 +76,7 @@ def to_el3(el: int, checks: Iterable[Check]) -> Steps:
                 _both(debug_state_sdd, check.test),
             )
         )
-        steps.append(trap(el, EL3, check))
+        steps.append(trap_of(el, EL3, check))
     return tuple(steps)
 
 
@@ -93,11 +84,6 @@ def nvmem_step(offset: int, pattern: str) -> Step:
     """To memory, with EffectiveHCR_EL2_NVx() as ``pattern`` says."""
     rule = Rule("EL1/NVMem", f"the Effective value of HCR_EL2.{{NV2,NV1,NV}} is 0b{pattern}")
     return Step(nvx(pattern), NVMem(offset, rule))
-
-
-def plain(el: int, register: type[SysReg]) -> Step:
-    """The access is made."""
-    return Step(None, Allowed(register, Rule(f"EL{el}/register", "nothing traps it")))
 
 
 def by_level(needs: Step | None, el1: Steps, el2: Steps, el3: Steps) -> Levels:
@@ -139,18 +125,18 @@ def control(
             needs_features(needs),
             el1=(
                 *sdd_first(EL1, el3),
-                *(trap(EL1, EL2, check) for check in checks),
+                *(trap_of(EL1, EL2, check) for check in checks),
                 *to_el3(EL1, el3),
                 *(() if nvmem is None else (nvmem,)),
-                plain(EL1, register),
+                allowed(EL1, register),
             ),
             el2=(
                 *sdd_first(EL2, from_el2),
                 *to_el3(EL2, from_el2),
                 *at_el2,
-                plain(EL2, register),
+                allowed(EL2, register),
             ),
-            el3=(plain(EL3, register),),
+            el3=(allowed(EL3, register),),
         )
 
     return accessor_of(register, levels)
@@ -196,11 +182,11 @@ def hypervisor_register(
         None if needs is None else needs_features(needs),
         el1=(
             *(() if nvmem is None else (nvmem_step(nvmem, "1x1"),)),
-            trap(EL1, EL2, NESTED),
+            trap_of(EL1, EL2, NESTED),
             undefined("EL1", "it is a register of EL2"),
         ),
-        el2=(*sdd_first(EL2, el3), *to_el3(EL2, el3), plain(EL2, register)),
-        el3=(plain(EL3, register),),
+        el2=(*sdd_first(EL2, el3), *to_el3(EL2, el3), allowed(EL2, register)),
+        el3=(allowed(EL3, register),),
     )
     return accessor_of(register, lambda read: levels)
 
@@ -213,18 +199,18 @@ def host_alias(
         needs_features(*needs),
         el1=(
             nvmem_step(nvmem, "101"),
-            trap(EL1, EL2, NESTED),
+            trap_of(EL1, EL2, NESTED),
             undefined("EL1", "it is a name for EL2"),
         ),
         el2=(
             undefined("EL2/E2H", "HCR_EL2.E2H is 0", not_host_at_el2),
             *sdd_first(EL2, (NSPB,)),
             *to_el3(EL2, (NSPB,)),
-            plain(EL2, register),
+            allowed(EL2, register),
         ),
         el3=(
             undefined("EL3/E2H", "HCR_EL2.E2H is 0", not_host_at_el2),
-            plain(EL3, register),
+            allowed(EL3, register),
         ),
     )
     el1 = register.encoding
@@ -239,7 +225,7 @@ def monitor_register(register: type[SysReg], *, needs: Feature | None = None) ->
         None if needs is None else needs_features(needs),
         el1=elsewhere,
         el2=elsewhere,
-        el3=(plain(EL3, register),),
+        el3=(allowed(EL3, register),),
     )
     return accessor_of(register, lambda read: levels)
 
@@ -248,16 +234,16 @@ def untrapped(register: type[SysReg], *, needs: Feature | None = None) -> Access
     """A register that EL0 does not have and nothing traps."""
     levels = by_level(
         None if needs is None else needs_features(needs),
-        el1=(plain(EL1, register),),
-        el2=(plain(EL2, register),),
-        el3=(plain(EL3, register),),
+        el1=(allowed(EL1, register),),
+        el2=(allowed(EL2, register),),
+        el3=(allowed(EL3, register),),
     )
     return accessor_of(register, lambda read: levels)
 
 
 def everywhere(register: type[SysReg]) -> Accessor:
     """A register that every Exception level has and nothing traps."""
-    el0, el1, el2, el3 = ((plain(el, register),) for el in range(4))
+    el0, el1, el2, el3 = ((allowed(el, register),) for el in range(4))
     return accessor_of(register, lambda read: (el0, el1, el2, el3))
 
 
@@ -265,8 +251,8 @@ def id_register(register: type[SysReg]) -> Accessor:
     """An ID register: HCR_EL2.TID3 traps it at EL1."""
     levels = by_level(
         None,
-        el1=(trap(EL1, EL2, TID3), plain(EL1, register)),
-        el2=(plain(EL2, register),),
-        el3=(plain(EL3, register),),
+        el1=(trap_of(EL1, EL2, TID3), allowed(EL1, register)),
+        el2=(allowed(EL2, register),),
+        el3=(allowed(EL3, register),),
     )
     return accessor_of(register, lambda read: levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spe_unicorn.arch.access.accessors import allowed
 from spe_unicorn.arch.access.checks import (
     E2PB,
     ECVEN,
@@ -33,9 +34,8 @@ from spe_unicorn.arch.access.shapes import (
     monitor_register,
     needs_features,
     nvmem_step,
-    plain,
     sampling_control,
-    trap,
+    trap_of,
     untrapped,
 )
 from spe_unicorn.arch.access.verdicts import (
@@ -137,9 +137,9 @@ _PMBSR_EL1_AT_EL2 = Step(
 
 _PMBIDR_LEVELS = by_level(
     needs_features(Feature.FEAT_SPE),
-    el1=(trap(EL1, EL2, fgt("PMBIDR_EL1")(True)), plain(EL1, PMBIDR_EL1)),
-    el2=(plain(EL2, PMBIDR_EL1),),
-    el3=(plain(EL3, PMBIDR_EL1),),
+    el1=(trap_of(EL1, EL2, fgt("PMBIDR_EL1")(True)), allowed(EL1, PMBIDR_EL1)),
+    el2=(allowed(EL2, PMBIDR_EL1),),
+    el3=(allowed(EL3, PMBIDR_EL1),),
 )
 
 SPE_ACCESSORS: Final[tuple[Accessor, ...]] = (
