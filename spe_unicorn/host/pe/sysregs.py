@@ -115,18 +115,26 @@ class SplitCell(SteeringCell):
     """A steering register of which the engine keeps some fields and drops others.
 
     The dropped ones are what was written last, if the engine kept the rest of it. The ``withheld``
-    ones are taken away from the engine, which would do with them what we do.
+    ones are taken away from the engine, which would do with them what we do; the ``absent`` ones,
+    since the engine has them and the core has not.
     """
 
     DERIVED = ("_kept",)  # of what was written, which the register file saves
-    __slots__ = ("_dropped", "_kept", "_withheld")
+    __slots__ = ("_absent", "_dropped", "_kept", "_withheld")
 
     def __init__(
-        self, engine: Engine, encoding: Encoding, hooks: NativeHooks, dropped: int, withheld: int
+        self,
+        engine: Engine,
+        encoding: Encoding,
+        hooks: NativeHooks,
+        dropped: int,
+        withheld: int,
+        absent: int = 0,
     ) -> None:
         super().__init__(engine, encoding, hooks)
-        self._dropped = dropped | withheld
-        self._withheld = withheld
+        self._dropped = dropped | withheld | absent
+        self._withheld = withheld | absent
+        self._absent = absent
         self._kept = 0
 
     def get(self) -> int:
@@ -135,7 +143,7 @@ class SplitCell(SteeringCell):
             theirs = EngineCell.get(self)
             written = self._hooks.accesses.cell(self._encoding)
             if not (written ^ theirs) & _ALWAYS_KEPT:
-                self._kept = written & self._dropped
+                self._kept = written & self._dropped & ~self._absent
             if theirs & self._withheld:
                 EngineCell.set(self, theirs & ~self._withheld)
             self._value = theirs & ~self._dropped | self._kept
@@ -197,8 +205,12 @@ def install(
                 continue
             cell = SteeringCell(engine, encoding, hooks)
             if register.owner is Owner.SPLIT:
-                withheld = register.withheld if answer is Action.STOP else 0
-                cell = SplitCell(engine, encoding, hooks, register.kept, withheld)
+                whole = answer is Action.STOP
+                withheld = register.withheld if whole else 0
+                host = s.HCR_EL2.E2H
+                lacks = whole and register is s.HCR_EL2 and not host.exists(registers.features)
+                absent = host.mask if lacks else 0
+                cell = SplitCell(engine, encoding, hooks, register.kept, withheld, absent)
                 if answer is Action.STOP:
                     hooks.accesses.act(Action.ASK, encoding, READ)
             registers.add(register, cell)

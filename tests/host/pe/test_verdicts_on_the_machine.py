@@ -10,6 +10,7 @@ from dataclasses import astuple
 
 import pytest
 
+from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
 from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
@@ -90,6 +91,9 @@ CONTROLS: dict[str, tuple[type[SysReg], int]] = {
     "MDCR_EL2.TDA": (s.MDCR_EL2, 1 << 9),
     "MDCR_EL2.TDE": (s.MDCR_EL2, 1 << 8),
     "MDCR_EL2.TDCC": (s.MDCR_EL2, 1 << 27),
+    "MDCR_EL2.TDOSA": (s.MDCR_EL2, 1 << 10),
+    "MDCR_EL2.TDRA": (s.MDCR_EL2, 1 << 11),
+    "MDCR_EL3.TDOSA": (s.MDCR_EL3, 1 << 10),
     "MDCR_EL3.TDA": (s.MDCR_EL3, 1 << 9),
     "MDCR_EL3.TDCC": (s.MDCR_EL3, 1 << 27),
     "CPACR_EL1.FPEN": (s.CPACR_EL1, 3 << 20),
@@ -109,10 +113,15 @@ CONTROLS: dict[str, tuple[type[SysReg], int]] = {
 }
 """Bits that are the other way round than in the base state."""
 ONE_OF_MANY = {"APIAKeyLo_EL1", "APGAKeyHi_EL1", "LORC_EL1", "LORSA_EL1"}
+OF_DEBUG = {
+    *("DBGBCR0_EL1", "DBGWVR3_EL1", "MDSCR_EL1", "MDCCINT_EL1", "MDRAR_EL1", "OSLAR_EL1"),
+    *("OSLSR_EL1", "OSDLR_EL1", "DBGPRCR_EL1", "DBGCLAIMSET_EL1", "MDCCSR_EL0", "DBGDTRTX_EL0"),
+}
 ACCESSORS = (
     *(a for a in KERNEL_ACCESSORS if a.name[:2] not in ("AP", "LO") or a.name in ONE_OF_MANY),
     *(a for a in TIMER_ACCESSORS if a.encoding.op1 != 4),
     *(a for a in STEERING_ACCESSORS if a.register is s.MDCR_EL2),
+    *(a for a in DEBUG_ACCESSORS if a.name in OF_DEBUG),
 )
 OPERATIONS = {
     "FADD D0, D1, D2": (0x1E62_2820, fp_access_trap),

@@ -207,3 +207,68 @@ def test_a_watched_operation_is_in_the_population_once() -> None:
         (8, False, DATA + 8),
         (12, True, DATA),
     ]
+
+
+PTRUE_ALL, PTRUE_ONE = 0x25D8_E3E0, 0x25D8_E020
+INDEX_BY_8 = 0x04E0_4400 | 8 << 16 | 6 << 5 | 1
+"""INDEX Z1.D, X6, #8: the addresses of two doublewords."""
+LD1D, ST1D, LDNF1D = (word | 6 << 5 for word in (0xA5E0_A000, 0xE5E0_E000, 0xA5F0_A000))
+LDFF1D = 0xA5E0_6000 | 31 << 16 | 6 << 5
+GATHER, SCATTER, FIRST_FAULT_GATHER = (
+    word | 1 << 5 for word in (0xC5A0_C000, 0xE5C0_A000, 0xC5A0_E000)
+)
+
+
+@RUNNERS
+@pytest.mark.parametrize(
+    ("word", "with_all", "with_one"),
+    [
+        (LD1D, 8, None),
+        (ST1D, 8, None),
+        (GATHER, 8, None),
+        (SCATTER, 8, None),
+        (LDFF1D, None, None),  # by its first active element alone
+        (FIRST_FAULT_GATHER, None, None),
+        (LDNF1D, None, None),
+    ],
+)
+def test_active_elements_of_vectors_are_watched(
+    word: int, with_all: int | None, with_one: int | None, runner: type[Runner]
+) -> None:
+    for governor, offset in ((PTRUE_ALL, with_all), (PTRUE_ONE, with_one)):
+        registers = {**watch(DATA + 8), s.CPACR_EL1: FP | 3 << 16}
+        found, made = taken([INDEX_BY_8, governor, word], registers, runner)
+        expected = [] if offset is None else [(8, DATA + offset)]
+        assert [(one.place, one.far) for one in found] == expected
+        if expected:
+            assert made.memory.read(DATA, 16) == bytes(range(16))
+
+
+@RUNNERS
+def test_the_first_active_element_of_a_first_faulting_load(runner: type[Runner]) -> None:
+    for word in (LDFF1D, FIRST_FAULT_GATHER):
+        registers = {**watch(DATA), s.CPACR_EL1: FP | 3 << 16}
+        found, _ = taken([INDEX_BY_8, PTRUE_ALL, word], registers, runner)
+        assert [(one.place, one.far) for one in found] == [(8, DATA)]
+
+
+def test_a_snapshot_has_what_is_watched() -> None:
+    code = [a.movz(1, 1), a.movz(1, 2), a.str_(1, 6), a.NOP]
+    found, _ = taken(code, watch(DATA), Runner)
+    made, before = board(code, watch(DATA), Runner)
+    made.run(before + 1)
+    cpu = made.cpu
+    kept = {register: cpu.registers.raw(register) for register in d.DEBUG_REGISTERS}
+    checks = made.pes[0].handler.controls.checks
+    assert checks.active
+    for register in d.DEBUG_REGISTERS:
+        cpu.registers.set_raw(register, 0)
+    made.pes[0].handler.controls_written()
+    assert not checks.active
+    for register, value in kept.items():
+        cpu.registers.set_raw(register, value)
+    made.pes[0].resync()
+    assert checks.active
+    made.run(40)
+    assert made.memory.read(DATA, 8) == bytes(range(8))
+    assert len(found) == 1
