@@ -84,7 +84,7 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
-    *("ipi_pingpong", "smc_pingpong"),
+    *("ipi_pingpong", "smc_pingpong", "virtio_blk"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))
