@@ -26,7 +26,7 @@ _GROUPS = {
         "--quiet",
     ),
     "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),
-    "A debugger": ("--gdb", "--gdb-continue"),
+    "A debugger": ("--gdb", "--gdb-continue", "--history"),
     "When it ends": ("--max-insns", "--timeout"),
 }
 """Options by the heading that they stand under; what is not named here stands at the end."""

@@ -180,7 +180,9 @@ class _Session:
                 ports.Ending.FAILED: FAILED_STATUS,
             },
         )
-        return self.machine.debug(listener, around, waits=not self.settings.gdb_continue)
+        settings = self.settings
+        waits = not settings.gdb_continue
+        return self.machine.debug(listener, around, waits=waits, history=settings.history)
 
     def _say(self, text: str) -> None:
         self.progress.hide()

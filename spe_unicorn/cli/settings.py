@@ -27,6 +27,7 @@ from spe_unicorn.cli.snapshots import Restored, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.debug.gdb.connection import Address
+from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
@@ -57,6 +58,7 @@ class Settings:
     warn: str | None = None
     gdb: Address | None = None
     gdb_continue: bool = False
+    history: int = HISTORY
     symbols: tuple[SymbolChoice, ...] = ()
     snapshot_at: Point | None = None
     snapshot: str | None = None
@@ -289,6 +291,14 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
         ),
         click.option(
             "--gdb-continue", is_flag=True, help="With --gdb: run at once; GDB may connect later."
+        ),
+        click.option(
+            "--history",
+            type=size,
+            default="256M",
+            metavar="SIZE",
+            show_default=True,
+            help="With --gdb: memory of the host for the past that GDB can go back to.",
         ),
         click.option(
             "--semihosting-dir",

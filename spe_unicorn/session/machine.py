@@ -27,6 +27,7 @@ from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
+from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER
@@ -284,12 +285,22 @@ class Machine:
     def _consoles(self) -> tuple[Console, Console]:
         return self.console, self.secure_console
 
-    def debug(self, listener: Listener, around: Surroundings, *, waits: bool = True) -> Debugger:
+    def debug(
+        self,
+        listener: Listener,
+        around: Surroundings,
+        *,
+        waits: bool = True,
+        history: int = HISTORY,
+    ) -> Debugger:
         """Have a debugger outside, which connects at ``listener``, hold and run this machine.
 
-        With ``waits`` nothing runs before one has connected. Close what is returned at the end.
+        With ``waits`` nothing runs before one has connected. ``history`` is how many bytes of the
+        past are kept to go back to, 0 for none. Close what is returned at the end.
         """
-        debugger = Debugger(self.board, listener, around, lambda: self.why_no_samples, waits=waits)
+        debugger = Debugger(
+            self.board, listener, around, lambda: self.why_no_samples, waits=waits, history=history
+        )
         MonitorSnapshots(debugger.monitor, self.save, self.restore)
         self._drive = debugger.run
         return debugger

@@ -28,7 +28,10 @@ class MonitorSnapshots:
         self._restore = restore
         self._kept: dict[str, Snapshot] = {}
         monitor.commands["snapshot"] = MonitorCommand(
-            "snapshot [save|load NAME]", "keep this moment by a name, or go back to one", self._do
+            "snapshot [save|load NAME]",
+            "keep this moment by a name, or go back to one",
+            self._do,
+            writes=True,
         )
 
     def _do(self, _pe: ProcessingElement, words: Sequence[str]) -> str:

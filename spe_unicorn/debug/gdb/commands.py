@@ -31,7 +31,7 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 _FEATURES: Final = (
     f"PacketSize={PACKET_SIZE:x};QStartNoAckMode+;qXfer:features:read+;vContSupported+;"
-    "swbreak+;hwbreak+;error-message+"
+    "swbreak+;hwbreak+;error-message+;ReverseStep+;ReverseContinue+"
 )
 _EXPEDITED: Final = (29, 31, 32, 33)
 """X29, SP, PC and CPSR, which GDB wants after every stop."""
@@ -48,7 +48,7 @@ class _Refused(Exception):  # noqa: N818
 
 
 class Commands:
-    """Answers the packets of one debugger. ``send`` sends text that GDB prints."""
+    """Answers the packets of one debugger. ``changed`` is called after each write from outside."""
 
     def __init__(
         self,
@@ -56,11 +56,13 @@ class Commands:
         breakpoints: Breakpoints,
         monitor: Monitor,
         no_acknowledgements: Callable[[], None],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._board = board
         self._breakpoints = breakpoints
         self._monitor = monitor
         self._no_acknowledgements = no_acknowledgements
+        self._changed = changed
         bits = max(128, shown_vector_bits(board.pes[0])) if shown_vector_bits(board.pes[0]) else 0
         self._registers = [PERegisters(pe, bits) for pe in board.pes]
         self._xml = target_xml(self._registers[0].described).encode()
@@ -185,6 +187,7 @@ class Commands:
             if data[:size] != registers.read(register.number):
                 registers.write(register.number, data[:size])
             data = data[size:]
+        self._changed()
         return b"OK"
 
     def _read_register(self, text: str) -> bytes:
@@ -193,6 +196,7 @@ class Commands:
     def _write_register(self, text: str) -> bytes:
         number, _, value = text.partition("=")
         self._registers[self._selected].write(int(number, 16), bytes.fromhex(value))
+        self._changed()
         return b"OK"
 
     # Memory
@@ -227,6 +231,8 @@ class Commands:
             raise _Refused(f"{len(data)} bytes came, and {size} were promised")
         if not self._memory.write(self._pe, address, data):
             raise _Refused(self._missing(address))
+        if data:
+            self._changed()
         return b"OK"
 
     def _missing(self, address: int) -> str:
@@ -266,6 +272,11 @@ class Commands:
     def _step(self, _: str) -> Resume:
         return Resume(frozenset({self._selected}))
 
+    def _go_back(self, text: str) -> bytes | Resume:
+        if text not in ("s", "c"):
+            return b""
+        return Resume(frozenset({self._selected}), backwards=f"b{text}")
+
     def _detach(self, _: str) -> Resume:
         return DETACH
 
@@ -296,6 +307,7 @@ class Commands:
     }
     _LETTERS: Final[dict[str, Callable[[Commands, str], bytes | Resume]]] = {
         "?": _stop_reason,
+        "b": _go_back,
         "H": _choose,
         "T": _alive,
         "g": _read_registers,

@@ -11,6 +11,7 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from spe_unicorn.debug.gdb.breakpoints import Breakpoints
@@ -20,6 +21,7 @@ from spe_unicorn.debug.gdb.events import EventBreaks
 from spe_unicorn.debug.gdb.monitor import Monitor
 from spe_unicorn.debug.gdb.recent import RecentRecords
 from spe_unicorn.debug.gdb.resume import DETACH, RUN_ON, Resume
+from spe_unicorn.debug.travel import HISTORY, PastError, Travel
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import DebugReason, Ending
 from spe_unicorn.host.run.debug_stops import Stopped
@@ -64,7 +66,8 @@ class Debugger:
     """Drives ``board`` for whoever connects at ``listener``.
 
     ``why_no_samples`` says of each PE why it has no records. With ``waits`` nothing runs before a
-    debugger has connected.
+    debugger has connected. ``history`` is how many bytes of the past are kept to go back to, 0 for
+    none.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Debugger:
         why_no_samples: Callable[[], Sequence[str | None]] = lambda: (),
         *,
         waits: bool = True,
+        history: int = HISTORY,
     ) -> None:
         self._board = board
         self._listener = listener
@@ -82,6 +86,9 @@ class Debugger:
         self._waits = waits
         self._connection: Connection | None = None
         self._commands: Commands | None = None
+        self._history = history
+        self._travel: Travel | None = None
+        """The past, while there is a debugger."""
         self._new = False
         """Whether the debugger has just come: it asks by itself why the machine stands."""
         self._asked = False
@@ -89,7 +96,9 @@ class Debugger:
         self.breakpoints = Breakpoints()
         self.events = EventBreaks(board)
         self._records = RecentRecords(board)
-        self.monitor = Monitor(board, self.events, self._records, why_no_samples, self._print)
+        self.monitor = Monitor(
+            board, self.events, self._records, why_no_samples, self._print, self._changed
+        )
         self._while_running = ExitStack()
 
     # Running
@@ -121,6 +130,9 @@ class Debugger:
             self._waits = False
             resume = self._hold(None)
         while resume is not None:
+            if resume.backwards:
+                resume = self._hold(self._go_back(resume))
+                continue
             ending = self._go(resume, goal, until)
             stopped = self._stopped()
             if self._around.stopping():
@@ -152,7 +164,10 @@ class Debugger:
                     self.breakpoints.addresses, step, self.breakpoints.watchpoints
                 )
             left = None if goal is None else max(goal - board.executed, 0)
-            ending = board.run(left, until)
+            if self._travel is None:
+                ending = board.run(left, until)
+            else:
+                ending = self._travel.forwards(self._travel.up_to(until), goal)
             pe = board.running
             stopped = pe.runner.stops.stopped
             first, end = resume.ranges.get(pe.number, (0, 0))
@@ -176,6 +191,58 @@ class Debugger:
         for pe in self._board.pes:
             pe.runner.stops.resume(())
 
+    # Backwards
+
+    def _go_back(self, resume: Resume) -> str:
+        """Undo operations; the stop reply."""
+        self._board.stop_no_more()
+        self._release()
+        self._asked = False
+        (number,) = resume.steps
+        if self._travel is None:
+            self._print("nothing of the past is kept: see --history\n")
+            return self._reply_of(SIGTRAP, "replaylog:begin;", number)
+        why = ""
+        found: dict[int, tuple[int, Stopped]] = {}
+        try:
+            if resume.backwards == "bs":
+                self._travel.step_back(number)
+            else:
+                self._travel.back_to_stop(partial(self._look_for, found))
+                number, stopped = found.get(self._travel.position, (number, None))
+                why = self._why(number, stopped)
+        except PastError:
+            why = "replaylog:begin;"
+        finally:
+            self._release()
+        return self._reply_of(SIGTRAP, why, number)
+
+    def _look_for(
+        self, found: dict[int, tuple[int, Stopped]], left: int | None, goes_on: bool
+    ) -> Ending:
+        """Run on to a stop, past that at which the machine stands; keep what it was."""
+        board = self._board
+        for pe in board.pes:
+            here = pe.cpu.pc, pe.cpu.executed
+            leaves = pe is board.running and not goes_on
+            pe.runner.stops.resume(
+                self.breakpoints.addresses,
+                None,
+                self.breakpoints.watchpoints,
+                passes=here if leaves else None,
+            )
+        ending = board.run(left)
+        stopped = board.running.runner.stops.stopped
+        if stopped is not None:
+            found[board.executed] = board.running.number, stopped
+        self._release()
+        return ending
+
+    def _changed(self) -> None:
+        """The debugger has written something: what was before leads here no more."""
+        if self._travel is not None:
+            self._travel.changed()
+
     # Stop replies
 
     def _reply(self, ending: Ending, stopped: Stopped | None) -> str:
@@ -184,25 +251,34 @@ class Debugger:
         why = ""
         signal = SIGTRAP
         if stopped is not None:
-            if stopped.reason is DebugReason.BREAKPOINT:
-                hardware = self.breakpoints.is_hardware(pe.cpu.pc)
-                why = "hwbreak:;" if hardware else "swbreak:;"
-            elif stopped.reason is DebugReason.WATCHPOINT:
-                kind = self.breakpoints.kind_of_watch(stopped.address)
-                why = f"{kind}:{stopped.address:x};"
-            elif stopped.detail:
-                self._print(f"{stopped.detail}\n")
+            why = self._why(pe.number, stopped)
         elif ending in _SIGNALS and not (self._asked and ending is Ending.ASLEEP):
             signal = _SIGNALS[ending]
             self._print(f"{self._around.why_ended(ending)}\n")
         elif self._asked and not self._new:
             signal = SIGINT
         self._asked = False
+        return self._reply_of(signal, why, pe.number)
+
+    def _why(self, number: int, stopped: Stopped | None) -> str:
+        """What a stop reply says of a stop; what an event was is printed in GDB."""
+        if stopped is None:
+            return ""
+        if stopped.reason is DebugReason.BREAKPOINT:
+            hardware = self.breakpoints.is_hardware(self._board.pes[number].cpu.pc)
+            return "hwbreak:;" if hardware else "swbreak:;"
+        if stopped.reason is DebugReason.WATCHPOINT:
+            return f"{self.breakpoints.kind_of_watch(stopped.address)}:{stopped.address:x};"
+        if stopped.detail:
+            self._print(f"{stopped.detail}\n")
+        return ""
+
+    def _reply_of(self, signal: int, why: str, number: int) -> str:
         if self._commands is None:
             return ""
-        self._commands.select(pe.number)
-        registers = self._commands.expedited(pe.number)
-        return f"T{signal:02x}{why}thread:{pe.number + 1:x};{registers}"
+        self._commands.select(number)
+        registers = self._commands.expedited(number)
+        return f"T{signal:02x}{why}thread:{number + 1:x};{registers}"
 
     def _tell_of_end(self, reply: str) -> None:
         if self._connection is not None:
@@ -220,7 +296,7 @@ class Debugger:
         self._asked = False
         self._around.held(True)
         try:
-            return self._serve(reply)
+            return self._remembering(self._serve(reply))
         except Killed as killed:
             if self._connection is not None and str(killed):
                 with suppress(ConnectionLost):
@@ -230,6 +306,16 @@ class Debugger:
             return None
         finally:
             self._around.held(False)
+
+    def _remembering(self, resume: Resume | None) -> Resume | None:
+        """Keep the past from here on, while there is a debugger and the run goes on."""
+        wanted = resume is not None and self._connection is not None and self._history > 0
+        if wanted and self._travel is None:
+            self._travel = Travel(self._board, self._history)
+        elif not wanted and self._travel is not None:
+            self._travel.close()
+            self._travel = None
+        return resume
 
     def _serve(self, reply: str | None) -> Resume | None:
         resume = None
@@ -325,7 +411,11 @@ class Debugger:
         self._connection = connection
         self._new = True
         self._commands = Commands(
-            self._board, self.breakpoints, self.monitor, connection.stop_acknowledging
+            self._board,
+            self.breakpoints,
+            self.monitor,
+            connection.stop_acknowledging,
+            self._changed,
         )
         return True
 

@@ -37,6 +37,8 @@ class MonitorCommand:
     usage: str
     help: str
     run: Callable[[ProcessingElement, Sequence[str]], str]
+    writes: bool = False
+    """Whether the machine is another one after it."""
 
 
 class Monitor:
@@ -49,12 +51,14 @@ class Monitor:
         records: RecentRecords,
         why: Callable[[], Sequence[str | None]],
         say: Callable[[str], None],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._board = board
         self._events = events
         self._records = records
         self._why = why
         self._say = say
+        self._changed = changed
         self.commands: dict[str, MonitorCommand] = {
             "help": MonitorCommand("help", "these commands", self._help),
             "regs": MonitorCommand(
@@ -63,7 +67,10 @@ class Monitor:
                 self._regs,
             ),
             "set": MonitorCommand(
-                "set NAME[.FIELD] VALUE", "write a System register, or a field of it", self._set
+                "set NAME[.FIELD] VALUE",
+                "write a System register, or a field of it",
+                self._set,
+                True,
             ),
             "spe": MonitorCommand("spe", "what SPE of this cpu does, and has done", self._spe),
             "records": MonitorCommand(
@@ -79,7 +86,7 @@ class Monitor:
                 "why-no-samples", "why a cpu has no records", self._no_samples
             ),
             "reset": MonitorCommand(
-                "reset", "start the machine from what was loaded; time goes on", self._reset
+                "reset", "start the machine from what was loaded; time goes on", self._reset, True
             ),
             "break-sysreg": MonitorCommand(
                 "break-sysreg NAME r|w|rw|off",
@@ -103,6 +110,8 @@ class Monitor:
             if known is None:
                 raise MonitorError(f"there is no `{name}`; `monitor help` names what there is")
             said = known.run(pe, arguments)
+            if known.writes and arguments[:1] != ["save"]:
+                self._changed()
         except (MonitorError, EventError) as error:
             said = f"{error}"
         if said:

@@ -17,6 +17,8 @@ class Resume:
 
     steps: frozenset[int] = frozenset()
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    backwards: str = ""
+    """``bs`` undoes an operation of the first of ``steps``, ``bc`` goes back to the last stop."""
     detached: bool = False
     """Nobody stops the machine any more."""
 

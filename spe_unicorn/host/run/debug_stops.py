@@ -65,12 +65,15 @@ class DebugStops:
         breakpoints: Collection[int],
         step: tuple[int, int] | None = None,
         watchpoints: Collection[Watchpoint] = (),
+        *,
+        passes: tuple[int, int] | None = None,
     ) -> None:
         """Say what the next run stops at.
 
         ``step`` is the PC and how many operations have been executed: the PE then stops after the
         next operation, or before it where an interrupt takes the PE elsewhere. Breakpoints and
-        watchpoints of that operation do not count.
+        watchpoints of that operation do not count. With ``passes``, which is the same, they do not
+        count either, and the PE goes on.
         """
         self.breakpoints = frozenset(breakpoints)
         self.stopped = None
@@ -79,6 +82,8 @@ class DebugStops:
         if step is not None:
             self._came_from, self._began = step
             self.goal = self._began + 1
+        elif passes is not None:
+            self._came_from, self._began = passes
         self.active = bool(self.breakpoints) or step is not None
         wanted = tuple(watchpoints)
         if wanted != self._watchpoints:
@@ -124,8 +129,10 @@ class DebugStops:
         if executed == self._began:
             if pc == self._came_from:
                 return False
-            self.stopped = Stopped(DebugReason.STEP)
-        elif executed >= self.goal:
+            if self.goal != NEVER_HAPPENS:
+                self.stopped = Stopped(DebugReason.STEP)
+                return True
+        if executed >= self.goal:
             self.stopped = Stopped(DebugReason.STEP)
         elif pc in self.breakpoints:
             self.stopped = Stopped(DebugReason.BREAKPOINT)

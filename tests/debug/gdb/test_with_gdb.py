@@ -243,3 +243,57 @@ def test_a_watchpoint_stops_before_the_access(tmp_path, operation, watched, kind
     assert f"stopped at {at + 4:#x}" in session.text  # GDB steps over what it has stopped before
     assert f"20:{at.to_bytes(8, 'little').hex()}" in session.text  # PC in the stop reply
     assert "$1 = 1" in session.text
+
+
+STORES = [
+    *a64.mov64(0, RAM + 0x4000),
+    *(a64.movz(1, 1), a64.str_(1, 0)),  # the first store
+    *(a64.movz(1, 2), a64.str_(1, 0)),  # the last one
+    *(a64.movz(2, 20_000), a64.subs_imm(2, 2, 1), a64.b_cond(a64.NE, -4)),
+    a64.add_imm(3, 3, 1),  # the end
+    a64.b(0),
+]
+END = RAM + 4 * (len(STORES) - 2)
+LAST_STORE = END - 4 * 4
+
+
+def test_backwards_to_the_store_that_wrote_a_byte(tmp_path):
+    session = with_gdb(
+        Machine(program(tmp_path, a64.code(STORES))),
+        [
+            *(f"break *{END:#x}", "continue", "p $x2", "watch *(long*)0x40004000"),
+            *("reverse-continue", "p/x $pc", "x/1gx 0x40004000", "delete", "reverse-continue"),
+            *("p/x $pc", "stepi", "p/x $pc"),
+        ],
+        tmp_path,
+        operations=100_000,
+    )
+    assert "Hardware watchpoint 2: *(long*)0x40004000" in session.text
+    assert "Old value = 2" in session.text
+    assert "New value = 1" in session.text
+    assert "0x40004000:\t0x0000000000000001" in session.text
+    pcs = [line.split(" = ")[1] for line in session.lines if line.startswith("$") and "0x" in line]
+    assert int(pcs[0], 16) in (LAST_STORE, LAST_STORE - 4)
+    assert "No more reverse-execution history" in session.text
+    assert pcs[1:] == [f"{RAM:#x}", f"{RAM + 4:#x}"]
+
+
+def test_steps_back_undo_steps_and_the_run_goes_on_as_it_was(tmp_path):
+    plain = Machine(shipped_firmware("spe_irq_el1"))
+    plain.run()
+    machine = Machine(shipped_firmware("spe_irq_el1"))
+    session = with_gdb(
+        machine,
+        [
+            *("break spe_setup", "continue", "info registers pc sp x0", "stepi 20"),
+            *("reverse-stepi 20", "info registers pc sp x0", "reverse-continue", "delete"),
+            *("continue",),
+        ],
+        tmp_path,
+    )
+    shown = [line for line in session.lines if line.startswith(("pc ", "sp ", "x0 "))]
+    assert len(shown) == 6
+    assert shown[:3] == shown[3:]
+    assert session.outcome.exit_status == 0
+    assert machine.pes[0].records.raw == plain.pes[0].records.raw
+    assert machine.console.output == plain.console.output
