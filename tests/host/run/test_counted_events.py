@@ -172,3 +172,9 @@ def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed
             values.append((counted(machine), state.overflowed))
         found.append(values)
     assert found[0] == found[1]
+
+
+def test_firmware_that_counts_passes_stepped_as_it_runs() -> None:
+    fast, reference = (Machine("pmu_counts", runner=runner) for runner in (Runner, ReferenceRunner))
+    assert fast.run().differences(reference.run()) == {}
+    assert b"not ok" not in fast.console

@@ -1,0 +1,126 @@
+/* The Performance Monitors: exact counts of a loop, an overflow at its place, CHAIN, SW_INCR, the zeroing of counters,
+   and SPE's population beside INST_RETIRED. */
+#include "lib/mmu.h"
+#include "lib/spe.h"
+
+#define INST_RETIRED 0x08
+#define SW_INCR 0x00
+#define CPU_CYCLES 0x11
+#define CHAIN 0x1e
+#define LD_RETIRED 0x06
+#define ST_RETIRED 0x07
+#define BR_RETIRED 0x21
+#define SAMPLE_POP 0x4000
+#define SAMPLE_FEED 0x4001
+
+#define TURNS 1000
+
+/* x0: turns. A turn is five operations: a load, a store, two others and a branch. */
+asm("    .text\n"
+    "    .global counted\n"
+    "    .type counted, %function\n"
+    "counted:\n"
+    "    mrs x9, S3_3_C14_C8_0\n" /* PMEVCNTR0_EL0 */
+    "    mrs x10, S3_3_C14_C8_1\n"
+    "    mrs x11, S3_3_C14_C8_2\n"
+    "    mrs x12, S3_3_C14_C8_3\n"
+    "    mrs x13, pmccntr_el0\n"
+    "1:  ldr x3, [x1]\n"
+    "    str x3, [x1, #8]\n"
+    "    add x2, x2, x3\n"
+    "    subs x0, x0, #1\n"
+    "    b.ne 1b\n"
+    "    mrs x4, S3_3_C14_C8_0\n"
+    "    mrs x5, S3_3_C14_C8_1\n"
+    "    mrs x6, S3_3_C14_C8_2\n"
+    "    mrs x7, S3_3_C14_C8_3\n"
+    "    mrs x8, pmccntr_el0\n"
+    "    sub x4, x4, x9\n"
+    "    sub x5, x5, x10\n"
+    "    sub x6, x6, x11\n"
+    "    sub x7, x7, x12\n"
+    "    sub x8, x8, x13\n"
+    "    adrp x9, counts\n"
+    "    add x9, x9, :lo12:counts\n"
+    "    stp x4, x5, [x9]\n"
+    "    stp x6, x7, [x9, #16]\n"
+    "    str x8, [x9, #32]\n"
+    "    ret\n"
+    "    .size counted, . - counted\n");
+u64 counts[5];
+void counted(u64 turns, u64 *data);
+
+static u64 data[2];
+static u8 buffer[65536] __attribute__((aligned(4096)));
+
+/* The events of counters 0 to 3; all of them and the cycle counter count from 0 on. */
+static void program(u64 e0, u64 e1, u64 e2, u64 e3) {
+    write_sysreg(PMCR_EL0, 0);
+    write_sysreg(PMCNTENCLR_EL0, ~0ul);
+    write_sysreg(PMINTENCLR_EL1, ~0ul);
+    write_sysreg(PMOVSCLR_EL0, ~0ul);
+    write_sysreg(S3_3_C14_C12_0, e0);
+    write_sysreg(S3_3_C14_C12_1, e1);
+    write_sysreg(S3_3_C14_C12_2, e2);
+    write_sysreg(S3_3_C14_C12_3, e3);
+    write_sysreg(PMCCFILTR_EL0, 0);
+    write_sysreg(PMCNTENSET_EL0, 0x8000000f);
+    write_sysreg(PMCR_EL0, 7);
+    isb();
+}
+
+int main(void) {
+    struct spe_session session = {.buffer = (u64)buffer, .size = sizeof buffer, .interval = 1024};
+    mmu_on();
+    is(read_sysreg(PMCR_EL0) >> 11 & 31, 6, "six event counters");
+
+    program(INST_RETIRED, BR_RETIRED, LD_RETIRED, ST_RETIRED);
+    counted(TURNS, data);
+    is(counts[0], 5 * TURNS + 5, "instructions: those of the loop, and the five reads after each first one");
+    is(counts[1], TURNS, "branches");
+    is(counts[2], TURNS, "loads");
+    is(counts[3], TURNS, "stores");
+    is(counts[4], 5 * TURNS + 5, "cycles are operations");
+
+    program(CPU_CYCLES, INST_RETIRED, SAMPLE_POP, SAMPLE_FEED);
+    counted(TURNS, data);
+    is(counts[0], counts[4], "CPU_CYCLES is the cycle counter");
+    is(counts[2], 0, "nothing is sampled while SPE is disabled");
+    spe_setup(&session);
+    write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
+    isb();
+    counted(TURNS, data);
+    is(counts[2], counts[1], "the sample population is INST_RETIRED");
+    ok(counts[3] == counts[2] / 1025 || counts[3] == counts[2] / 1025 + 1, "a sample each interval");
+    write_sysreg(PMSCR_EL1, 0);
+    spe_stop();
+
+    program(INST_RETIRED, CHAIN, SW_INCR, CPU_CYCLES);
+    write_sysreg(S3_3_C14_C8_0, 0xffffff00);
+    isb();
+    is(read_sysreg(PMOVSSET_EL0) & 15, 0, "no overflow yet");
+    counted(TURNS, data);
+    is(read_sysreg(PMOVSSET_EL0) & 15, 1, "the instructions have overflowed");
+    is(read_sysreg(S3_3_C14_C8_1), 1, "the odd counter counts that");
+    write_sysreg(PMOVSCLR_EL0, 1);
+    is(read_sysreg(PMOVSSET_EL0) & 15, 0, "the flag is cleared");
+    for (unsigned n = 0; n < 7; n++)
+        write_sysreg(PMSWINC_EL0, 0xf);
+    is(read_sysreg(S3_3_C14_C8_2), 7, "software increments one counter");
+    write_sysreg(PMCR_EL0, 3);
+    is(read_sysreg(S3_3_C14_C8_2), 0, "PMCR_EL0.P zeroes it");
+    ok(read_sysreg(PMCCNTR_EL0) > 5 * TURNS, "and not the cycle counter");
+
+    write_sysreg(PMSELR_EL0, 2);
+    isb();
+    write_sysreg(PMXEVCNTR_EL0, 1234);
+    is(read_sysreg(S3_3_C14_C8_2), 1234, "PMXEVCNTR_EL0 is the selected counter");
+    is(read_sysreg(PMXEVTYPER_EL0), SW_INCR, "PMXEVTYPER_EL0 its type");
+
+    write_sysreg(PMCNTENCLR_EL0, 0x8);
+    isb();
+    u64 stopped = read_sysreg(S3_3_C14_C8_3);
+    counted(TURNS, data);
+    is(read_sysreg(S3_3_C14_C8_3), stopped, "a disabled counter stands still");
+    return tap_done();
+}
