@@ -35,6 +35,10 @@ class HostOperations:
         begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
         parts.counting.hosts(pc)
         state.budget -= 1
+        # at a breakpoint an operation has not come to its address
+        translated = stop is Stop.ACCESS and not (
+            selected and parts.handler.controls.checks.debug.breaks()
+        )
         raised = parts.handler.handle(stop)
         # an exception that was entered is known by now; the board's answers to others retire
         parts.counting.hosted(raised=raised and not cpu.whole)
@@ -48,7 +52,7 @@ class HostOperations:
             if redirected is not None:
                 latch.redirected(operation, redirected, parts.unit.profiles(EL2))
             if raised:
-                latch.raised(operation, translated=stop is Stop.ACCESS)
+                latch.raised(operation, translated=translated)
             else:
                 latch.finish(operation, cpu.pc)
             parts.population.complete(operation)

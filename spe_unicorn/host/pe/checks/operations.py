@@ -57,7 +57,7 @@ class Debugger(Protocol):
 class Checks:
     """The checks before operations of one PE."""
 
-    DERIVED = ("_breakpoints", "_hook", "_idle_slices", "_ranges", "_table")
+    DERIVED = ("_breakpoints", "_hook", "_idle_slices", "active", "_ranges", "_table")
     TRANSIT = ("passing",)
     WIRING = ("_debugger",)
 
@@ -74,6 +74,8 @@ class Checks:
         """Those before one operation each, by its address."""
         self.alignment = Alignment(cpu, self.changed)
         self.debug = SelfHostedDebug(cpu)
+        self.active = False
+        """Whether anything is checked anywhere."""
         self.passing = False
         """Whether the next operation has been looked at and is let through."""
         cpu.state.checks = self._table.ctypes.data
@@ -97,7 +99,10 @@ class Checks:
         cpu.state.watched = len(ranges)
         outside = frozenset() if self._debugger is None else frozenset(self._debugger.breakpoints)
         self._break_at(self.debug.addresses | outside)
-        self._look_at_all(any(self.alignment.levels) or bool(ranges) or self._every)
+        every = any(self.alignment.levels) or bool(ranges) or self._every
+        self.active = every or bool(self._breakpoints)
+        if every:
+            self._look_at_all()
 
     @property
     def _every(self) -> bool:
@@ -111,13 +116,10 @@ class Checks:
             for first, last, reads, writes in self._debugger.watched
         ]
 
-    def _look_at_all(self, wanted: bool) -> None:
-        """Have the hook before every operation, or not.
-
-        Once there it stays while an operating system can be switching it: see :meth:`relax`.
-        """
+    def _look_at_all(self) -> None:
+        """Have the hook before every operation, until nobody uses it any more (:meth:`relax`)."""
         cpu = self._cpu
-        if wanted and self._hook is None:
+        if self._hook is None:
             self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_operation.address)
             cpu.engine.forget_all_code()
 
@@ -149,16 +151,6 @@ class Checks:
             bounds = (address, address)
             self._breakpoints[address] = cpu.hooks.add(uc_const.UC_HOOK_CODE, hook, bounds=bounds)
             cpu.engine.forget_code(address, address + 4)
-
-    @property
-    def active(self) -> bool:
-        """Whether anything is checked anywhere."""
-        return bool(
-            any(self.alignment.levels)
-            or any(self.debug.levels)
-            or self._cpu.state.watched
-            or self._breakpoints
-        )
 
     def at(self, el: int) -> int:
         """What is checked at an Exception level: ``State.checking``."""
