@@ -7,7 +7,7 @@ from typing import Any, Final
 from spe_unicorn.compiled import ForeignCall, address_of, routine
 
 call_ask: Final = ForeignCall("int32")
-"""The function behind :attr:`~state.Action.ASK`, ``int f(void)``."""
+"""The function that answers :attr:`~state.Action.ASK`, ``int f(void)``."""
 call_stop: Final = ForeignCall("int32", ("pointer",))
 """``uc_emu_stop(engine)``."""
 call_context: Final = ForeignCall("int32", ("pointer", "pointer"))

@@ -20,7 +20,7 @@ CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""
 CHECK: Final = np.dtype([(name, np.int64) for name in ("key", "plan", "offset", "first", "size")])
 """A row: the operation's address with the epoch, what to check, the offset of its address, and
-which bytes it may access: ``size`` of them, the first one ``first`` behind its address."""
+which bytes it may access: ``size`` of them, the first one ``first`` after its address."""
 CHECK_BYTES: Final = CHECK.itemsize
 CHECK_BASE: Final = 0
 CHECK_INDEX: Final = 16

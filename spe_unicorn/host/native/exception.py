@@ -159,7 +159,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
         call_register(s.reg_write, uc, _FAR + target, scratch)
         s.taken_far = s.scratch
     if number != SVC and number != PREFETCH_ABORT:
-        # it was attempted, and what is behind it in its block was not
+        # it was attempted, and what follows it in its block was not
         s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
         s.unretired += 1
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate

@@ -1,4 +1,4 @@
-"""The compiled hooks: count operations down, notice what needs Python, stop the engine there.
+"""The compiled hooks: count operations down, find what needs Python, stop the engine there.
 
 Every hook is an :func:`~spe_unicorn.compiled.entry`: Python text that becomes a C function, so no
 C compiler is needed where this runs. A hook hardly ever decides anything about the architecture: it
@@ -233,6 +233,6 @@ class NativeHooks:
         self.engine.forget_all_code()
 
     def ask_by(self, answer: Callable[[], int]) -> None:
-        """The function behind :attr:`Action.ASK`; it must not raise."""
+        """Have ``answer`` called for :attr:`Action.ASK`; it must not raise."""
         self._ask = ctypes.CFUNCTYPE(ctypes.c_int32)(answer)
         self.state.ask = ctypes.cast(self._ask, ctypes.c_void_p).value or 0

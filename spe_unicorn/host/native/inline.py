@@ -1,6 +1,6 @@
 """Counting inline: the engine's call of the block hook replaced in place by a subtraction.
 
-The engine puts a call of the block hook in front of each block that it translates. Once a block has
+The engine puts a call of the block hook before each block that it translates. Once a block has
 run twice, the bytes of that call are compared with what they are expected to be, every one of them,
 and replaced by what the hook does for nearly every block: subtract, store, go on. Whatever is
 different in one byte stays as it is, and is not tried again. Blocks that a run may have to look at

@@ -1,14 +1,53 @@
-"""Functions of the pure rooms that compiled code calls, too: the one text of each rule."""
+"""The one text of rules that Python and compiled code both need.
+
+Some are functions of the pure rooms. The others say what the write of a System register changes
+beside the register. The engine's own MSR is counted by the compiled hook; where Python makes the
+write in the engine's place (an EL1 name at EL2, an _EL12 name), the same functions count it.
+"""
 
 from __future__ import annotations
+
+from typing import Any, Final
 
 from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.exceptions.entry import vector_address
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
+from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.state import CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN, Action
 
-__all__ = ["access_address", "ticks", "vector_address"]
+__all__ = ["access_address", "changes_return", "count_write", "ticks", "vector_address"]
 
 for _rule in (access_address, extended, ticks, vector_address):
     routine(_rule)
+
+_ENGINE, _TRANSLATION, _REGIME = int(Action.ENGINE), int(Action.TRANSLATION), int(Action.REGIME)
+_RECORDS: Final = int(Action.RECORDS)
+
+
+@routine
+def count_write(s: Any, action: int, matters: bool) -> bool:
+    """Count a write of a register that has an action; True if the engine is to stop after it.
+
+    ``matters``: the value is new in a bit that somebody looks at.
+    """
+    if action == _ENGINE:
+        return False
+    s.writes += 1
+    if action == _TRANSLATION:
+        s.epoch += 1
+        return False
+    if not matters or (action == _RECORDS and s.collects == 0):
+        return False
+    if action == _REGIME:
+        s.epoch += 1
+    s.controls_written |= RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN
+    return True
+
+
+@routine
+def changes_return(s: Any, el: int, spsr: int) -> bool:
+    """Whether a new SPSR_ELx makes or ends a return from ``el`` that the engine gets wrong."""
+    known: bool = s.suspect >> el & 1 != 0
+    return known != is_suspect(s.legal_returns, el, spsr)

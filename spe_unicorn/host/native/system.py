@@ -12,8 +12,7 @@ from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_ask, call_register, stop_engine
 from spe_unicorn.host.native.code import CP_REG, forget_line
-from spe_unicorn.host.native.effects import changes_return, count_write
-from spe_unicorn.host.native.rules import ticks
+from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
     CODE_MAINTENANCE,

@@ -80,7 +80,7 @@ class Controls(Stateful[ControlsState]):
         self._meaning = self._meanings.now()
         self._redirects: bool | None = False
         self.offsets = 0, 0
-        """What the virtual and the physical count of EL1 are behind, in ticks."""
+        """What is subtracted from the virtual and the physical count of EL1, in ticks."""
         self.watches_order = False
         """Whether somebody watches for what orders SPE's work, and for new translations."""
         self.s = ControlsState()

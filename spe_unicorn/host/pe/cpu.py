@@ -182,7 +182,7 @@ class UnicornCPU(Stateful[CPUState]):
         self._el = None
 
     def forget_el(self) -> None:
-        """The Exception level may have changed behind our back, by ERET."""
+        """An ERET may have changed the Exception level: look it up again."""
         self._el = None
 
     def left_from(self, el: int) -> None:

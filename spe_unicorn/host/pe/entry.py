@@ -22,7 +22,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import NEVER, new_engine
-from spe_unicorn.host.native.effects import changes_return
+from spe_unicorn.host.native.rules import changes_return
 from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
 from spe_unicorn.host.ports import EngineException
 

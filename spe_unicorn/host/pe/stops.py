@@ -2,7 +2,7 @@
 
 The runners find out which operation it concerns and count it; the handler carries it out, or has it
 carried out by ``system_access``, ``refused_access`` and ``exceptions``. What lies around the PE
-(devices, firmware calls, semihosting) is behind :class:`Platform`.
+(devices, firmware calls, semihosting) answers as a :class:`Platform`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class VirtualMemory:
         self._word_at = ctypes.byref(self._word)
 
     def translate(self, address: int, write: bool) -> int | None:
-        """The physical address behind a virtual one at the current Exception level, if any."""
+        """The physical address of a virtual one at the current Exception level, None for none."""
         status = lib.uc_vmem_translate(
             self._engine.handle,
             ctypes.c_uint64(address),

@@ -22,7 +22,7 @@ _ACCESSES: Final = 1 << 8
 """Accesses of devices after which it is looked whether somebody wants something."""
 _MASK: Final = (1 << 64) - 1
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
-"""Stops before an operation in the middle of a block, or, for calls, behind it."""
+"""Stops before an operation in the middle of a block, or, for calls, after it."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
@@ -160,7 +160,7 @@ class EngineRuns:
     def _trapped_at_its_end(self) -> bool:
         """Whether the engine's way to end at an address, a WFI of its own, was trapped.
 
-        The exception then seems to be that of the operation in front, which has been executed.
+        The exception then seems to be that of the operation before it, which has been executed.
         """
         cpu = self._cpu
         following = cpu.pc + 4 & _MASK
@@ -194,7 +194,7 @@ class EngineRuns:
         return checks.at(self._cpu.el) if checks.active else 0
 
     def learn(self, operations: int) -> None:
-        """What the hook before operations has to know of the next ones."""
+        """Tell the hook before each operation what to check of the next ``operations``."""
         self._handler.controls.checks.learn(self._cpu.pc, operations)
 
     def executed_of_block(self, stop: Stop) -> int:

@@ -26,10 +26,15 @@ from spe_unicorn.host.native.delivery import (
     deliverable,
     serror_unless_masked,
 )
-from spe_unicorn.host.native.effects import changes_return, count_write
 from spe_unicorn.host.native.hot_path import slot_by
 from spe_unicorn.host.native.returns import is_suspect, legal_returns
-from spe_unicorn.host.native.rules import access_address, ticks, vector_address
+from spe_unicorn.host.native.rules import (
+    access_address,
+    changes_return,
+    count_write,
+    ticks,
+    vector_address,
+)
 from spe_unicorn.host.native.state import LAYOUT, Action, State, signed, slot_of
 from spe_unicorn.host.pe.description import condition_failed, misaligned
 from spe_unicorn.spe.sample import code_address, physical_address

@@ -24,7 +24,14 @@ from spe_unicorn.host.native.state import (
 WRITERS = {field.name: field.writer for part in PARTS for field in part.FIELDS}
 OTHERS = ("model.py", "reads.py")
 """Files with states of their own, which have fields of the same names."""
-SOURCES = sorted(Path(spe_unicorn.__file__).parent.rglob("*.py"))
+STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symbols"})
+"""Rooms that cannot know the state, and use the same short names for their own."""
+PACKAGE = Path(spe_unicorn.__file__).parent
+SOURCES = sorted(
+    source
+    for source in PACKAGE.rglob("*.py")
+    if source.relative_to(PACKAGE).parts[0] not in STRANGERS
+)
 
 
 def is_compiled(function: ast.FunctionDef) -> bool:

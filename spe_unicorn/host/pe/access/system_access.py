@@ -33,7 +33,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
-from spe_unicorn.host.native.effects import count_write
+from spe_unicorn.host.native.rules import count_write
 from spe_unicorn.host.native.state import (
     CONTROLS_WRITTEN,
     READ,
@@ -108,7 +108,7 @@ class SystemAccesses:
         prevents_trap: Callable[[Accessor, SystemAccessTrap], bool],
     ) -> None:
         self.accessed: Signal[[SystemAccess]] = Signal()
-        """Told of each access to a register that the engine lacks, behind it."""
+        """Told of each access to a register that the engine lacks, after it."""
         self.redirected: NestedAccess | None = None
         """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
         self._untrapped: int | None = None
