@@ -284,6 +284,8 @@ class Attachment:
                 file.set_raw(register, value & file.present(register))
         if not firmware:
             # no firmware has run: the documented state, in cells of ours alone
+            if s.MDCR_EL2 in file:
+                file.set_raw(s.MDCR_EL2, s.MDCR_EL2.of(HPMN=core.counters).value)
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._interval = random.stream("interval")
         self._model = core_models(core, model)(self.cpu, None)
