@@ -10,7 +10,9 @@ from spe_unicorn import Machine
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.claims import changed, held, unclaimed
 from tests.support.small_programs import LOOP, program
+from tests.test_attributes_are_claimed import all_objects
 
 SLOT_31, SLOT_30, SLOT_0 = 0x0A00_3E00, 0x0A00_3C00, 0x0A00_0000
 RAM = 0x4002_0000
@@ -103,3 +105,17 @@ def test_files_that_are_no_disks_are_refused(tmp_path, disk) -> None:
         pass
     with pytest.raises(OptionError, match="`drive`: there are 32 places"):
         MachineOptions(shipped_firmware("hello"), drive=("x",) * 32, entropy=True)
+
+
+def test_every_attribute_of_a_board_with_disks_and_flash_is_claimed(tmp_path) -> None:
+    letters = tmp_path / "letters"
+    letters.write_bytes(b"".join(bytes((ord("a") + n % 16,)) * 512 for n in range(128)))
+    made = Machine(shipped_firmware("virtio_blk"), drive=(str(letters),), entropy=True, flash=True)
+    made.run(operations=3_000)
+    things = all_objects(made)
+    before = held(things)
+    made.press_power_key()
+    made.run(operations=300_000)
+    assert made.console.text.endswith("1..21\n")
+    assert unclaimed(all_objects(made)) == {}
+    assert changed(things, before) == set()
