@@ -177,3 +177,28 @@ def test_a_core_without_the_monitors_has_no_register_of_theirs(runner: type[Runn
         assert last is not None
         assert last.esr is not None
         assert last.esr >> 26 == 0  # Undefined
+
+
+@RUNNERS
+@pytest.mark.parametrize("enabled", [0, 1])
+@pytest.mark.parametrize("number", [0, 5])
+def test_what_user_software_may_not_read_traps_to_el1(
+    runner: type[Runner], enabled: int, number: int
+) -> None:
+    """An MRS at EL0: allowed by PMUSERENR_EL0.EN, else a trap of class 0x18 that does not count."""
+    vectors, user = 0x4000_0800, 0x4000_0400
+    code = [
+        *[*a.mov64(0, vectors), a.msr((3, 0, 12, 0, 0), 0)],
+        *counters(*[E.INST_RETIRED] * 6),
+        *put(r.PMUSERENR_EL0, enabled),
+        *[*a.mov64(0, user), a.msr((3, 0, 4, 0, 1), 0), *a.mov64(0, 0), a.msr((3, 0, 4, 0, 0), 0)],
+        *put(r.PMEVCNTRS[number], 0),  # 1
+        a.ERET,  # 2
+    ]
+    board = board_at(code, el=1, runner=runner, core=MAX)
+    board.memory.fill(user, a.code([get(r.PMEVCNTRS[number], 1), a.svc(0)]))
+    handler = [get(r.PMEVCNTRS[number], 2), a.mrs(9, (3, 0, 5, 2, 0)), a.b(0)]
+    board.memory.fill(vectors + 0x400, a.code(handler))
+    board.run(600)
+    assert x(board, 9)[0] >> 26 == (0x15 if enabled else 0x18)
+    assert x(board, 1, 2) == ([2, 4] if enabled else [0, 2])
