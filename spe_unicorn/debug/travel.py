@@ -243,6 +243,8 @@ class Travel:
         """
         if position > self.end:
             raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
+        for pe in self._board.pes:
+            pe.runner.stops.resume(())  # nothing stops it on the way
         moment = self._moments[self._before(position)]
         if not moment.at <= self.position <= position:
             self._restore(moment)

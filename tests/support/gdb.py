@@ -15,6 +15,7 @@ from spe_unicorn import Machine
 from spe_unicorn.debug.gdb.connection import Address, Listener
 from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.gdb.packets import Reader, frame
+from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.session.outcome import Outcome
 
@@ -63,6 +64,7 @@ def with_gdb(
     *,
     operations: int = 20_000_000,
     before: Callable[[Debugger], None] = lambda _: None,
+    history: int = HISTORY,
 ) -> Session:
     """Run a machine under ``gdb-multiarch``, which executes ``commands`` and then detaches.
 
@@ -72,7 +74,7 @@ def with_gdb(
     script = folder / "commands"
     script.write_text("\n".join(commands) + "\n")
     held = Held()
-    debugger = machine.debug(listener, held.around())
+    debugger = machine.debug(listener, held.around(), history=history)
     before(debugger)
     with subprocess.Popen(
         [

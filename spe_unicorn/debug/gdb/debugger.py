@@ -11,9 +11,9 @@ import select
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
+from spe_unicorn.debug.gdb.backwards import Backwards, InterruptedBackwardsError
 from spe_unicorn.debug.gdb.breakpoints import Breakpoints
 from spe_unicorn.debug.gdb.commands import Commands, Killed
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost, Listener
@@ -144,7 +144,7 @@ class Debugger:
                 return ending
             last = ending in _LAST
             resume = self._hold(self._reply(ending, stopped))
-            if last and resume is not None:
+            if last and resume is not None and not resume.backwards:
                 statuses = self._around.statuses or {}
                 self._tell_of_end(f"W{statuses.get(ending, 1):02x}")
                 return ending
@@ -202,41 +202,22 @@ class Debugger:
         if self._travel is None:
             self._print("nothing of the past is kept: see --history\n")
             return self._reply_of(SIGTRAP, "replaylog:begin;", number)
-        why = ""
-        found: dict[int, tuple[int, Stopped]] = {}
+        why, signal = "", SIGTRAP
         try:
             if resume.backwards == "bs":
                 self._travel.step_back(number)
             else:
-                self._travel.back_to_stop(partial(self._look_for, found))
-                number, stopped = found.get(self._travel.position, (number, None))
-                why = self._why(number, stopped)
+                back = Backwards(self._board, self.breakpoints, self._travel)
+                pe, stopped = back.to_last_stop()
+                number, why = pe.number, self._why(pe.number, stopped)
+        except InterruptedBackwardsError:
+            number, signal = self._board.running.number, SIGINT
         except PastError:
             why = "replaylog:begin;"
         finally:
             self._release()
-        return self._reply_of(SIGTRAP, why, number)
-
-    def _look_for(
-        self, found: dict[int, tuple[int, Stopped]], left: int | None, goes_on: bool
-    ) -> Ending:
-        """Run on to a stop, past that at which the machine stands; keep what it was."""
-        board = self._board
-        for pe in board.pes:
-            here = pe.cpu.pc, pe.cpu.executed
-            leaves = pe is board.running and not goes_on
-            pe.runner.stops.resume(
-                self.breakpoints.addresses,
-                None,
-                self.breakpoints.watchpoints,
-                passes=here if leaves else None,
-            )
-        ending = board.run(left)
-        stopped = board.running.runner.stops.stopped
-        if stopped is not None:
-            found[board.executed] = board.running.number, stopped
-        self._release()
-        return ending
+        self._asked = False
+        return self._reply_of(signal, why, number)
 
     def _changed(self) -> None:
         """The debugger has written something: what was before leads here no more."""

@@ -1,0 +1,82 @@
+"""GDB's bc: back to the last stop before here, by ``debug.travel``."""
+
+from __future__ import annotations
+
+from spe_unicorn.debug.gdb.breakpoints import Breakpoints
+from spe_unicorn.debug.travel import Travel
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.ports import DebugReason, Ending
+from spe_unicorn.host.run.debug_stops import Stopped
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.pe import ProcessingElement
+
+
+class InterruptedBackwardsError(Exception):
+    """Somebody wants the machine while it goes back: it stands somewhere on the way."""
+
+
+class Backwards:
+    """Takes one board back to the last stop of a debugger."""
+
+    def __init__(self, board: Board, breakpoints: Breakpoints, travel: Travel) -> None:
+        self._board = board
+        self._breakpoints = breakpoints
+        self._travel = travel
+        self._passed: tuple[ProcessingElement, int] | None = None
+        """Who has stopped last, and after how many operations of all: it leaves there first."""
+        self._stops: dict[int, tuple[ProcessingElement, Stopped]] = {}
+        """Who stopped where, on the way that was looked through."""
+
+    def to_last_stop(self) -> tuple[ProcessingElement, Stopped]:
+        """Go back to the last stop before here: the PE that stopped, and why.
+
+        Raises PastError where there was none, and InterruptedBackwardsError.
+        """
+        self._passed = None
+        self._stops.clear()
+        try:
+            self._travel.back_to_stop(self._run)
+            found = self._stops[self._travel.position]
+            if found[1].reason is DebugReason.WATCHPOINT:
+                # GDB takes it to stand where the access is undone next, and does that by a step
+                self._travel.back_to(self._travel.position + 1)
+            return found
+        finally:
+            self._release()
+            self._stops.clear()
+
+    def _run(self, left: int | None, goes_on: bool) -> Ending:
+        """Run up to a stop or a limit, as ``debug.travel.Run`` has it."""
+        board = self._board
+        goal = None if left is None else board.executed + left
+        if not goes_on:
+            passed = self._passed
+            leaves = passed[0] if passed is not None and passed[1] == board.executed else None
+            self._resume(leaves)
+        while True:
+            ending = board.run(None if goal is None else goal - board.executed, NEVER)
+            if ending is Ending.INTERRUPTED:
+                raise InterruptedBackwardsError
+            pe, stopped = self._stopped()
+            if stopped is None or pe is None:
+                return ending
+            if stopped.reason is not DebugReason.STEP:
+                self._passed = pe, board.executed
+                self._stops[board.executed] = pe, stopped
+                return ending
+            self._resume(None)  # it has left
+
+    def _resume(self, leaves: ProcessingElement | None) -> None:
+        for pe in self._board.pes:
+            step = (pe.cpu.pc, pe.cpu.executed) if pe is leaves else None
+            pe.runner.stops.resume(self._breakpoints.addresses, step, self._breakpoints.watchpoints)
+
+    def _stopped(self) -> tuple[ProcessingElement | None, Stopped | None]:
+        for pe in self._board.pes:
+            if pe.runner.stops.stopped is not None:
+                return pe, pe.runner.stops.stopped
+        return None, None
+
+    def _release(self) -> None:
+        for pe in self._board.pes:
+            pe.runner.stops.resume(())
