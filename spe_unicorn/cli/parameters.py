@@ -16,7 +16,7 @@ from spe_unicorn.machine.options import parse_size
 
 _PAGE = 4096
 
-TRACES = ("sysreg", "exception", "spe")
+TRACES = ("sysreg", "exception", "spe", "irq")
 """What can be traced."""
 OPERATIONS = ("load", "store", "branch")
 """Kinds of operation that a recording can be restricted to."""

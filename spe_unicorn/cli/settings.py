@@ -261,7 +261,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             type=trace,
             multiple=True,
             metavar="KIND[,KIND][:FILE]",
-            help="Print what happens: sysreg, exception, spe. To a file, or to standard error.",
+            help="Print what happens: sysreg, exception, spe, irq. To FILE, or standard error.",
         ),
         click.option(
             "-o",

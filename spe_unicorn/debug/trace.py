@@ -15,6 +15,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.debug.places import place
 from spe_unicorn.debug.verdicts import changes, fields, outcome
+from spe_unicorn.devices.gicv3.routing import PRIVATE
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
@@ -122,9 +123,35 @@ def trace_spe(board: Board, pe: ProcessingElement, write: Write) -> None:
         on_pmbirq(True)
 
 
+def trace_irq(board: Board, pe: ProcessingElement, write: Write) -> None:
+    """Each input of the GIC that changes, each interrupt that is acknowledged and deactivated."""
+    routing = board.peripherals.gic.routing
+
+    def mine(number: int, intid: int) -> bool:
+        """Whether it is told with this PE: an SPI's input is nobody's, so with the first one."""
+        return pe.number == (number if intid < PRIVATE else 0)
+
+    def on_driven(number: int, intid: int, level: bool) -> None:
+        if mine(number, intid):
+            write(f"{_moment(board, pe)} irq INTID {intid} level {int(level)}\n")
+
+    def told(what: str) -> Callable[[int, int], None]:
+        def on_change(number: int, intid: int) -> None:
+            if number == pe.number:
+                where = f"{place(board, pe.cpu.pc)} EL{pe.cpu.el}"
+                write(f"{_moment(board, pe)} irq INTID {intid} {what} at {where}\n")
+
+        return on_change
+
+    routing.driven.connect(on_driven)
+    routing.activated.connect(told("acknowledged"))
+    routing.deactivated.connect(told("deactivated"))
+
+
 TRACERS: Final[Mapping[str, Tracer]] = {
     "sysreg": trace_sysreg,
     "exception": trace_exception,
     "spe": trace_spe,
+    "irq": trace_irq,
 }
 """What can be traced."""

@@ -4,6 +4,7 @@ import re
 
 from spe_unicorn.cli.parameters import TRACES
 from spe_unicorn.debug.trace import TRACERS
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.elf_builder import RAM, Sym
 from tests.support.small_programs import ACCESSES, program
 
@@ -117,3 +118,17 @@ def test_two_traces_of_one_kind_are_the_same(command, firmware, tmp_path):
         ["PMBIRQ", "0"],
     ]
     assert second.read_text().splitlines() == lines
+
+
+def test_interrupts_are_traced_from_their_level_to_their_end(command):
+    file = str(shipped_firmware("spe_irq_el1"))
+    result = command("run", "-q", "--trace", "irq", "--console", "none", file)
+    lines = [re.sub(r"^\d+ irq | at .*", "", line) for line in result.stderr.splitlines()]
+    acknowledged = lines.index("INTID 21 acknowledged")
+    assert lines[acknowledged - 1] == "INTID 21 level 1"
+    # the handler empties the buffer before it ends the interrupt
+    assert lines[acknowledged + 1 : acknowledged + 3] == [
+        "INTID 21 level 0",
+        "INTID 21 deactivated",
+    ]
+    assert re.search(r"acknowledged at 0x4\w+ <\S+ \(\S+:\d+\)> EL1", result.stderr)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
+from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 PRIVATE: Final = 32
@@ -170,6 +171,12 @@ class InterruptRouting(Stateful[RoutingState]):
         self.private = tuple(Bank(0, PRIVATE, _SGI_BITS) for _ in self.affinities)
         self.shared = Bank(PRIVATE, spis)
         self.ports: tuple[CPUPort, ...] = ()
+        self.driven: Signal[[int, int, bool]] = Signal()
+        """Told of each input that changes: the PE (of a PPI), the INTID, its level."""
+        self.activated: Signal[[int, int]] = Signal()
+        """Told of each interrupt that a PE acknowledges: the PE and the INTID."""
+        self.deactivated: Signal[[int, int]] = Signal()
+        """Told of each whose active state a PE ends."""
         self._targets: list[int] = []
         """The SPIs that go to each PE by their affinity: a bitmap each."""
         self.reset()
@@ -220,6 +227,7 @@ class InterruptRouting(Stateful[RoutingState]):
         """Drive the input of a PPI of ``pe``, or of an SPI."""
         bank = self.private[pe] if intid < PRIVATE else self.shared
         if bank.set_line(intid - bank.first, level):
+            self.driven(pe, intid, level)
             self.changed(pe if intid < PRIVATE else None)
 
     def highest_pending(self, pe: int) -> Pending | None:
@@ -255,6 +263,7 @@ class InterruptRouting(Stateful[RoutingState]):
         mask = 1 << intid - bank.first
         bank.s.active |= mask
         bank.s.latch &= ~mask
+        self.activated(pe, intid)
         self.changed(pe if intid < PRIVATE else None)
 
     def deactivate(self, pe: int, intid: int) -> None:
@@ -262,6 +271,7 @@ class InterruptRouting(Stateful[RoutingState]):
         bank = self.bank(pe, intid)
         if bank is not None:
             bank.s.active &= ~(1 << intid - bank.first)
+            self.deactivated(pe, intid)
             self.changed(pe if intid < PRIVATE else None)
 
     def send_sgi(self, pe: int, intid: int, group: Group, nonsecure: bool) -> None:
