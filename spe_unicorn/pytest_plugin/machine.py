@@ -16,6 +16,7 @@ from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.reproduce import command_line
+from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.management import ManagementEvent
 
@@ -116,6 +117,16 @@ class MachineOfTest:
         if not matched:
             self._fail(f"the console was to show {pattern!r}", outcome)
         return matched[0]
+
+    def start_after(self, point: str, starts: dict[tuple[str, str], Snapshot]) -> None:
+        """Start at a POINT: from the snapshot in ``starts``, else by running there once."""
+        __tracebackhide__ = True
+        key = point, repr(self.machine.identity)
+        if key not in starts:
+            self.run_to(point)
+            starts[key] = self.machine.save()
+            return
+        self.machine.restore(starts[key])
 
     def run(self, operations: int) -> Outcome:
         """Run exactly so many operations, or fewer if the guest ends."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spe_unicorn.pytest_plugin.settings import ElfTests
 
 _MACHINES: Final[pytest.StashKey[list[MachineOfTest]]] = pytest.StashKey()
+_STARTS: Final = pytest.StashKey[dict[Any, Any]]()
 _ELVES: Final[pytest.StashKey[dict[Path, ElfTests]]] = pytest.StashKey()
 _RESULTS: Final[pytest.StashKey[Results]] = pytest.StashKey()
 _UPDATED: Final[pytest.StashKey[list[Path]]] = pytest.StashKey()
@@ -180,7 +181,9 @@ def spe_machine(
 
     Options are those of MachineOptions; ``interval=N`` samples every N-th operation from outside,
     ``deadline`` is in operations, ``trace`` the kinds of lines that a failure shows, ``misuse``
-    looks for mistakes. A relative path is looked for beside the test, then from the working folder.
+    looks for mistakes. With ``after`` it starts at that POINT: it goes there once in a session, and
+    equal machines start from a snapshot. A relative path is looked for beside the test, then from
+    the working folder.
     """
     machines: list[MachineOfTest] = []
     request.node.stash[_MACHINES] = machines
@@ -192,6 +195,7 @@ def spe_machine(
         deadline: int | None = None,
         trace: tuple[str, ...] = ("sysreg", "exception", "spe"),
         misuse: bool = False,
+        after: str | None = None,
         **options: Any,
     ) -> MachineOfTest:
         __tracebackhide__ = True
@@ -206,6 +210,8 @@ def spe_machine(
         limit = DEADLINE if deadline is None else deadline
         machine = MachineOfTest(MachineOptions(path, **chosen), limit, trace, misuse)
         machines.append(machine)
+        if after is not None:
+            machine.start_after(after, request.config.stash.setdefault(_STARTS, {}))
         return machine
 
     yield make
