@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-_OWN: Final[dict[str, tuple[type, ...]]] = {
-    "files": (list,),
-    "arguments": (list,),
-    "input": (str,),
-    "max_insns": (int,),
-    "timeout": (int, float),
-}
 
 
 class SettingsError(ValueError):
@@ -78,20 +71,28 @@ def from_pyproject(path: Path) -> list[ElfTests]:
 
 def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
     from spe_unicorn.machine.options import MachineOptions
+    from spe_unicorn.session.toml_values import MACHINE, seconds, text, texts, whole
 
+    checks: dict[str, Callable[[Any], Any]] = {
+        "files": texts,
+        "arguments": texts,
+        "input": text,
+        "max_insns": whole(1),
+        "timeout": seconds,
+    }
     where = f"{path}: table {number} of [[tool.spe-unicorn.elf]]"
     machine = {f.name for f in fields(MachineOptions)} - {"firmware", "arguments", "sampling"}
-    known = sorted(machine | set(_OWN))
+    known = sorted(machine | set(checks))
     own: dict[str, Any] = {}
     options: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
-        if name in _OWN:
-            if not isinstance(value, _OWN[name]) or isinstance(value, bool):
-                raise SettingsError(f"{where}: {key} cannot be {value!r}")
-            own[name] = tuple(value) if isinstance(value, list) else value
-        elif name in machine:
-            options[name] = _size(where, value) if name == "ram" else value
+        if name in checks or name in machine:
+            try:
+                checked = checks.get(name, MACHINE.get(name, _anything))(value)
+            except ValueError as error:
+                raise SettingsError(f"{where}: {key}: {error}") from None
+            (own if name in checks else options)[name] = checked
         else:
             near = get_close_matches(name, known, n=1)
             meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
@@ -105,14 +106,6 @@ def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
     return ElfTests(path.parent, machine=options, **own)
 
 
-def _size(where: str, value: Any) -> int:
-    from spe_unicorn.machine.options import parse_size
-
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        try:
-            return parse_size(value)
-        except ValueError as error:
-            raise SettingsError(f"{where}: ram: {error}") from None
-    raise SettingsError(f'{where}: ram is a number of bytes or such as "128M", got {value!r}')
+def _anything(value: Any) -> Any:
+    """The check of an option that is checked by MachineOptions alone."""
+    return value

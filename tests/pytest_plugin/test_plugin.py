@@ -216,7 +216,7 @@ def test_pyproject_names_files_options_input_and_limits(folder: pytest.Pytester)
         ("filez = []", "*table 1 *: nothing is called 'filez': did you mean 'files'?"),
         ("core = 'max'", "*table 1 *: files is missing, a list of patterns"),
         ("files = ['hello.elf']\nsmp = 12", "*table 1 *: `smp` is a number of PEs from 1 to 8*"),
-        ("files = 'hello.elf'", "*table 1 *: files cannot be 'hello.elf'"),
+        ("files = 'hello.elf'", "*table 1 *: files: is a list of texts, got 'hello.elf'"),
     ],
 )
 def test_a_wrong_table_is_a_usage_error(folder: pytest.Pytester, line: str, said: str) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from spe_unicorn.cores.profile import CoreError
-from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling, parse_size
+from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
+from spe_unicorn.session.toml_values import MACHINE, seconds, size, text, texts, truth, whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -74,63 +75,23 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: {error}") from None
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"is a text, got {value!r}")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"is true or false, got {value!r}")
-    return value
-
-
-def _whole(least: int) -> Callable[[Any], int]:
-    def check(value: Any) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"is a whole number from {least} on, got {value!r}")
-        return value
-
-    return check
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise ValueError(f"is a number of seconds, got {value!r}")
-    return float(value)
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    if isinstance(value, str):
-        return parse_size(value)
-    raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise ValueError(f"is a list of texts, got {value!r}")
-    return tuple(value)
-
-
+_NOT_REPEATED: Final = frozenset({"semihosting_dir", "pflash", "fw_cfg", "load"})
+"""Options of files that a run may change, or that are named within a text."""
 _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(FILES, _text),
-    **dict.fromkeys(("core", "model", "append", "input"), _text),
-    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot", "jitter"), _truth),
-    **dict.fromkeys(("smp", "el", "interval"), _whole(1)),
-    **dict.fromkeys(("seed", "min_latency"), _whole(0)),
-    "ram": _size,
-    "arguments": _texts,
-    "kinds": _texts,
+    **{name: check for name, check in MACHINE.items() if name not in _NOT_REPEATED},
+    "arguments": texts,
+    "input": text,
+    "interval": whole(1),
+    "kinds": texts,
+    "min_latency": whole(0),
+    "jitter": truth,
 }
 """The keys of ``[[runs]]``; each holds a value or, for a matrix, a list of values."""
 _LISTS: Final = frozenset({"arguments", "kinds"})
 _LIMITS: Final[dict[str, Callable[[Any], Any]]] = {
-    "max_insns": _whole(1),
-    "timeout": _seconds,
-    "memory": _size,
+    "max_insns": whole(1),
+    "timeout": seconds,
+    "memory": size,
 }
 _TABLES: Final = ("campaign", "limits", "runs")
 
@@ -146,7 +107,7 @@ class _Reader:
             if name not in _TABLES:
                 line = self._lines.key("", name) if not isinstance(self._data[name], dict) else 0
                 self._refuse(line or self._lines.header(name), name, _nothing(name, _TABLES))
-        campaign = self._table("campaign", {"name": _text})
+        campaign = self._table("campaign", {"name": text})
         limits = Limits(**self._table("limits", _LIMITS))
         tables = self._data.get("runs")
         if not isinstance(tables, list) or not tables:

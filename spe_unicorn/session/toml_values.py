@@ -1,0 +1,68 @@
+"""Values of options in TOML files, checked: each check gives the value, or raises ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from spe_unicorn.machine.options import parse_size
+
+
+def text(value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise ValueError(f"is a text, got {value!r}")
+    return value
+
+
+def truth(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"is true or false, got {value!r}")
+    return value
+
+
+def whole(least: int) -> Callable[[Any], int]:
+    """A check for whole numbers from ``least`` on."""
+
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ValueError(f"is a whole number from {least} on, got {value!r}")
+        return value
+
+    return check
+
+
+def seconds(value: Any) -> float:
+    """A time in seconds, more than none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ValueError(f"is a number of seconds, got {value!r}")
+    return float(value)
+
+
+def size(value: Any) -> int:
+    """Bytes, also written as ``128M``."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if isinstance(value, str):
+        return parse_size(value)
+    raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, as a tuple."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"is a list of texts, got {value!r}")
+    return tuple(value)
+
+
+MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("firmware", "kernel", "initrd", "dtb", "bios"), text),
+    **dict.fromkeys(("core", "model", "append", "semihosting_dir"), text),
+    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot"), truth),
+    **dict.fromkeys(("smp", "el"), whole(1)),
+    "seed": whole(0),
+    "ram": size,
+    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load"), texts),
+}
+"""The checks of options of MachineOptions, by their names."""
