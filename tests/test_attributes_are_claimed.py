@@ -7,12 +7,15 @@ import pytest
 from spe_unicorn import Machine
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.stateful import Stateful
-from tests.support.claims import attributes, changed, held, is_plain, objects, unclaimed
-
-ROOMS = tuple(
-    f"spe_unicorn.{room}" for room in ("arch", "cores", "devices", "host", "machine", "pmu", "spe")
+from tests.support.claims import (
+    all_objects,
+    attributes,
+    changed,
+    held,
+    is_plain,
+    unclaimed,
 )
-"""Rooms whose attributes are claimed."""
+
 MACHINES = {
     "driver with interrupts": ("spe_irq_el1", {}),
     "several PEs": ("spe_smp", {"smp": 4}),
@@ -23,12 +26,6 @@ MACHINES = {
     "input": ("uart_echo", {}),
 }
 """What is run, on which machine."""
-
-
-def all_objects(machine: Machine) -> list[tuple[str, object]]:
-    """Those of the rooms that count, wherever they are reached from."""
-    found = objects(machine.board, lambda cls: False)
-    return [(path, thing) for path, thing in found if type(thing).__module__.startswith(ROOMS)]
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -16,7 +16,7 @@ from spe_unicorn.decode import decode, transfer
 from spe_unicorn.host.native.state import READ, Action, Answer, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.psci import SystemAction, is_psci, psci_call
+from spe_unicorn.machine.calls.psci import SystemAction, is_psci, psci_call
 from spe_unicorn.spe.sampler import NOWHERE
 
 _HVC = 11

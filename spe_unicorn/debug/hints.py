@@ -28,9 +28,9 @@ from spe_unicorn.debug.places import Place, place
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.calls.psci import is_psci
 from spe_unicorn.machine.memory_map import RAM_BASE, UART, wanting
 from spe_unicorn.machine.pe import ProcessingElement
-from spe_unicorn.machine.psci import is_psci
 
 _PAGE: Final = 0x1000
 _NEAR: Final = 64 << 10

@@ -21,8 +21,8 @@ from typing import Final
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.calls.semihosting import Semihosting
 from spe_unicorn.machine.inputs import InputLog
-from spe_unicorn.machine.semihosting import Semihosting
 from spe_unicorn.machine.snapshot.board_state import BoardSaver, BoardState
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE
 from spe_unicorn.machine.snapshot.parts import signals_of

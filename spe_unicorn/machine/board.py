@@ -35,6 +35,17 @@ from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import NonSecureMemory
+from spe_unicorn.machine.calls.psci import (
+    CPUOff,
+    CPUOn,
+    CPUSuspend,
+    PowerState,
+    Status,
+    SystemAction,
+)
+from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
+from spe_unicorn.machine.calls.shared_folder import SharedFolder
+from spe_unicorn.machine.calls.smccc import Registers, firmware_call
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.inputs import KEY, Inputs, LoggedFile, ReplayError
@@ -43,19 +54,8 @@ from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.peripherals import Peripherals
-from spe_unicorn.machine.psci import (
-    CPUOff,
-    CPUOn,
-    CPUSuspend,
-    PowerState,
-    Status,
-    SystemAction,
-)
 from spe_unicorn.machine.samplers import sampler_of
 from spe_unicorn.machine.schedule import Schedule
-from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
-from spe_unicorn.machine.shared_folder import SharedFolder
-from spe_unicorn.machine.smccc import Registers, firmware_call
 from spe_unicorn.machine.virtio import Drives, VirtioSlots
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful

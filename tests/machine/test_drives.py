@@ -10,9 +10,8 @@ from spe_unicorn import Machine
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
-from tests.support.claims import changed, held, unclaimed
+from tests.support.claims import all_objects, changed, held, unclaimed
 from tests.support.small_programs import LOOP, program
-from tests.test_attributes_are_claimed import all_objects
 
 SLOT_31, SLOT_30, SLOT_0 = 0x0A00_3E00, 0x0A00_3C00, 0x0A00_0000
 RAM = 0x4002_0000

@@ -21,12 +21,23 @@ from typing import Any
 
 import numpy as np
 
+from spe_unicorn import Machine
 from spe_unicorn.bits import Register
 from spe_unicorn.signals import Signal
 
+ROOMS = tuple(
+    f"spe_unicorn.{room}" for room in ("arch", "cores", "devices", "host", "machine", "pmu", "spe")
+)
+"""Rooms whose attributes are claimed."""
 PLAIN = (int, float, str, bytes, type(None), enum.Enum, Register)
 CONTAINERS = (list, dict, set, frozenset, tuple, bytearray, deque)
 _CONSTRUCTION = ("__init__", "__post_init__", "__new__", "__set_name__")
+
+
+def all_objects(machine: Machine) -> list[tuple[str, object]]:
+    """Those of the rooms that count, wherever they are reached from."""
+    found = objects(machine.board, lambda cls: False)
+    return [(path, thing) for path, thing in found if type(thing).__module__.startswith(ROOMS)]
 
 
 def objects(root: object, exempt: Callable[[type], bool]) -> Iterator[tuple[str, object]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from spe_unicorn.stateful import StateError, Stateful
 
 HLT_IMMEDIATE = 0xF000

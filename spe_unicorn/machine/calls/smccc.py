@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.machine.psci import Answer as PowerAnswer
-from spe_unicorn.machine.psci import PEs, Status, is_psci, psci_call
+from spe_unicorn.machine.calls.psci import Answer as PowerAnswer
+from spe_unicorn.machine.calls.psci import PEs, Status, is_psci, psci_call
 
 SMCCC_VERSION: Final = 0x8000_0000
 SMCCC_ARCH_FEATURES: Final = 0x8000_0001

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.machine.psci import CPUOff, CPUOn, PowerState, SystemAction, is_psci, psci_call
+from spe_unicorn.machine.calls.psci import (
+    CPUOff,
+    CPUOn,
+    PowerState,
+    SystemAction,
+    is_psci,
+    psci_call,
+)
 
 VERSION, CPU_SUSPEND, CPU_OFF, CPU_ON, AFFINITY_INFO = (
     0x8400_0000,

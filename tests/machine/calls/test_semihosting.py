@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.arch.spaces import PASpace
-from spe_unicorn.machine.semihosting import Exit, HeapInfo, Semihosting
-from spe_unicorn.machine.shared_folder import SharedFolder
+from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
+from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from tests.support.fakes import FakeMemory
 
 MINUS_ONE = (1 << 64) - 1

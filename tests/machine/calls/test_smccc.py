@@ -11,8 +11,8 @@ from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.psci import CPUSuspend, PowerState
-from spe_unicorn.machine.smccc import Registers, firmware_call
+from spe_unicorn.machine.calls.psci import CPUSuspend, PowerState
+from spe_unicorn.machine.calls.smccc import Registers, firmware_call
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 

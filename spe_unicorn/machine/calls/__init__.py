@@ -1,0 +1,1 @@
+"""What the guest asks of the machine by HVC, SMC and semihosting, answered here."""
