@@ -38,6 +38,7 @@ from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.trace import trace
+from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.host import ports
 from spe_unicorn.machine.boot.image import LoadError
@@ -182,7 +183,8 @@ class _Session:
         )
         settings = self.settings
         waits = not settings.gdb_continue
-        return self.machine.debug(listener, around, waits=waits, history=settings.history)
+        history = HISTORY if settings.history is None else settings.history
+        return self.machine.debug(listener, around, waits=waits, history=history)
 
     def _say(self, text: str) -> None:
         self.progress.hide()

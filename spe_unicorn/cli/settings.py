@@ -27,7 +27,6 @@ from spe_unicorn.cli.snapshots import Restored, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.debug.gdb.connection import Address
-from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
@@ -58,7 +57,8 @@ class Settings:
     warn: str | None = None
     gdb: Address | None = None
     gdb_continue: bool = False
-    history: int = HISTORY
+    history: int | None = None
+    """None for what :meth:`Machine.debug` keeps by itself."""
     symbols: tuple[SymbolChoice, ...] = ()
     snapshot_at: Point | None = None
     snapshot: str | None = None
