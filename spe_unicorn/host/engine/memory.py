@@ -48,15 +48,28 @@ class Ram:
         try:
             self._map = mmap.mmap(-1, size)
             if _HAS_NAMELESS_FILES:
-                # a file that has no name says which of its pages are in use
-                self._file = os.memfd_create("guest memory")
-                weakref.finalize(self, os.close, self._file)
-                os.ftruncate(self._file, size)
-                self._map = mmap.mmap(self._file, size)
+                self._be_a_file()
         except (OSError, OverflowError, ValueError) as error:
             raise MemoryError(f"the host has no {size} bytes for guest memory") from error
         self.bytes = memoryview(self._map)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+
+    def _be_a_file(self) -> None:
+        """A file that has no name says which of its pages are in use.
+
+        Where a limit of file sizes (``ulimit -f``) forbids it, memory stays without one.
+        """
+        file = os.memfd_create("guest memory")
+        try:
+            os.ftruncate(file, self.size)
+        except OSError as error:
+            os.close(file)
+            if error.errno != errno.EFBIG:
+                raise
+            return
+        self._file = file
+        weakref.finalize(self, os.close, file)
+        self._map = mmap.mmap(file, self.size)
 
     def map_into(self, uc: Uc) -> None:
         """Let an engine execute from and read this memory, and write it if that is allowed."""
