@@ -108,6 +108,13 @@ def _takes_physical(pe: PE, trap: SystemAccessTrap) -> bool:
     return "CNTHCTL" not in trap.rule.name or not (pe.el == EL0 and tge(pe))
 
 
+def _takes_physical_count(pe: PE, trap: SystemAccessTrap) -> bool:
+    """Without E2H the engine asks EL1PCEN of CNTHCTL_EL2 about EL0, the timer's bit."""
+    if pe.el == EL0 and "CNTHCTL" in trap.rule.name and not el_is_in_host(pe, EL2):
+        return False
+    return _takes_physical(pe, trap)
+
+
 def _takes_nothing(pe: PE, trap: SystemAccessTrap) -> bool:
     return False
 
@@ -116,6 +123,7 @@ _SOME_TRAPS_MISSED: Final[dict[type[SysReg], _Takes]] = {
     **dict.fromkeys((ZCR_EL1, ZCR_EL2, ZCR_EL3), _takes_zcr),
     **dict.fromkeys(_VIRTUAL, _takes_virtual),
     **dict.fromkeys(_PHYSICAL, _takes_physical),
+    t.CNTPCT_EL0: _takes_physical_count,
     CPACR_EL1: _takes_cpacr,
     MDCR_EL2: _takes_nothing,
 }
