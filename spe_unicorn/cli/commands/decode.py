@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import click
 
 from spe_unicorn.cli import completing
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.recordings import leave, no_records, opened
 from spe_unicorn.cli.symbols import places_for, symbols_option
 from spe_unicorn.output.jsonl import record_json
-from spe_unicorn.output.reader import BadFileError, RecordFile, Stream, read_file
+from spe_unicorn.output.reader import RecordFile, Stream
 from spe_unicorn.output.scan import Found, Scanner, placed_at
 from spe_unicorn.output.table import nameless, table
 from spe_unicorn.output.text import RecordTexts
@@ -18,16 +20,7 @@ from spe_unicorn.spe.packets import BadPacket
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from spe_unicorn.symbols.choice import SymbolChoice
 
-BAD_PACKETS = 1
-"""Exit status where some bytes were no packets, or the file is damaged."""
-BAD_FILE = 2
-"""Exit status for a file without records."""
-
 _SHOWN_BYTES = 10
-
-
-class _BadFile(click.ClickException):
-    exit_code = BAD_FILE
 
 
 @click.command()
@@ -48,23 +41,17 @@ def decode(file: str, form: str | None, symbols: tuple[SymbolChoice, ...]) -> No
 
     Exit status: 0, 1 if there were bad packets or the file is damaged, 2 if it holds no records.
     """
-    try:
-        found = read_file(file)
-    except BadFileError as error:
-        raise _BadFile(str(error)) from None
+    found = opened(file)
     _refuse_what_is_no_stream(found)
     form = form or ("table" if sys.stdout.isatty() or not found.has_bytes else "text")
     if form == "text" and not found.has_bytes:
-        raise _BadFile(f"{file}: JSON Lines do not hold packets: use --format table or json")
+        raise UsageProblem(f"{file}: JSON Lines do not hold packets: use --format table or json")
     if symbols and form != "table":
-        raise _BadFile("--symbols names places in a table only: use --format table")
+        raise UsageProblem("--symbols names places in a table only: use --format table")
     records = _Records(found)
     lines = {"table": _table, "text": _text, "json": _json}[form]
     sys.stdout.writelines(lines(records, symbols))
-    if found.damage is not None:
-        click.echo(f"{file}: {found.damage}", err=True)
-    if records.bad or found.damage is not None:
-        sys.exit(BAD_PACKETS)
+    leave(found, records.bad, told=True)
 
 
 class _Records:
@@ -112,9 +99,7 @@ def _refuse_what_is_no_stream(file: RecordFile) -> None:
             isinstance(later, PlacedRecord) for _, later in _decoded(file.streams)
         ):
             offset = stream.file_offset + found.offset
-            raise _BadFile(
-                f"{file.path}: holds no SPE records: {found.reason} at offset {offset:#x}"
-            )
+            raise no_records(file, f"{found.reason} at offset {offset:#x}")
         return
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.commands.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.recordings import leave, no_records, opened
 from spe_unicorn.cli.symbols import places_for, symbols_option
-from spe_unicorn.output.reader import BadFileError, read_file
 from spe_unicorn.symbols.choice import SymbolChoice
 
 _SUFFIXES = (".parquet", ".csv")
@@ -45,14 +43,11 @@ def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], quiet: boo
     target = Path(output)
     if target.suffix not in _SUFFIXES:
         raise UsageProblem(f"{output}: name a file that ends in {' or '.join(_SUFFIXES)}")
-    try:
-        found = read_file(file)
-    except BadFileError as error:
-        raise UsageProblem(str(error)) from None
+    found = opened(file)
     places = places_for(found, symbols)
     arrays, bad = read_arrays(found.streams)
     if bad and not len(arrays):
-        raise UsageProblem(f"{file}: holds no SPE records: {bad[0][1].reason}")
+        raise no_records(found, bad[0][1].reason)
     try:
         written = write_tables(
             target.with_suffix(""), target.suffix, spe_parser_tables(arrays, places)
@@ -64,9 +59,4 @@ def export(file: str, output: str, symbols: tuple[SymbolChoice, ...], quiet: boo
     if not quiet:
         for path, rows in written.items():
             click.echo(f"{path}: {rows} records", err=True)
-    if bad:
-        click.echo(f"{file}: {len(bad)} bad packets were left out", err=True)
-    if found.damage is not None:
-        click.echo(f"{file}: {found.damage}", err=True)
-    if bad or found.damage is not None:
-        sys.exit(BAD_PACKETS)
+    leave(found, len(bad))

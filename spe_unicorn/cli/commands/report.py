@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spe_unicorn.cli import completing
-from spe_unicorn.cli.commands.decode import BAD_PACKETS
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
+from spe_unicorn.cli.recordings import leave, no_records, opened
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.output.names import printable
-from spe_unicorn.output.reader import BadFileError, read_file
 from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.errors import ElfError
 
@@ -240,17 +238,14 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
     from spe_unicorn.report.samples import Samples
 
     try:
-        recording = Recording(read_file(file), symbols)
-    except (BadFileError, ElfError) as error:
+        recording = Recording(opened(file), symbols)
+    except ElfError as error:
         raise UsageProblem(str(error)) from None
     for doubt in recording.doubts:
         click.echo(f"Warning: {printable(doubt)}", err=True)
     if not len(recording):
         bad = recording.bad_packets
-        raise UsageProblem(
-            f"{file}: holds no SPE records"
-            + (f": {bad[0][1].reason}" if bad else ": nothing was sampled")
-        )
+        raise no_records(recording.file, bad[0][1].reason if bad else "nothing was sampled")
     return Samples(recording)
 
 
@@ -281,12 +276,4 @@ def _say_what_it_is(samples: Samples) -> None:
 
 
 def _leave(samples: Samples) -> None:
-    """Say what could not be read, and exit with status 1 if there was something."""
-    recording = samples.recording
-    path, bad = recording.file.path, len(recording.bad_packets)
-    if bad:
-        click.echo(f"{path}: {bad} bad packets were left out", err=True)
-    if recording.damage is not None:
-        click.echo(f"{path}: {recording.damage}", err=True)
-    if bad or recording.damage is not None:
-        sys.exit(BAD_PACKETS)
+    leave(samples.recording.file, len(samples.recording.bad_packets))
