@@ -1,4 +1,4 @@
-"""One PE on the engine: its state as the rules see it."""
+"""One PE on its engine: the state that the rules of the architecture ask for."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class CPUState:
     """What is saved of a PE, beside its engine and its registers."""
 
     pm: bool = False
-    """PSTATE.PM, which the engine does not have."""
+    """PSTATE.PM. The engine has no such bit."""
     illegal: bool = False
-    """PSTATE.IL, of which the engine makes nothing."""
+    """PSTATE.IL. The engine ignores it."""
     stepped: tuple[int, int] | None = None
     """The PC, and how much had been executed, where the host last ended a software step."""
 
@@ -87,8 +87,8 @@ class UnicornCPU(Stateful[CPUState]):
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
     ``features`` and ``impdef`` describe the core that is shown to the guest. ``answer`` and
-    ``ours`` are as in ``sysregs.install``. Nothing happens to the engine before :meth:`own`, or
-    before the caller installs :attr:`hooks`.
+    ``ours`` are as in ``sysregs.install``. The engine is hooked by :meth:`own`, or when the caller
+    installs :attr:`hooks`; the constructor hooks nothing.
     """
 
     halted = False
@@ -117,7 +117,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.hooks = NativeHooks(engine)
         self.state = self.hooks.state
         self.rate = rate
-        """How the system counter goes."""
+        """The frequencies of the system counter and of the cycle counter."""
         self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of
         self._el: int | None = None
         self.inside = 0
@@ -128,20 +128,20 @@ class UnicornCPU(Stateful[CPUState]):
         self.secure_memory: SecureMemory | None = None
         """Memory that Non-secure software does not reach, if there is any."""
         self.whole = False
-        """Whether the engine is wholly ours, with every exception that it lacks."""
+        """Whether :meth:`own` has taken the engine over, so that every exception is taken here."""
         self.events = EventRegister()
         self.pm_changed: Signal[[]] = Signal()
         """Told when PSTATE.PM has changed."""
         self.model: ModelHooks | None = None
-        """What feeds the core model, if that is one that has to see everything."""
+        """What feeds the core model, if the model has to see every access and branch."""
         self.monitors: Monitored | None = None
-        """What counts here, if the core has Performance Monitors."""
+        """The Performance Monitors, if the core has them."""
         self.counted_at: tuple[int, ...] = (0,) * 4
-        """The map of the counters that count, by Exception level."""
+        """For each Exception level, the counters that count there: a bit each."""
         self.tallies_blocks = False
-        """Whether compiled code is to add up what blocks hold."""
+        """Whether compiled code adds up the events that the words of blocks determine."""
         self.notes_exceptions = False
-        """Whether somebody counts what each exception changes."""
+        """Whether something counts that each exception may change."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception before its entry."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))
@@ -171,7 +171,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     @property
     def illegal(self) -> bool:
-        """PSTATE.IL, of which the engine makes nothing."""
+        """PSTATE.IL. The engine ignores it."""
         return self.s.illegal
 
     def random_number(self) -> int:
@@ -182,11 +182,11 @@ class UnicornCPU(Stateful[CPUState]):
         self._el = None
 
     def forget_el(self) -> None:
-        """An ERET may have changed the Exception level: look it up again."""
+        """Have :attr:`el` ask the engine again: an ERET may have changed it."""
         self._el = None
 
     def left_from(self, el: int) -> None:
-        """The PE is taken to be at the level of an ERET while operations up to it are counted."""
+        """Have :attr:`el` be that of an ERET while the operations up to that ERET are counted."""
         self._el = el
 
     @property
@@ -197,7 +197,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     @property
     def pm(self) -> bool:
-        """PSTATE.PM, which the engine does not have."""
+        """PSTATE.PM. The engine has no such bit."""
         return self.s.pm
 
     @pm.setter
@@ -207,7 +207,7 @@ class UnicornCPU(Stateful[CPUState]):
             self.pm_changed()
 
     def advance_step(self) -> None:
-        """SSAdvance(): an operation that the engine has not executed is done, for software step."""
+        """SSAdvance(), for an operation that was executed here and not by the engine."""
         pstate = self.engine.get(PSTATE)
         if pstate & s.SPSR.SS.mask:
             self.engine.put(PSTATE, pstate & ~s.SPSR.SS.mask)
@@ -215,7 +215,7 @@ class UnicornCPU(Stateful[CPUState]):
             self.s.stepped = self.pc, self.executed
 
     def returned(self, from_el: int) -> None:
-        """The engine has executed an ERET at ``from_el``; it knows nothing of PSTATE.PM."""
+        """Complete an ERET that the engine has executed at ``from_el``: PM, PPEND and IL."""
         self._el = None
         self.s.illegal = self.whole and bool(self.engine.get(PSTATE) & s.SPSR.IL.mask)
         if s.PM in self.registers:
@@ -261,7 +261,7 @@ class UnicornCPU(Stateful[CPUState]):
         affinity: int = 0,
         weighed: bool = False,
     ) -> None:
-        """Make the engine wholly ours: identity, time, and what memory does not answer.
+        """Take the engine over: its identity, its time, and accesses that no memory answers.
 
         ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
@@ -291,7 +291,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, inline=inline)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
-        """Reset, then the state that firmware leaves for software at ``el``, at ``entry``."""
+        """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
         hear(self, Maintenance(tlb=True, code=True))
         self.events.reset()
         self.state.taken_to = 0
@@ -323,8 +323,8 @@ class UnicornCPU(Stateful[CPUState]):
     def execute(self, until: int) -> int:
         """Run the engine from the PC on; its error number, 0 for none.
 
-        The engine ends at ``until``, and where it halts, by a WFI of its own, which goes on for
-        ever while HCR_EL2 has a virtual interrupt for it. So it has none then.
+        The engine halts by a WFI of its own, at ``until`` or where it is told to. That WFI never
+        ends while HCR_EL2 holds a virtual interrupt, so the engine's copy holds none meanwhile.
         """
         halts = until != NEVER or self.engine.halts
         virtual = halts and s.HCR_EL2 in self.registers

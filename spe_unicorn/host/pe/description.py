@@ -1,8 +1,8 @@
-"""Describing an operation: from the PE's registers to an ``arch.operation.Operation``.
+"""What an operation was: an ``arch.operation.Operation``, made from the PE's registers.
 
-Three ways to the same description. :meth:`Latch.begin` and :meth:`Latch.finish` stand around an
-operation that is stepped. :meth:`Latch.describe` works out, from its block's plan, an operation
-whose block has run.
+There are three ways to make it, and they agree. :meth:`Latch.begin` and :meth:`Latch.finish` stand
+before and after an operation that the engine executes alone. :meth:`Latch.describe` comes after a
+whole block, with the plan of that block. :meth:`Latch.sampled` reads what the compiled hook noted.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ class Latch:
         self._choices = cpu.random.stream("vector element")
 
     def begin(self, pc: int, begun: bool = False) -> list[Operation]:
-        """What the operation at ``pc`` is, where the PE stands: it has not been executed.
+        """Describe the operation at ``pc``, the PE's next one, before it is executed.
 
-        Its micro-operations in order; else it is the only one. ``begun``: its block has begun.
+        The list has its micro-operations in order, or the operation alone where there is no
+        cracker. ``begun``: the engine has entered its block.
         """
         words = self._cpu.virtual.code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
@@ -115,13 +116,13 @@ class Latch:
         return bool(took(words[0], value))
 
     def misspeculated(self, pc: int, instruction: Instruction) -> Operation:
-        """An operation, or a part of one, on a wrong path: it came to nothing."""
+        """Describe an operation, or a part of one, on a wrong path. It is never completed."""
         cpu = self._cpu
         time = cpu.physical_count()
         return Operation(instruction, pc, cpu.el, time, misspeculated=True)
 
     def finish(self, operation: Operation, pc: int) -> None:
-        """``operation`` has been executed, and ``pc`` is the address of what follows."""
+        """Complete ``operation``, which has been executed; ``pc`` is the address of the next."""
         instruction = operation.instruction
         if instruction.family is not Family.BRANCH:
             return
@@ -137,9 +138,9 @@ class Latch:
         operation.target_el = self._cpu.el
 
     def raised(self, operation: Operation, *, translated: bool) -> None:
-        """``operation`` has ended in an exception, other than a call, and has not been executed.
+        """Complete ``operation``, which took an exception other than SVC, HVC or SMC.
 
-        ``translated``: it was memory that refused the access, so it had a physical address.
+        ``translated``: memory refused the access (an External abort), so it has a physical address.
         """
         operation.exception = True
         if not translated:
@@ -150,7 +151,7 @@ class Latch:
             operation.va = operation.pa = None
 
     def redirected(self, operation: Operation, made: NestedAccess, shown: bool) -> None:
-        """``operation``, an MRS or MSR, made an access instead; ``shown``: with its addresses."""
+        """Turn ``operation``, an MRS or MSR, into the access it made; ``shown``: with addresses."""
         operation.instruction = replace(
             operation.instruction,
             family=Family.LOAD if made.read else Family.STORE,
@@ -162,9 +163,9 @@ class Latch:
             operation.va, operation.pa = made.va, made.pa
 
     def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
-        """An operation whose block has run by its plan, which noted what was to be noted.
+        """Describe an operation after its block: the hooks noted what its ``plan`` asks for.
 
-        ``before`` cycles had gone by before it; ``following`` is the PC after it.
+        ``before`` is the number of cycles before it, ``following`` the PC after it.
         """
         instruction = plan.instruction
         state = self._state
@@ -191,7 +192,7 @@ class Latch:
         return operation
 
     def sampled(self, instruction: Instruction, sample: Sample) -> Operation:
-        """An operation that the compiled hook has noted in its ring of samples."""
+        """Describe an operation that the compiled hook has noted in its ring of samples."""
         pc = sample.pc & _MASK
         following = sample.following & _MASK
         operation = Operation(
@@ -233,7 +234,7 @@ class Latch:
         operation.misaligned = va % access.element != 0
 
     def _vectors(self, operation: Operation) -> None:
-        """What an SVE operation finds: a load or store without active elements accesses nothing."""
+        """Add what an SVE operation finds: without active elements it accesses nothing."""
         cpu = self._cpu
         instruction = operation.instruction
         operation.vector_bits = vector_bits(cpu)
@@ -253,11 +254,11 @@ class Latch:
             self._go_to(operation, access, operation.va + further & _MASK)
 
     def _scattered(self, operation: Operation, elements: VectorAccess) -> None:
-        """The address of one element of a gather or scatter, by chance, if it is an active one."""
+        """Add the address of one element of a gather or scatter, chosen at random, if active."""
         cpu, instruction = self._cpu, operation.instruction
         lane = instruction.lane
         count = operation.vector_bits // 8 // lane // elements.parts
-        # by the place in the run: however often this operation is looked at, it is the same one
+        # the choice goes by the place in the run, so a second description has the same element
         chance = self._choices.at(cpu.executed << _PARTS | instruction.part)
         element = elements.part * count + chance % count
         assert instruction.governor is not None

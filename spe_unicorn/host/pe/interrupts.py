@@ -1,7 +1,8 @@
-"""Interrupt lines and profiling exceptions of one PE, and what the compiled hook asks of them.
+"""Interrupt lines and profiling exceptions of one PE.
 
-The hook knows PSTATE and nothing of routing. So routing is worked out here for each Exception
-level, whenever a line or a routing control changes, into four bits a level (``State.deliver``).
+The compiled hook looks at PSTATE alone. Whenever a line or a control of routing changes, routing is
+worked out here for every Exception level, and the hook finds four bits a level
+(``State.deliver``).
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Line:
 
 
 class InsistentLine(Line):
-    """A line that is also driven to its old level, when what that means may have changed."""
+    """A line that tells of its high level each time: the same level may lead elsewhere now."""
 
     def set_level(self, level: bool) -> None:
         """Drive the line."""
@@ -84,7 +85,7 @@ class InterruptsState:
     """What is saved of the inputs: their levels are the devices'."""
 
     serror: bool = False
-    """A physical SError is pending."""
+    """Whether a physical SError is pending."""
 
 
 class Interrupts(Stateful[InterruptsState]):
@@ -108,7 +109,7 @@ class Interrupts(Stateful[InterruptsState]):
         self.virq, self.vfiq = Line(self.update), Line(self.update)
         self.s = InterruptsState()
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
-        """The levels of IRQ and FIQ at the PE as it is given, where that makes a difference."""
+        """Gives the levels of IRQ and FIQ for a PE, where they depend on its state."""
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
@@ -128,9 +129,9 @@ class Interrupts(Stateful[InterruptsState]):
 
     @property
     def pending(self) -> bool:
-        """Whether there is what ends a WFI: an input, masked or not, a virtual one below EL2.
+        """Whether something ends a WFI: an input, masked or not; a virtual one at EL1 and EL0.
 
-        A profiling exception ends it only if it is not masked.
+        A profiling exception ends a WFI only if it is not masked.
         """
         physical = self.irq.level or self.fiq.level or self.s.serror
         return (
@@ -142,7 +143,7 @@ class Interrupts(Stateful[InterruptsState]):
 
     @property
     def status(self) -> ISR_EL1:
-        """What the PE reads as ISR_EL1; a guest sees the virtual ones of those that EL2 takes."""
+        """ISR_EL1 as the PE reads it: EL1 sees the virtual one where EL2 takes the physical one."""
         cpu = self._cpu
         physical = self._physical_levels(cpu)
         pending = {}
@@ -170,7 +171,7 @@ class Interrupts(Stateful[InterruptsState]):
             self.became_pending()
 
     def take(self) -> bool:
-        """Take what is due, if anything is.
+        """Take the interrupt or profiling exception that is due. False where none is.
 
         The SPE Profiling exception goes first, our choice, then that of the Performance Monitors,
         then SError, FIQ, IRQ, and the virtual ones after the physical ones.

@@ -124,7 +124,7 @@ class SystemAccesses:
         self._state = cpu.hooks.state
 
     def execute(self) -> bool:
-        """An MRS or MSR that the rules answer. Without an exception, the PC moves on."""
+        """Execute an MRS or MSR by the rules. True if it raised; else the PC is after it."""
         cpu = self._cpu
         read = self._state.kind == READ
         rt = _general(self._state.rt)
@@ -227,7 +227,7 @@ class SystemAccesses:
         return Answer.ENGINE
 
     def stopped(self) -> None:
-        """The engine has stopped: what was set for one access alone is taken back."""
+        """Take back what was set in the engine for one access. The engine has stopped."""
         if self._untrapped is not None:
             self._engine.set_system(MDCR_EL3.encoding, self._untrapped)
             self._untrapped = None
@@ -318,9 +318,9 @@ class SystemAccesses:
         return False
 
     def rerouted(self) -> bool | None:
-        """The MRS or MSR at the PC, which the engine has trapped, as our rules have it.
+        """Decide anew about the MRS or MSR at the PC, which the engine has trapped.
 
-        Whether it raised; None where the engine is right.
+        True if it raised an exception, False if it was executed, None where the engine is right.
         """
         cpu = self._cpu
         words = cpu.virtual.code(cpu.pc, 1)
@@ -367,9 +367,9 @@ class SystemAccesses:
         return self._redirected(verdict, accessor, rt, read, value)
 
     def is_nested(self, word: int) -> bool:
-        """Whether an MRS or MSR is a nested hypervisor's, of which the engine knows nothing.
+        """Whether an MRS or MSR is a nested hypervisor's, which the engine does not know.
 
-        Its details are then as if the hooks had stopped for it.
+        If so, the state of the hooks describes it, as after a stop for it.
         """
         if word & _ANY_MRS_MSR != _MRS_OR_MSR:
             return False
@@ -384,7 +384,7 @@ class SystemAccesses:
         return True
 
     def masks_profiling(self, word: int) -> bool:
-        """MSR PM, #<imm>, which the engine does not know; False if ``word`` is nothing of that."""
+        """Execute MSR PM, #<imm>, which the engine lacks. False if ``word`` is something else."""
         if word & ~_MSR_PM_IMMEDIATE != _MSR_PM or self._cpu.el == EL0:
             return False
         if Feature.FEAT_EBEP not in self._cpu.features:
