@@ -49,9 +49,9 @@ class ProfilingBuffer:
 
     ``peek`` translates without changing anything, a fault where that cannot be. With it the
     translations of the pages after the current one are fetched when the current one is entered, as
-    hardware may: records can then be made many at a time across the ends of pages. How many those
-    are doubles from page to page, so that a guest that often changes translations does not pay for
-    what it never uses.
+    hardware may: records can then be made many at a time across the ends of pages. Where aborts
+    matter, those are pages of which memory answers a read. How many they are doubles from page to
+    page, so that a guest that often changes translations does not pay for what it never uses.
     """
 
     DERIVED = (
@@ -81,7 +81,7 @@ class ProfilingBuffer:
         self._page = _NO_PAGE
         self._frame = 0
         self._space = PASpace.NonSecure
-        self._peek = None if self._aborts_matter else peek
+        self._peek = peek
         self._following: deque[AddressDescriptor] = deque()
         """The translations of the pages after the current one that are at hand, in order."""
         self._reach = 0
@@ -165,16 +165,17 @@ class ProfilingBuffer:
         result: AddressDescriptor | FaultRecord
         if self._following and page == self._page + 1:
             result = self._following.popleft()
+            self._answers = self._aborts_matter
         else:
             result = self._translate(address)
             if isinstance(result, FaultRecord):
                 return result
             self._following.clear()
             self._reach = 0
+            self._answers = False
         self._page = page
         self._frame = result.paddress & ~_OFFSET
         self._space = result.paspace
-        self._answers = False
         self._look_ahead(self._peek)
         return None
 
@@ -184,10 +185,19 @@ class ProfilingBuffer:
         address = self._page + 1 + len(self._following) << 12
         while peek is not None and len(self._following) < self._reach and address < self._limit:
             found = peek(address)
-            if isinstance(found, FaultRecord):
+            if isinstance(found, FaultRecord) or not self._serves(found):
                 return
             self._following.append(found)
             address += _PAGE
+
+    def _serves(self, found: AddressDescriptor) -> bool:
+        """Whether a page takes all writes, where that matters: there is memory to read."""
+        if not self._aborts_matter:
+            return True
+        if found.memattrs.is_device:
+            return False
+        frame = found.paddress & ~_OFFSET
+        return self._memory.read(frame, 1, found.paspace) is not None
 
     def _store(self, physical: int, piece: bytes) -> int:
         """Store as much of ``piece`` as the core cares for; how many bytes that was."""

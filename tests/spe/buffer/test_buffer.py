@@ -291,14 +291,33 @@ def test_nothing_is_looked_at_beyond_the_limit() -> None:
     assert subject.quiet_records(64) == 62
 
 
-def test_where_aborts_matter_the_next_page_has_to_answer_first() -> None:
+def reporting(memory: FakeMemory) -> ProfilingBuffer:
+    """A buffer that looks ahead and reports aborts, with one record in its first page."""
     subject = ProfilingBuffer(
-        FakeMemory(), FakeTables(), max_record=64, reports_aborts=True, peek=FakeTables()
+        memory, FakeTables(), max_record=64, reports_aborts=True, peek=FakeTables()
     )
     subject.pointer.set(VA)
     subject.limit = VA + 0x10000
     assert subject.write(RECORD) == (True, None)
+    return subject
+
+
+def test_where_aborts_matter_the_next_page_is_at_hand_if_memory_is_there() -> None:
+    memory = FakeMemory()
+    subject = reporting(memory)
+    assert subject.quiet_records(64) == 63 + 64
+    subject.write_quietly(RECORD * 64)
+    assert subject.pointer.get() == VA + 0x1040
+    assert subject.quiet_records(64) == 63 + 2 * 64, "the page that was at hand answers, too"
+
+
+def test_where_aborts_matter_a_next_page_without_memory_is_not_relied_on() -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + 0x1000}
+    subject = reporting(memory)
     assert subject.quiet_records(64) == 63
+    subject.write_quietly(RECORD * 63)
+    assert subject.write(RECORD).event == external_abort(VA + 0x1000, data_lost=False)
 
 
 def test_where_aborts_are_reported_a_page_must_have_answered_once() -> None:
