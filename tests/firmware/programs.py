@@ -22,8 +22,8 @@ SYSTEM = (
 _STARTS_AT = {
     2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner"),
     3: (
-        *("beyond_qemu", "priv_el3", "priv_gic_secure", "smc_pingpong", "spe_access"),
-        *("spe_el3_monitor", "spe_exc"),
+        *("beyond_qemu", "pmu_levels", "priv_el3", "priv_gic_secure", "smc_pingpong"),
+        *("spe_access", "spe_el3_monitor", "spe_exc"),
     ),
 }
 _WHAT_ELSE: dict[str, dict[str, Any]] = {
@@ -84,7 +84,7 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
-    *("ipi_pingpong", "smc_pingpong", "virtio_blk"),
+    *("ipi_pingpong", "pmu_levels", "smc_pingpong", "virtio_blk"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))

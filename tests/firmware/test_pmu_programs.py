@@ -1,0 +1,37 @@
+"""Programs about the Performance Monitors pass, and do the same by both runners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.firmware.conftest import WholeRun
+from tests.firmware.differences import differences
+from tests.firmware.programs import assert_passed
+
+slow = pytest.mark.slow
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "overflow": ("pmu_overflow", {}),
+    "overflow, everything": ("pmu_overflow", {"core": "max"}),
+    "levels": ("pmu_levels", {}),
+    "levels, everything": ("pmu_levels", {"core": "max"}),
+}
+WINDOW, WINDOWS = 6_000, 3
+
+
+@pytest.mark.parametrize(
+    "run", [pytest.param(r, marks=slow) if r == "levels, everything" else r for r in RUNS]
+)
+def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
+    name, options = RUNS[run]
+    assert_passed(whole_run(name, **options))
+
+
+@slow
+@pytest.mark.parametrize("run", [run for run in RUNS if run.endswith("everything")])
+def test_program_runs_as_it_is_stepped(run: str, whole_run: WholeRun) -> None:
+    name, options = RUNS[run]
+    length = whole_run(name, **options).operations
+    begins = [1 + n * max(0, length - WINDOW) // (WINDOWS - 1) for n in range(WINDOWS)]
+    assert differences(name, begins, WINDOW, **options) == {}
