@@ -136,6 +136,8 @@ class MachineOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.smp <= MAX_PES:
             raise OptionError(f"`smp` is a number of PEs from 1 to {MAX_PES}, got {self.smp}")
+        if not isinstance(self.core, (str, Core)):
+            raise OptionError(f"`core` is a name, the path of a file or a Core, got {self.core!r}")
         if not isinstance(self.ram, int):
             raise OptionError(f"`ram` is a number of bytes, such as 128 << 20, got {self.ram!r}")
         if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:

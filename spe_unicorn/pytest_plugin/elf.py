@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn.pytest_plugin import tap
+from spe_unicorn.pytest_plugin.evidence import piped, plain
 from spe_unicorn.pytest_plugin.settings import ElfTests
 
 _CONSOLE: int = 1 << 20
@@ -27,6 +29,7 @@ class Run:
     ending: str = ""
     exit_status: int | None = None
     console: str = ""
+    cause: str = ""
     places: str = ""
     command: str = ""
     problem: str = ""
@@ -36,7 +39,7 @@ class Run:
         """A sentence without its end."""
         if self.ending == "exit":
             return f"the guest ended with status {self.exit_status}"
-        return f"the run ended by {self.ending}"
+        return self.cause or f"the run ended by {self.ending}"
 
 
 def run_elf(path: Path, how: ElfTests) -> Run:
@@ -44,11 +47,12 @@ def run_elf(path: Path, how: ElfTests) -> Run:
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.machine.options import MachineOptions
     from spe_unicorn.session.machine import Machine
-    from spe_unicorn.session.reproduce import command_line
+    from spe_unicorn.session.reproduce import command_words
 
     try:
         options = MachineOptions(path, arguments=how.arguments, **how.machine)
-        command = f"{command_line(options)} --max-insns {how.max_insns}"
+        words = command_words(options, ("--max-insns", str(how.max_insns)))
+        command = piped(how.input.encode(), shlex.join(words))
         with Machine(options, records=False) as machine:
             machine.console.type(how.input)
             outcome = machine.run(how.max_insns, timeout=how.timeout)
@@ -56,7 +60,8 @@ def run_elf(path: Path, how: ElfTests) -> Run:
     except (ValueError, OSError) as error:
         return Run(problem=str(error))
     places = whereabouts_text(outcome.places)
-    return Run(outcome.ending, outcome.exit_status, console, places, command)
+    cause = outcome.cause or ""
+    return Run(outcome.ending, outcome.exit_status, console, cause, places, command)
 
 
 class Results:
@@ -74,7 +79,9 @@ class Results:
             if kept.exists():
                 return Run(**json.loads(kept.read_text()))
             run = run_elf(path, how)
-            kept.write_text(json.dumps(asdict(run)))
+            new = kept.with_suffix(".new")
+            new.write_text(json.dumps(asdict(run)))
+            new.replace(kept)
             return run
 
 
@@ -129,6 +136,8 @@ class ElfFile(pytest.File):
         failed = any(test.verdict == "failed" for test in report.tests)
         if run.ending != "exit" or (run.exit_status and not failed):
             bad.append(run.how_it_ended)
+        if bad and report.half:
+            bad.append(f"the last line is not whole: {report.half!r}")
         if bad:
             yield ElfItem.of(self, "to its end", run, tap.Test(0, "; ".join(bad), "failed"))
 
@@ -149,7 +158,7 @@ class ElfItem(pytest.Item):
     @classmethod
     def of(cls, parent: ElfFile, name: str, run: Run, test: tap.Test) -> ElfItem:
         """The test as an item."""
-        item: ElfItem = cls.from_parent(parent, name=name)
+        item: ElfItem = cls.from_parent(parent, name=plain(name))
         item.run = run
         item.test = test
         return item
@@ -158,11 +167,11 @@ class ElfItem(pytest.Item):
         """Say what the line says."""
         test = self.test
         if test.verdict == "skipped":
-            pytest.skip(test.reason or "skipped by the firmware")
+            pytest.skip(plain(test.reason) or "skipped by the firmware")
         if test.verdict == "todo":
-            pytest.xfail(test.reason or "to do")
+            pytest.xfail(plain(test.reason) or "to do")
         if test.verdict == "todo-passed":
-            raise ElfTestError(f"it passes, though it is still to do: {test.reason}")
+            raise ElfTestError(f"it passes, though it is still to do: {plain(test.reason)}")
         if test.verdict == "failed":
             raise ElfTestError(self._why())
 
@@ -176,7 +185,7 @@ class ElfItem(pytest.Item):
             lines += ["", run.places.rstrip()]
         if not test.diagnostics and run.console:
             lines += ["", "console:", *run.console.splitlines()[-20:]]
-        return "\n".join(lines)
+        return plain("\n".join(lines))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text alone: no traceback of ours explains a firmware's failure."""

@@ -6,7 +6,6 @@ import re
 from collections import deque
 from typing import Any, Final, NoReturn
 
-from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import whereabouts_text
 from spe_unicorn.machine.options import MachineOptions
@@ -14,8 +13,8 @@ from spe_unicorn.pytest_plugin.records import RecordSet
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.outcome import Outcome
+from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.processing_element import PE
-from spe_unicorn.session.reproduce import command_line
 from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.management import ManagementEvent
@@ -24,7 +23,6 @@ DEADLINE: Final = 1_000_000_000
 """Operations of all PEs that one call may run, unless the test says otherwise: some seconds."""
 TRACED: Final = 50
 """Lines of the trace that a failure shows."""
-_CONSOLE_LINES: Final = 50
 _OUTPUT: Final = 1 << 20
 """Bytes of console output that a pattern is looked for in, the last ones."""
 
@@ -57,10 +55,13 @@ class MachineOfTest:
         self.management_events: list[ManagementEvent] = []
         """The management events so far."""
         self._finds_misuses = misuse
-        self._lines: deque[str] = deque(maxlen=TRACED)
+        self.lines: deque[str] = deque(maxlen=TRACED)
+        """The last lines of the trace."""
+        self.typed: list[tuple[int, bytes]] = []
+        """What was typed, and at which operation."""
         self.machine.observe("management", lambda pe, event, el: self._managed(event))
         for kind in kinds:
-            trace(self.machine.board, kind, self._lines.append)
+            trace(self.machine.board, kind, self.lines.append)
 
     def _managed(self, event: ManagementEvent) -> None:
         if len(self.management_events) < 1 << 20:
@@ -94,10 +95,13 @@ class MachineOfTest:
     def run_to_console(self, pattern: str, deadline: int | None = None) -> re.Match[str]:
         """Run until new console output has a match of the regular expression ``pattern``.
 
-        Fails where the run ends before.
+        Fails where the run ends before. Raises ValueError for a pattern that is none.
         """
         __tracebackhide__ = True
-        wanted = re.compile(pattern)
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no pattern: {error}") from None
         seen = bytearray()
         matched: list[re.Match[str]] = []
 
@@ -135,7 +139,9 @@ class MachineOfTest:
 
     def type(self, text: str | bytes) -> None:
         """Type on the console."""
-        self.machine.console.type(text)
+        data = text.encode() if isinstance(text, str) else text
+        self.typed.append((self.machine.operations, data))
+        self.machine.console.type(data)
 
     def _run(self, deadline: int | None, until: str | None = None) -> Outcome:
         operations = self.deadline if deadline is None else deadline
@@ -183,7 +189,7 @@ class MachineOfTest:
     def records(self) -> RecordSet:
         """The records so far, PE by PE."""
         raw = b"".join(pe.records.raw for pe in self.pes)
-        return RecordSet(self.machine.records, self._function, raw)
+        return RecordSet(self.machine.records, self._function, raw, known=self._check_name)
 
     @property
     def pmu_events(self) -> dict[str, int]:
@@ -204,37 +210,12 @@ class MachineOfTest:
             raise ValueError("nobody looked for mistakes: make the machine with misuse=True")
         return [str(misuse) for misuse in self.machine.misuses]
 
+    def _check_name(self, name: str) -> None:
+        """Raise PointError for a name that the program does not have."""
+        image = self.machine.image
+        if not image.symbols.named(name):
+            resolve(AtSymbol(name), image.symbols, image.path.name)
+
     def _function(self, address: int) -> str | None:
         symbol = self.machine.symbolize(address)
         return None if symbol is None else symbol.split("+")[0]
-
-    # What a failure shows
-
-    def evidence(self) -> list[tuple[str, str]]:
-        """Headings and texts: command, place, registers, trace, console."""
-        machine = self.machine
-        console = self.console.splitlines()
-        shown = "\n".join(console[-_CONSOLE_LINES:])
-        places = "" if self.outcome is None else whereabouts_text(self.outcome.places)
-        return [
-            ("to see it again", f"{command_line(machine.options)}\n"),
-            ("where it is", places or "it has not run\n"),
-            ("registers", "".join(map(_registers, self.pes))),
-            (f"the last {len(self._lines)} lines of the trace", "".join(self._lines)),
-            ("console", f"{shown}\n"),
-        ]
-
-
-def _registers(pe: PE) -> str:
-    """The general registers of a PE, and those of SPE that are not 0."""
-    lines = [f"cpu {pe.number} EL{pe.el} PC {pe.pc:016x} SP {pe.sp:016x} {pe.pstate}"]
-    values = list(pe.x)
-    for first in range(0, 31, 4):
-        words = [f"X{n:<2} {values[n]:016x}" for n in range(first, min(first + 4, 31))]
-        lines.append("  ".join(words))
-    for register in SPE_REGISTERS:
-        if register.__name__ in dir(pe.registers):
-            value = getattr(pe.registers, register.__name__)
-            if int(value):
-                lines.append(repr(value))
-    return "\n".join(lines) + "\n"

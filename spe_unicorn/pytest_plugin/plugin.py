@@ -150,15 +150,29 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to a failure what its machines can say."""
+    machines = item.stash.get(_MACHINES, None)
+    if machines is not None and call.excinfo and not item.config.getoption("fulltrace"):
+        from spe_unicorn.pytest_plugin.evidence import cut_to_the_test
+
+        cut_to_the_test(call.excinfo.value)
     report = yield
-    if report.failed and call.when == "call":
-        for machine in item.stash.get(_MACHINES, []):
-            for heading, text in machine.evidence():
-                if text.strip():
-                    add = getattr(report.longrepr, "addsection", None)
-                    if add is not None:
-                        add(f"spe-unicorn: {heading}", text.rstrip(), "-")
+    if machines and report.failed and call.when != "teardown":
+        from spe_unicorn.pytest_plugin.evidence import evidence
+
+        sections = [section for machine in machines for section in evidence(machine)]
+        _attach(report, [(f"spe-unicorn: {h}", text.rstrip()) for h, text in sections if text])
     return report
+
+
+def _attach(report: pytest.TestReport, sections: list[tuple[str, str]]) -> None:
+    """Show sections with a failure, whether it has a traceback or is a text alone."""
+    add = getattr(report.longrepr, "addsection", None)
+    if add is not None:
+        for heading, text in sections:
+            add(heading, text, "-")
+    elif isinstance(report.longrepr, str):
+        parts = [f"{heading}\n{text}" for heading, text in sections]
+        report.longrepr = "\n\n".join([report.longrepr, *parts])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -199,16 +213,19 @@ def spe_machine(
         **options: Any,
     ) -> MachineOfTest:
         __tracebackhide__ = True
-        from spe_unicorn.machine.options import MachineOptions, Sampling
+        from spe_unicorn.machine.options import Sampling
         from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
+        from spe_unicorn.session.machine import machine_options
 
         chosen = {**options, **spe_options}
         interval = chosen.pop("interval", interval)
+        if interval is not None and interval < 1:
+            raise ValueError(f"interval is a number of operations from 1 on, got {interval}")
         if interval is not None:
             chosen["sampling"] = Sampling(interval)
         path = None if firmware is None else _found(request.path.parent, Path(firmware))
         limit = DEADLINE if deadline is None else deadline
-        machine = MachineOfTest(MachineOptions(path, **chosen), limit, trace, misuse)
+        machine = MachineOfTest(machine_options(path, chosen), limit, trace, misuse)
         machines.append(machine)
         if after is not None:
             machine.start_after(after, request.config.stash.setdefault(_STARTS, {}))

@@ -16,7 +16,10 @@ Place = str | int | tuple[int, int]
 
 
 class RecordSet:
-    """Some records, in their order; ``functions(address)`` names the function at an address."""
+    """Some records, in their order; ``functions(address)`` names the function at an address.
+
+    ``known(name)`` raises ValueError for a name that no function can have.
+    """
 
     def __init__(
         self,
@@ -24,10 +27,12 @@ class RecordSet:
         functions: Callable[[int], str | None],
         raw: bytes | None = None,
         said: str = "",
+        known: Callable[[str], object] = lambda _name: None,
     ) -> None:
         self._records = tuple(records)
         self._functions = functions
         self._said = said
+        self._known = known
         self.raw = raw
         """Their bytes; None of records that were picked."""
 
@@ -40,16 +45,20 @@ class RecordSet:
         data source (``L2``, ``DRAM``). ``min_latency``, ``max_latency``: bounds of the total
         latency in cycles, both allowed.
 
-        Raises TypeError for another key and ValueError for a word that no record can have.
+        Raises TypeError for another key and ValueError for a word that no record can have, such as
+        the name of a function that the program does not have.
         """
         for key in wanted:
             if key not in _KEYS:
                 raise TypeError(f"records are not picked by {key!r}: there are {', '.join(_KEYS)}")
+        for key in ("pc", "va"):
+            if isinstance(wanted.get(key), str):
+                self._known(wanted[key])
         tests = [_TESTS[key](value, self._functions) for key, value in wanted.items()]
         said = ", ".join(f"{key}={value!r}" for key, value in wanted.items())
         both = f"{self._said}, {said}" if self._said and said else self._said or said
         kept = (record for record in self._records if all(test(record) for test in tests))
-        return RecordSet(kept, self._functions, said=both)
+        return RecordSet(kept, self._functions, said=both, known=self._known)
 
     @property
     def count(self) -> int:

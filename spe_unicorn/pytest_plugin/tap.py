@@ -49,6 +49,8 @@ class Report:
     """Why nothing at all was tested, None where something was to be."""
     bailed_out: str | None = None
     """Why the tests were given up, None where they were not."""
+    half: str = ""
+    """What follows the last end of a line."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -70,6 +72,7 @@ def parse(output: str) -> Report:
             report.tests.append(_test(match, len(report.tests) + 1))
         elif line.startswith(("#", "  ")) and report.tests:
             report.tests[-1].diagnostics.append(line)
+    report.half = output.rpartition("\n")[2]
     if report.speaks:
         _check(report)
     return report

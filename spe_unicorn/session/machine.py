@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, Final, Literal, get_args
 
@@ -107,7 +108,7 @@ class Machine:
         records: bool = True,
         **options: Any,
     ) -> None:
-        self.options = _options(firmware, options)
+        self.options = machine_options(firmware, options)
         """What machine it is."""
         self.plan = boot_plan(self.options)
         """What was loaded, and where it starts."""
@@ -448,9 +449,10 @@ class Machine:
         self.board.close()
 
 
-def _options(
+def machine_options(
     firmware: File | Image | MachineOptions | None, options: dict[str, Any]
 ) -> MachineOptions:
+    """The options of a machine that is made so. Raises OptionError."""
     if isinstance(firmware, MachineOptions):
         if options:
             given = ", ".join(f"`{name}`" for name in options)
@@ -463,9 +465,9 @@ def _options(
         unknown = [name for name in options if name not in known]
         if not unknown:
             raise
-        raise OptionError(
-            f"no option is called `{unknown[0]}`; there are {', '.join(known)}"
-        ) from None
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
+        raise OptionError(f"no option is called `{unknown[0]}`: {meant}") from None
 
 
 class _Search:

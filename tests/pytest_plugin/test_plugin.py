@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.pytest_plugin import elf, golden, machine
+from spe_unicorn.pytest_plugin import elf as elf_tests
+from spe_unicorn.pytest_plugin import evidence, golden, machine
+from tests.support.elf_builder import RAM, Elf, Load
+from tests.support.small_programs import printing
 
 pytest_plugins = ["pytester"]
-IMPORTED = (elf, golden, machine)
+IMPORTED = (elf_tests, evidence, golden, machine)
 """Imported before pytest runs within pytest: numpy can be imported only once in a process."""
 
 
@@ -34,7 +37,8 @@ def test_a_run_to_the_end_is_looked_at_by_what_it_did(folder: pytest.Pytester) -
             assert "the copy is right" in machine.console
             assert machine.registers.PMBSR_EL1.S == 0
             assert machine.records.where(op="load").count > 0
-            assert machine.records.where(op="load", pc="nowhere").count == 0
+            assert machine.records.where(op="load", pc="copy").count > 20
+            assert machine.records.where(op="load", pc="main").count == 0
             assert machine.pmu_events["SAMPLE_POP"] > machine.pmu_events["SAMPLE_FEED"] > 0
             assert machine.management_events == []
             assert machine.misuses == []
@@ -117,6 +121,72 @@ def test_wrong_options_are_one_line(folder: pytest.Pytester) -> None:
     )
 
 
+WRONG = {
+    "m('hello.elf', sede=3)": "*OptionError: no option is called `sede`: did you mean `seed`?",
+    "m('hello.elf', core='neo')": "*CoreError: core 'neo': allowed are *",
+    "m('hello.elf', core=7)": "*OptionError: `core` is a name, *, got 7",
+    "m('hello.elf', interval=0)": "ValueError: interval is a number of operations *",
+    "m()": "*LoadError: nothing to run: *",
+    "m('hello.elf').run_to('mian')": "*PointError: hello.elf has no symbol 'mian': *'main'?",
+    "m('hello.elf').run_to_console('(')": "ValueError: '(' is no pattern: *",
+    "m('hello.elf').registers.PMSCRX_EL1": "AttributeError: *: did you mean PMSCR_EL1?",
+    "m('hello.elf').registers.PMSCR_EL1.E9SPE": "AttributeError: PMSCR_EL1 has no field E9SPE; *",
+    "m('hello.elf').pes[0].x[44]": "IndexError: no register x44: they end with x30",
+    "m('hello.elf').memory.read(0, 4)": "*GuestMemoryError: no memory at physical address 0x0*",
+    "m('hello.elf').records.where(pc='mian')": "*PointError: hello.elf has no symbol 'mian': *",
+    "m('hello.elf').records.where(lc='main')": "TypeError: records are not picked by 'lc': *",
+    "m('hello.elf').misuses": "ValueError: nobody looked for mistakes: *",
+}
+
+
+def test_what_a_test_does_wrong_is_said_at_its_line_without_frames_of_ours(
+    folder: pytest.Pytester,
+) -> None:
+    lines = [f"def test_{n}(spe_machine): m = spe_machine; {code}" for n, code in enumerate(WRONG)]
+    folder.makepyfile("\n".join(lines))
+    result = run(folder, "--tb=short")
+    result.assert_outcomes(failed=len(WRONG))
+    for said in WRONG.values():
+        result.stdout.fnmatch_lines([f"E   {said}"])
+    result.stdout.no_fnmatch_line("*spe_unicorn*.py:*")
+
+
+def test_a_failure_before_the_test_or_without_a_traceback_shows_the_machine_too(
+    folder: pytest.Pytester,
+) -> None:
+    folder.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def booted(spe_machine):
+            machine = spe_machine("uart_echo.elf")
+            machine.type("50% 'a'\\n")
+            machine.run_to_console("ready", deadline=20_000)
+
+        def test_booted(booted):
+            pass
+
+        def test_text(spe_machine):
+            machine = spe_machine("uart_echo.elf", arguments=("-v",))
+            machine.run(100)
+            machine.type("later")
+            pytest.fail("a reason", pytrace=False)
+    """)
+    result = run(folder)
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *RunError: the console was to show 'ready', but *",
+            """printf '50\\045 '"'"'a'"'"'\\012' | spe-unicorn run --max-insns * *uart_echo.elf""",
+            "a reason",
+            "*spe-unicorn: to see it again*",
+            "spe-unicorn run --max-insns 100 *uart_echo.elf -- -v",
+            "at operation 100 the test typed b'later'",
+            "*spe-unicorn: where it is*",
+        ]
+    )
+
+
 def test_a_matrix_repeats_a_test_with_each_combination(folder: pytest.Pytester) -> None:
     folder.makepyfile("""
         import pytest
@@ -178,6 +248,81 @@ def test_files_in_a_build_folder_are_found_and_nothing_else_there(
     result.stdout.fnmatch_lines(["*hello.elf::exit status PASSED*"])
 
 
+def elf(folder: pytest.Pytester, name: str, text: str, status: int | None = 0) -> None:
+    """An ELF file that prints a text and exits, or goes on for ever."""
+    load = Load(RAM, printing(text, status), flags=7)
+    (folder.path / f"{name}.elf").write_bytes(Elf([load]).build())
+
+
+def test_failed_lines_come_with_their_diagnostics_and_the_command(folder: pytest.Pytester) -> None:
+    elf(folder, "a", "1..2\nok 1 - one\nnot ok 2 - two\n# wanted 3\n# got 4\n", 1)
+    result = run(folder, "--spe-elf", "a.elf")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*a.elf: 2 - two*",
+            "not ok: two",
+            "# wanted 3",
+            "# got 4",
+            "",
+            "to see it again: spe-unicorn run --max-insns 1000000000 *a.elf",
+        ]
+    )
+
+
+def test_skip_todo_and_bail_out_mean_what_they_say(folder: pytest.Pytester) -> None:
+    elf(folder, "a", "1..3\nok 1 # SKIP no EL2\nnot ok 2 # TODO later\nok 3 - c # TODO done?\n")
+    elf(folder, "b", "1..3\nok 1 - fine\nBail out! the buffer is gone\n", 1)
+    elf(folder, "c", "1..0 # SKIP no SPE here\n")
+    result = run(folder, "--spe-elf", "[abc].elf", "-rs")
+    result.assert_outcomes(passed=1, skipped=2, xfailed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "it passes, though it is still to do: done?",
+            "Bail out! the buffer is gone; the guest ended with status 1",
+            "SKIPPED *no EL2",
+            "SKIPPED *no SPE here",
+        ]
+    )
+
+
+def test_an_elf_that_hangs_in_half_a_line_is_told_so(folder: pytest.Pytester) -> None:
+    folder.makepyprojecttoml("""
+        [[tool.spe-unicorn.elf]]
+        files = ["half.elf"]
+        max_insns = 1000
+        arguments = ["-v"]
+        input = "go\\n"
+    """)
+    elf(folder, "half", "1..2\nok 1 - one\nnot o", None)
+    result = run(folder)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "2 tests are planned, 1 were made; the limit of 1000 operations was reached;"
+            " the last line is not whole: 'not o'",
+            r"to see it again: printf 'go\012' | spe-unicorn run --max-insns 1000 *half.elf -- -v",
+            "spe-unicorn: at 0x4000000c *",
+            "console:",
+            "not o",
+        ]
+    )
+
+
+def test_no_output_of_a_guest_reaches_the_terminal_as_a_command(folder: pytest.Pytester) -> None:
+    elf(folder, "a", "1..2\nok 1 - \x1b[2J clear\nnot ok 2 - \x07 bell\n# \x1b]0;title\x07\n")
+    elf(folder, "b", "\x1b[31mred\n", 1)
+    folder.makepyfile("""
+        def test_b(spe_run):
+            assert spe_run("b.elf").exit_status == 0
+    """)
+    result = run(folder, "--spe-elf", "[ab].elf", "-v")
+    result.assert_outcomes(passed=1, failed=3)
+    assert "\x1b" not in result.stdout.str()
+    assert "\x07" not in result.stdout.str()
+    result.stdout.fnmatch_lines([r"*1 - \x1b?2J clear PASSED*", r"\x1b?31mred"])
+
+
 def test_a_file_that_is_no_elf_fails_with_the_reason(folder: pytest.Pytester) -> None:
     (folder.path / "broken.elf").write_text("no ELF at all")
     result = run(folder, "--spe-elf", "broken.elf")
@@ -206,7 +351,11 @@ def test_pyproject_names_files_options_input_and_limits(folder: pytest.Pytester)
     result = run(folder, "-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["*uart_echo.elf::exit status PASSED*", "the run ended by limit", "to see it again: *"]
+        [
+            "*uart_echo.elf::exit status PASSED*",
+            "the limit of 2000 operations was reached",
+            "to see it again: *",
+        ]
     )
 
 

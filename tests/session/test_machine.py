@@ -190,7 +190,7 @@ def test_options_are_named_or_handed_in(tmp_path):
     [
         ({}, LoadError, "nothing to run: name `firmware` or `kernel`"),
         ({"firmware": COPY, "smp": 9}, OptionError, "`smp` is a number of PEs from 1 to 8, got 9"),
-        ({"firmware": COPY, "cpus": 2}, OptionError, "no option is called `cpus`; there are firmw"),
+        ({"firmware": COPY, "cpus": 2}, OptionError, "no option is called `cpus`: there are firmw"),
         ({"firmware": "none.elf"}, LoadError, "none.elf: No such file or directory"),
     ],
 )

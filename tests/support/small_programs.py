@@ -119,3 +119,23 @@ EXIT_WITH_LEVEL = words(
     0xD45E0000,  # hlt #0xf000
     0xD503201F,
 ) + struct.pack("<QQ", 0x20026, 0)
+
+
+def printing(text: str, status: int | None = 0) -> bytes:
+    """Code that prints a text and exits with a status, or for None goes on for ever."""
+    ending = (
+        LOOP
+        if status is None
+        else words(
+            0x52800300,  # mov w0, #0x18 (SYS_EXIT)
+            0x10000081,  # adr x1, . + 16
+            0xD45E0000,  # hlt #0xf000
+        )
+    )
+    head = words(
+        0x52800080,  # mov w0, #4 (SYS_WRITE0)
+        0x10000161,  # adr x1, . + 44
+        0xD45E0000,  # hlt #0xf000
+    )
+    block = struct.pack("<QQ", 0x20026, status or 0)
+    return (head + ending).ljust(32, b"\0") + block + text.encode() + b"\0"

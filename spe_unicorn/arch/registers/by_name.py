@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Protocol
 
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -80,7 +81,9 @@ class Registers:
         for register in self._file:
             if register.__name__ == name:
                 return register
-        raise AttributeError(f"this core has no register {name}")
+        near = get_close_matches(name, dir(self), n=1)
+        meant = f": did you mean {near[0]}?" if near else ""
+        raise AttributeError(f"this core has no register {name}{meant}")
 
     def __getattr__(self, name: str) -> Fields:
         return Fields(self._file, self._named(name))
