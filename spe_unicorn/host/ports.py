@@ -134,6 +134,13 @@ class DeviceRegister(Protocol):
         ...
 
 
+class PlainDeviceRegister:
+    """What a :class:`DeviceRegister` derives from whose accesses decide nothing about the run.
+
+    What it does reaches the PE by its interrupt lines alone, so the engine goes on at once.
+    """
+
+
 class Watcher(Protocol):
     """Whoever wants to know in which order things happen on a PE. It changes nothing."""
 

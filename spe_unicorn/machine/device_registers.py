@@ -23,11 +23,11 @@ from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
 from spe_unicorn.host.native.state import READ, WRITE, Action
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.ports import DeviceRegister
+from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
 
 
 @dataclass(frozen=True)
-class GICRegister:
+class GICRegister(PlainDeviceRegister):
     """A register of the CPU interface."""
 
     interface: CPUInterface

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.engine.engine import NEVER, lib
+from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.pe import ProcessingElement
@@ -101,6 +102,10 @@ class Schedule(Stateful[ScheduleState]):
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run all PEs, at most ``operations`` of them together, and not the one at ``until``."""
+        with surviving_aborts(lib.uc_emu_start):  # once, not for each turn
+            return self._run_turns(operations, until)
+
+    def _run_turns(self, operations: int | None, until: int) -> Ending:
         left = operations
         while True:
             self._look()

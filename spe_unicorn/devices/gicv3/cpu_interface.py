@@ -291,8 +291,7 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         if intid == pending.intid:
             priority = pending.priority & self._group_priority_mask(pending.group)
             self.s.active[pending.group] |= active_bit(priority)
-            self._routing.activate(self.number, intid)
-            self.update()
+            self._routing.activate(self.number, intid)  # has this interface look again
         return intid
 
     def _end(self, value: int, group0: bool) -> None:
@@ -308,9 +307,10 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         if (group is Group.GROUP0) is not group0 or not self._may_end(group):
             return
         self.s.active[group] &= self.s.active[group] - 1
-        if not self._splits_eoi():
-            self._routing.deactivate(self.number, intid)
-        self.update()
+        if self._splits_eoi():
+            self.update()
+        else:
+            self._routing.deactivate(self.number, intid)  # has this interface look again
 
     def _may_end(self, group: Group) -> bool:
         if self._routing.s.one_state or self._pe.el == EL3:

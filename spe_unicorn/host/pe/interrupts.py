@@ -14,8 +14,9 @@ from typing import Final
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.exceptions.routing import route_interrupt
 from spe_unicorn.arch.exceptions.syndromes import SERROR, ProfilingSource, profiling
+from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, PE, PEAt
-from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1
+from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1, SCR_EL3
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
 from spe_unicorn.host.native.delivery import (
     FIQ,
@@ -46,12 +47,17 @@ _ROUTED_TO_EL2: Final = {
     ExceptionType.FIQ: (HCR_EL2.FMO.mask, HCR_EL2.VF.mask),
     ExceptionType.SERROR: (HCR_EL2.AMO.mask, HCR_EL2.VSE.mask),
 }
+_ANY_TO_EL2: Final = HCR_EL2.IMO.mask | HCR_EL2.FMO.mask | HCR_EL2.AMO.mask
 _ORDER: Final = (ExceptionType.FIQ, ExceptionType.IRQ)
 _PHYSICAL: Final = (ExceptionType.SERROR, *_ORDER)
 _VIRTUAL: Final = (*_ORDER, ExceptionType.SERROR)
 _STATUS: Final = {ExceptionType.SERROR: "A", ExceptionType.IRQ: "I", ExceptionType.FIQ: "F"}
 _VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 """A virtual SError, which EL0 and EL1 take."""
+
+
+_KNOWN: Final = 64
+"""How many answers are remembered."""
 
 
 class Line:
@@ -96,6 +102,7 @@ class Interrupts(Stateful[InterruptsState]):
     """
 
     WIRING = ("signals",)
+    DERIVED = ("_known",)
 
     def __init__(self, cpu: UnicornCPU, by_state: bool = False) -> None:
         self._cpu = cpu
@@ -112,6 +119,9 @@ class Interrupts(Stateful[InterruptsState]):
         """Gives the levels of IRQ and FIQ for a PE, where they depend on its state."""
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
+        self._known: dict[tuple[int, ...], int] = {}
+        """``State.deliver`` by the lines and controls that it follows from."""
+        self._has_el2 = Feature.FEAT_EL2 in cpu.features
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
 
     def pend_serror(self) -> None:
@@ -158,12 +168,11 @@ class Interrupts(Stateful[InterruptsState]):
         deliver = 0
         physical = self.irq.level or self.fiq.level or self.s.serror
         profiling = self.profiling.level or self.monitors.level
-        if physical or profiling or self._any_virtual():
-            for el in range(4):
-                deliver |= at_level(el, self._deliverable_at(el))
-                deliver |= self._serror_at(el)
-            if self._virtual_level(ExceptionType.SERROR):
-                deliver |= _VIRTUAL_SERROR
+        virtual = self._any_virtual()
+        if physical and not (profiling or virtual or self.signals):
+            deliver = self._physical_deliverable()
+        elif physical or profiling or virtual:
+            deliver = self._worked_out()
         state = self._cpu.state
         state.deliver = deliver
         state.update_special()
@@ -218,6 +227,27 @@ class Interrupts(Stateful[InterruptsState]):
         else:
             self._enter(ExceptionRecord(kind), target)
 
+    def _physical_deliverable(self) -> int:
+        """``State.deliver`` where physical lines and routing controls are all that counts."""
+        registers = self._cpu.registers
+        controls = (registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
+        key = self.irq.level, self.fiq.level, self.s.serror, *controls
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._worked_out()
+        return found
+
+    def _worked_out(self) -> int:
+        deliver = 0
+        for el in range(4):
+            deliver |= at_level(el, self._deliverable_at(el))
+            deliver |= self._serror_at(el)
+        if self._virtual_level(ExceptionType.SERROR):
+            deliver |= _VIRTUAL_SERROR
+        return deliver
+
     def _deliverable_at(self, el: int) -> int:
         pe = PEAt(self._cpu, el)
         bits = 0
@@ -262,14 +292,16 @@ class Interrupts(Stateful[InterruptsState]):
             self.update()
 
     def _any_virtual(self) -> bool:
+        if not self._has_el2 or not self._cpu.registers.raw(HCR_EL2) & _ANY_TO_EL2:
+            return False
         return any(self._virtual_level(kind) for kind in _VIRTUAL)
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
         """A virtual interrupt for EL1: EL2 has the physical one, and a line or HCR_EL2 says so."""
         cpu = self._cpu
-        if not el2_enabled(cpu) or tge(cpu):
-            return False
-        hcr = cpu.registers.raw(HCR_EL2)
+        hcr = cpu.registers.raw(HCR_EL2) if self._has_el2 else 0
         routed, asserted = _ROUTED_TO_EL2[kind]
         line = self._virtual.get(kind)
-        return bool(hcr & routed) and (bool(hcr & asserted) or (line is not None and line.level))
+        if not hcr & routed or not (hcr & asserted or (line is not None and line.level)):
+            return False
+        return el2_enabled(cpu) and not tge(cpu)

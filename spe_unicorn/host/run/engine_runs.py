@@ -25,6 +25,8 @@ AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, 
 """Stops before an operation in the middle of a block, or, for calls, after it."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
+_OF_DEVICES: Final = (int(Stop.UNMAPPED), int(Stop.SYSTEM))
+"""Stops at an operation that may be nobody's matter but a device's."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not before a block which has not been counted."""
 
@@ -103,7 +105,7 @@ class EngineRuns:
         self.target = until
         self._execute(until)
         plain = self._plain and not self._cpu.tallies_blocks
-        if state.stop == Stop.UNMAPPED and not straight and plain:
+        if state.stop in _OF_DEVICES and not straight and plain:
             self._answer_devices(until)
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))
@@ -140,7 +142,9 @@ class EngineRuns:
             self._cpu.forget_el()
             if state.pending or state.notice or state.weigh:
                 return
-            if not self._handler.memory.plain_access(self._cpu.pc):
+            handler = self._handler
+            answers = handler.memory if state.stop == Stop.UNMAPPED else handler.system
+            if not answers.plain_access(self._cpu.pc):
                 return
             if platform.deadline != deadline or self._handler.ending is not None:
                 # what comes next is to be worked out anew
@@ -148,7 +152,7 @@ class EngineRuns:
                 state.samples_itself = False
             state.stop = 0
             self._execute(until)
-            if state.stop != Stop.UNMAPPED:
+            if state.stop not in _OF_DEVICES:
                 return
 
     def note_flow(self) -> None:

@@ -55,7 +55,7 @@ from spe_unicorn.host.pe.engine_traps import (
 )
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.sysregs import normal_action
-from spe_unicorn.host.ports import DeviceRegister
+from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
 from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
@@ -163,6 +163,27 @@ class SystemAccesses:
         if not raised:
             cpu.pc = pc + 4 & _MASK
         return raised
+
+    def plain_access(self, pc: int) -> bool:
+        """Carry out the access at ``pc``, at which the engine has stopped, if that is all.
+
+        The PC then moves on. False, with nothing done, if there is more to it than a device that
+        answers: a trap, a register that decides about the run, somebody who watches.
+        """
+        state = self._state
+        accessor = None if self.accessed else self._table.get(state.key)
+        if accessor is None:
+            return False
+        read = state.kind == READ
+        verdict = access(self._cpu, accessor, read)
+        device = self._devices.get(verdict.register) if isinstance(verdict, Allowed) else None
+        if not isinstance(device, PlainDeviceRegister):
+            return False
+        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        self._device_register(device, _general(state.rt), read)
+        self._cpu.pc = pc + 4 & _MASK
+        self._cpu.advance_step()
+        return True
 
     def answer(self) -> Answer:
         """An MRS or MSR of a register that the engine has, in the middle of a run.
