@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from archive import KERNELS, ArchiveError, GuestError, Packages, fetch
+from booted import start_all
 from checks import ALL, check
 from guest import ROOT, SETTINGS, Guest, scenario, scenario_names, start
 from rate import measure
@@ -52,7 +53,16 @@ def _arguments() -> argparse.Namespace:
         epilog="What stands behind -- goes to spe-unicorn run: --el 2, --smp 4, --trace spe, ...",
     )
     parser.add_argument(
-        "scenario", nargs="?", type=_scenario, help=f"{', '.join(scenario_names())}, or a file"
+        "scenarios",
+        nargs="*",
+        metavar="SCENARIO",
+        type=_scenario,
+        help=f"{', '.join(scenario_names())}, or a file; several run one after the other",
+    )
+    parser.add_argument(
+        "--from-snapshot",
+        action="store_true",
+        help="boot once, and start each scenario from a snapshot of the guest that has booted",
     )
     parser.add_argument(
         "--check",
@@ -107,10 +117,12 @@ def _arguments() -> argparse.Namespace:
     end = words.index("--") if "--" in words else len(words)
     arguments = parser.parse_args(words[:end])
     arguments.options = words[end + 1 :]
-    asked = (arguments.scenario, arguments.check, arguments.rate)
+    asked = (arguments.scenarios or None, arguments.check, arguments.rate)
     if sum(a is not None for a in asked) != 1:
         names = ", ".join(scenario_names())
-        parser.error(f"name one scenario, or say --check or --rate; scenarios: {names}")
+        parser.error(f"name scenarios, or say --check or --rate; scenarios: {names}")
+    if arguments.from_snapshot and not arguments.scenarios:
+        parser.error("--from-snapshot is for scenarios")
     return arguments
 
 
@@ -124,10 +136,14 @@ def main() -> int:
             measure(packages, arguments.rate)
             return 0
         guest = _guest(arguments, packages)
+        if arguments.from_snapshot:
+            folder = arguments.cache.resolve() / arguments.suite / "snapshots"
+            return start_all(guest, arguments.scenarios, folder, arguments.options)
     except (ArchiveError, GuestError, FileNotFoundError) as error:
         print(f"scripts/linux: {error}", file=sys.stderr)
         return NO_PACKAGES if isinstance(error, ArchiveError) else FAILURE
-    return start(guest, scenario(arguments.scenario), arguments.options)
+    statuses = [start(guest, scenario(name), arguments.options) for name in arguments.scenarios]
+    return next((status for status in statuses if status), 0)
 
 
 def _guest(arguments: argparse.Namespace, packages: Packages) -> Guest:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import evidence
 from archive import Packages
+from booted import Booted
 from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
 
 from spe_unicorn import cores
@@ -175,6 +176,21 @@ class Checks:
         tap.ok("answer 42" in shown, "the shell does what is typed", *shown.splitlines()[-5:])
         tap.ok(status == 0, "exit powers off", *shown.splitlines()[-5:])
 
+    def snapshot(self, tap: Tap) -> None:
+        """Scenarios from a guest that has booted once: alike each time, and as without a file."""
+        with tempfile.TemporaryDirectory() as folder:
+            booted = Booted(self.guest(), Path(folder), self.options)
+            first, other, again = (booted.run(scenario(n)) for n in ("boot", "record", "boot"))
+            restored = Booted(self.guest(), Path(folder), self.options)
+            elsewhere = restored.run(scenario("record"))
+        _probed(tap, first, "0")
+        tap.ok("Captured and wrote" in other.console, "perf records", *other.console.splitlines())
+        for name, one, two in (("boot", first, again), ("record", other, elsewhere)):
+            statuses = one.status, one.scenario_status, two.status
+            tap.ok(statuses == (0, 0, 0), f"{name}: the guest powers off", one.errors)
+            tap.ok(one.console == two.console, f"{name}: the same console from snapshot and file")
+        tap.note(f"CPU time: {first.seconds:.2f} s the first time, {again.seconds:.2f} s again")
+
     def debug(self, tap: Tap) -> None:
         """perf counts accesses and calls by breakpoints of the PE; GDB watches and steps."""
         guest = Guest.of(self.packages, gdb=True)
@@ -259,7 +275,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name)
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "smp2", "smp4"),
-        *("shell", "debug", "long", "collisions", "discard", "cores", "repeat"),
+        *("shell", "snapshot", "debug", "long", "collisions", "discard", "cores", "repeat"),
     )
 }
 

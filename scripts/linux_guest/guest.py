@@ -125,14 +125,18 @@ def scenario_names() -> list[str]:
     return sorted(file.stem for file in SCENARIOS.glob("*.sh"))
 
 
-def command(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
-    """The command that boots a guest."""
+def machine_words(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
+    """The words for ``spe-unicorn run`` that boot a guest."""
     append = f"console=ttyAMA0 {guest.append}"
     return [
-        *(sys.executable, "-m", "spe_unicorn", "run", "--ram", guest.ram),
-        *("--kernel", str(guest.kernel), "--initrd", str(initrd), "--append", append),
-        *options,
+        *("--ram", guest.ram, "--kernel", str(guest.kernel), "--initrd", str(initrd)),
+        *("--append", append, *options),
     ]
+
+
+def command(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
+    """The command that boots a guest."""
+    return [sys.executable, "-m", "spe_unicorn", "run", *machine_words(guest, initrd, options)]
 
 
 def start(guest: Guest, script: bytes, options: Sequence[str] = ()) -> int:

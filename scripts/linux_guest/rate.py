@@ -1,4 +1,5 @@
-"""How fast a boot is beside the leanest machine's, and what a recording costs the host.
+"""How fast a boot is beside the leanest machine's, what a recording costs the host, and how many
+tests a minute start from a snapshot.
 
 ``measure`` has each machine run in a process of its own, in turns, and compares CPU times; that
 process is this file as a program.
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 from archive import Packages
+from booted import Booted
 from guest import ROOT, SETTINGS, Guest, scenario
 from lean import Lean, without_spe
 
@@ -24,6 +26,8 @@ from spe_unicorn.session.machine import Machine
 
 RAM = 512 << 20
 AIM_BOOT, AIM_RECORDING = 0.8, 3.0
+TESTS, TEST = 100, b"cat /sys/bus/event_source/devices/arm_spe_0/cpumask\n"
+"""How many tests are run, and what each does in the guest before it powers off."""
 
 
 def measure(packages: Packages, rounds: int) -> None:
@@ -47,9 +51,22 @@ def measure(packages: Packages, rounds: int) -> None:
             without_perf.append((recorded - nothing) / plain)
             times = f"{plain:.2f} s, recorded {recorded:.2f} s, true recorded {nothing:.2f} s"
             print(f"# md5sum: {times}", flush=True)
+        tests, seconds = _tests(guest, Path(folder, "snapshots"))
     print(f"boot rate, of the leanest machine's: {statistics.median(ratios):.2f} (aim {AIM_BOOT})")
     print(f"host time of perf record: {statistics.median(costs):.1f} (aim below {AIM_RECORDING})")
     print(f"without what perf itself executes: {statistics.median(without_perf):.1f}")
+    print(
+        f"tests a minute of CPU time, from a snapshot: {tests:.0f}; the boot once: {seconds:.1f} s"
+    )
+
+
+def _tests(guest: Guest, folder: Path) -> tuple[float, float]:
+    """How many tests a minute start from a guest that has booted; the time it took to get there."""
+    began = time.process_time()
+    booted = Booted(guest, folder)
+    boot = time.process_time() - began
+    seconds = [booted.run(TEST).seconds for _ in range(TESTS)]
+    return 60 / statistics.median(seconds), boot
 
 
 _SPANS = (("plain", "nothing"), ("nothing", "recorded"), ("recorded", "end"))

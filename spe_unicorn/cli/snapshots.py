@@ -139,4 +139,5 @@ def run_with_snapshot(
     cause = rest.cause
     if rest.ending == "limit":
         cause = f"the limit of {operations} operations was reached"
-    return replace(rest, cause=cause, seconds=first.seconds + rest.seconds), None
+    seconds, executed = first.seconds + rest.seconds, first.executed + rest.executed
+    return replace(rest, cause=cause, seconds=seconds, executed=executed), None

@@ -35,13 +35,15 @@ class Report:
 def summary(report: Report) -> str:
     """A few lines, each with its newline."""
     outcome, reason = report.outcome, report.reason
-    rate = short(outcome.operations / outcome.seconds) if outcome.seconds else "?"
+    rate = short(outcome.executed / outcome.seconds) if outcome.seconds else "?"
+    whole = outcome.executed == outcome.operations
+    ran = "" if whole else f", {outcome.executed} of them since the snapshot,"
     head = f"exit status {reason.status}"
     if reason.cause is not None:
         head = f"{reason.cause}; {head}"
     text = (
         f"spe-unicorn: {head}\n"
-        f"  {outcome.operations} operations in {outcome.seconds:.2f} s ({rate}/s)\n"
+        f"  {outcome.operations} operations{ran} in {outcome.seconds:.2f} s ({rate}/s)\n"
         f"{_counts(outcome.statistics, outcome.pmu_events, '  ')}"
         f"{_no_samples(report)}"
     )

@@ -234,10 +234,12 @@ class Machine:
             if timeout is not None:
                 look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
                 while_running.callback(self.board.slice_ended.connect(look))
+            before = self.operations
             began = time.monotonic()
             ending = self._drive(limit, address)
         seconds = time.monotonic() - began
-        return self._outcome(ending, place, operations, seconds)
+        outcome = self._outcome(ending, place, operations)
+        return replace(outcome, seconds=seconds, executed=self.operations - before)
 
     # Snapshots
 
@@ -348,9 +350,7 @@ class Machine:
         if time.monotonic() >= deadline:
             self._stop("timeout", f"the time limit of {timeout:g} s was reached")
 
-    def _outcome(
-        self, ended: ports.Ending, place: Place | None, operations: int | None, seconds: float
-    ) -> Outcome:
+    def _outcome(self, ended: ports.Ending, place: Place | None, operations: int | None) -> Outcome:
         board = self.board
         ending = _ENDINGS[ended]
         stopped, self._stopped = self._stopped, None
@@ -379,11 +379,12 @@ class Machine:
             board.exit_status,
             board.running.number,
             whereabouts(board),
-            seconds,
+            0.0,
             tuple(
                 Share(pe.cpu.executed, deepcopy(pe.unit.statistics), pe.events.counts)
                 for pe in board.pes
             ),
+            0,
             None if self._misuses is None else self.misuses,
         )
 

@@ -34,7 +34,8 @@ class Outcome:
     """How a run ended, where, and what was counted of each PE since reset.
 
     ``cause`` is a sentence, None if the guest ended itself. ``running`` numbers the PE that
-    ran last, ``places`` and ``shares`` are by PE. ``seconds`` are the host's, of this run alone.
+    ran last, ``places`` and ``shares`` are by PE. ``seconds`` are the host's, and
+    ``executed`` the operations of all PEs, of this run alone.
     """
 
     ending: Ending
@@ -45,6 +46,7 @@ class Outcome:
     places: tuple[Whereabouts, ...]
     seconds: float
     shares: tuple[Share, ...]
+    executed: int
     misuses: tuple[Misuse, ...] | None = None
     """None where nobody watched for any."""
 

@@ -43,7 +43,7 @@ def test_a_limit_counts_from_the_beginning_of_the_run(command, tmp_path):
     assert "the limit of 5000 operations was reached" in result.stderr
     assert "5000 operations in" in result.stderr
     result = command("run", "--restore", file, "--max-insns", "10", status=124)
-    assert "1010 operations in" in result.stderr
+    assert "  1010 operations, 10 of them since the snapshot, in " in result.stderr
 
 
 def test_a_point_that_is_not_reached_is_a_sentence(command, tmp_path):

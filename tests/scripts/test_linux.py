@@ -196,7 +196,7 @@ def test_without_a_scenario_the_scenarios_are_named():
         (["nothing"], "no scenario and no file is called 'nothing'"),
         (["--check", "nothing"], "no check is called 'nothing'"),
         (["boot", "--module", "no.ko"], "no file is called 'no.ko'"),
-        (["boot", "--check", "el1"], "name one scenario, or say --check or --rate"),
+        (["boot", "--check", "el1"], "name scenarios, or say --check or --rate"),
     ],
 )
 def test_a_wrong_command_line_is_answered_with_what_there_is(arguments, complaint):
