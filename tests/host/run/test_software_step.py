@@ -13,6 +13,7 @@ from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.memory_map import UART
 from spe_unicorn.machine.options import Sampling
 from tests.host.guests import put
@@ -32,16 +33,17 @@ def step_exception(ec: int, ex: int = 0) -> int:
     return ec << 26 | IL | ISV | ex | 0x22
 
 
-def stepped(
+def stepping_board(
     code: list[int],
     at: int,
     el: int,
     runner: type[Runner],
-    steps: int,
     sampling: Sampling | None = None,
-    pcs: list[int] | None = None,
-) -> list[tuple[int, int, int]]:
-    """Step through ``code`` at one EL from another: where each step ended, its ESR and SPSR.SS."""
+) -> tuple[Board, int, int]:
+    """A board that steps through ``code`` at one EL from another.
+
+    With it come the operations before the first step, and those of the handler of a step.
+    """
 
     def register(name: str) -> type:
         return getattr(s, f"{name}_EL{el}")
@@ -62,18 +64,57 @@ def stepped(
         *[a.movz(23, SS >> 16, 16), a.orr(22, 22, 23), a.msr(spsr, 22), a.ERET],
     ]
     board = board_at(start, el=el, runner=runner, sampling=sampling)
-    if pcs is not None:
-        board.unit.recorded.connect(lambda _, operation: pcs.append(operation.pc))
     board.memory.fill(STEPPED, a.code([*code, *[a.NOP] * 8, a.b(0)]))
     for offset in (0x200, 0x400):
         board.memory.fill(VECTORS + offset, a.code(handler))
-    assert board.run(len(start) + steps * (len(handler) + 1)) is Ending.LIMIT
+    return board, len(start), len(handler)
+
+
+def stepped(
+    code: list[int],
+    at: int,
+    el: int,
+    runner: type[Runner],
+    steps: int,
+    sampling: Sampling | None = None,
+    pcs: list[int] | None = None,
+) -> list[tuple[int, int, int]]:
+    """Step through ``code`` at one EL from another: where each step ended, its ESR and SPSR.SS."""
+    board, before, handler = stepping_board(code, at, el, runner, sampling)
+    if pcs is not None:
+        board.unit.recorded.connect(lambda _, operation: pcs.append(operation.pc))
+    assert board.run(before + steps * (handler + 1)) is Ending.LIMIT
     log = board.memory.read(LOG, 24 * steps)
     assert log is not None
     return [
         (place - STEPPED, esr, spsr >> 21 & 1)
         for place, esr, spsr in struct.iter_unpack("<3Q", log)
     ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param([a.add_imm(1, 1, 1), a.b(8), a.NOP, a.svc(5)], id="engine"),
+        pytest.param([*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2), a.udf(0)], id="host"),
+    ],
+)
+@pytest.mark.parametrize(("at", "el"), [(0, EL1), (EL1, EL1), (EL2, EL2)])
+def test_wherever_a_run_ends_both_runners_are_at_one_place(
+    code: list[int], at: int, el: int
+) -> None:
+    """Some ends come while a step is pending."""
+    boards = [stepping_board(code, at, el, runner) for runner in (Runner, ReferenceRunner)]
+    places = []
+    for board, before, handler in boards:
+        assert board.run(before) is Ending.LIMIT
+        seen = []
+        for _ in range(3 * (handler + 1)):
+            assert board.run(1) is Ending.LIMIT
+            seen.append((board.executed, board.cpu.pc, board.cpu.pstate, board.cpu.engine.x(21)))
+        places.append(seen)
+    assert places[0] == places[1]
+    assert sum(STEPPED <= pc < VECTORS for _, pc, _, _ in places[0]) >= 3
 
 
 @RUNNERS
