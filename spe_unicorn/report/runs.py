@@ -6,15 +6,18 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
+from urllib.parse import quote
 
 from spe_unicorn.output.names import printable
 from spe_unicorn.report.tables import Cell, Column, Kind, Table, written
 
 Row = Mapping[str, Any]
 
-_PROGRAMS = ("firmware", "kernel", "bios")
+_PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
     *("core", "model", "smp", "el", "ram", "secure", "append", "arguments", "input"),
+    *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "semihosting_dir"),
+    *("clock", "entropy", "flash", "check_alignment", "reboot"),
     *("interval", "kinds", "min_latency", "jitter"),
 )
 """What runs are grouped by, where it differs between them; a seed is a repetition."""
@@ -49,7 +52,7 @@ def _endings(rows: Sequence[Row], planned: int) -> Table:
 
 
 def _grouped(rows: Sequence[Row]) -> Table:
-    keys = [name for name in _MATRIX if len({row[name] for row in rows} - {None}) > 1]
+    keys = [name for name in _MATRIX if len({row[name] for row in rows}) > 1]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         program = next((row[name] for name in _PROGRAMS if row[name] is not None), "")
@@ -89,7 +92,8 @@ def _failures(rows: Sequence[Row]) -> Table:
         )
         for row in rows[:_MOST]
     ]
-    columns = tuple(map(Column, ("ended by", "program", "core", "seed", "cause", "report")))
+    texts = map(Column, ("ended by", "program", "core", "seed", "cause"))
+    columns = (*texts, Column("report", Kind.FILE))
     left = len(rows) - len(body)
     return Table("Failures", columns, body, f"{left} more are in runs.parquet" if left else None)
 
@@ -113,7 +117,11 @@ th { background: var(--fill); } .n { text-align: right; }
 
 
 def tables_page(title: str, lines: Iterable[str], tables: Iterable[Table]) -> str:
-    """A page with tables, which needs nothing else and has no script. Texts are data."""
+    """A page with tables, which needs nothing else and has no script. Texts are data.
+
+    It has the language, headings in their order, headers of columns, regions that a keyboard
+    scrolls, and the contrast of the reader's own colours.
+    """
     body = "".join(f'<p class="soft">{_text(line)}</p>' for line in lines)
     body += "".join(map(_table, tables))
     return (
@@ -127,7 +135,7 @@ def tables_page(title: str, lines: Iterable[str], tables: Iterable[Table]) -> st
 
 
 def _table(table: Table) -> str:
-    number = [column.kind is not Kind.TEXT for column in table.columns]
+    number = [column.kind not in (Kind.TEXT, Kind.FILE) for column in table.columns]
     heads = "".join(
         f'<th scope="col"{_class(right)}>{_text(column.name)}</th>'
         for column, right in zip(table.columns, number, strict=True)
@@ -135,7 +143,7 @@ def _table(table: Table) -> str:
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_class(right)}>{_text(written(cell, column.kind))}</td>"
+            f"<td{_class(right)}>{_cell(cell, column.kind)}</td>"
             for cell, column, right in zip(row, table.columns, number, strict=True)
         )
         + "</tr>"
@@ -147,6 +155,11 @@ def _table(table: Table) -> str:
         f'<h2>{heading}</h2><div class="scroll" tabindex="0" role="region" aria-label="{heading}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{note}"
     )
+
+
+def _cell(cell: Cell, kind: Kind) -> str:
+    text = _text(written(cell, kind))
+    return f'<a href="{html.escape(quote(str(cell)))}">{text}</a>' if kind is Kind.FILE else text
 
 
 def _class(right: bool) -> str:

@@ -19,6 +19,8 @@ class Kind(Enum):
     CYCLES = auto()
     POINTS = auto()
     """The difference of two shares: 0.25 as +25.00."""
+    FILE = auto()
+    """A file by its name beside the page, which leads there."""
 
 
 @dataclass(frozen=True)

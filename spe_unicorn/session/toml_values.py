@@ -59,10 +59,10 @@ def texts(value: Any) -> tuple[str, ...]:
 MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("firmware", "kernel", "initrd", "dtb", "bios"), text),
     **dict.fromkeys(("core", "model", "append", "semihosting_dir"), text),
-    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot"), truth),
-    **dict.fromkeys(("smp", "el"), whole(1)),
+    **dict.fromkeys(("secure", "flash", "entropy", "check_alignment", "reboot"), truth),
+    **dict.fromkeys(("smp", "el", "clock"), whole(1)),
     "seed": whole(0),
     "ram": size,
-    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load"), texts),
+    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load", "drive"), texts),
 }
-"""The checks of options of MachineOptions, by their names."""
+"""The checks of all options of MachineOptions but ``sampling``, by their names."""

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,25 @@ def browse(page: Path, fragment: str = "") -> Shown:
 
 def _text(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", markup)).strip()
+
+
+def hard_to_use(page: Path) -> str:
+    """What keeps people from using a page, as axe-core finds it: "none", or its rules and places.
+
+    A copy of the page is opened that may run scripts.
+    """
+    axe = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    check = f"""<script>{axe}</script><script>
+    axe.run().then(found => {{
+      const bad = found.violations.filter(v => ["serious", "critical"].includes(v.impact));
+      document.documentElement.dataset.violations =
+        bad.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")).join("; ") || "none";
+      document.documentElement.dataset.ready = "";
+    }});
+    </script>"""
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    copy = page.with_name("checked.html")
+    copy.write_text(text.replace("</body>", f"{check}</body>"), encoding="utf-8")
+    found = re.search(r'data-violations="([^"]*)"', browse(copy).dom)
+    assert found is not None
+    return html.unescape(found[1])

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from spe_unicorn.machine.options import MachineOptions, Sampling
-from spe_unicorn.session.campaigns.plan import FILES, Limits, Plan, PlannedRun
+from spe_unicorn.session.campaigns.files import (
+    FILES,
+    FOLDER,
+    WITHIN,
+    files_below,
+    is_written,
+    named,
+)
+from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 
 
 @dataclass(frozen=True)
@@ -21,25 +29,60 @@ class FileOf:
     name: str
 
 
+OwnCopy = Callable[[Path | None, str], Path]
+"""Copies a file to a name in a folder of the run's own; of no file it makes a folder."""
+
+
 @dataclass(frozen=True)
 class Job:
-    """One run. ``files`` are those of its options, by the option; ``options`` are all others."""
+    """One run. ``options`` are those without files; ``files`` are all files, by where they belong.
+
+    A file that is an option belongs to the option's name; one within a text to a name such as
+    ``drive.0``; one in the folder of semihosting to ``semihosting_dir/NAME``. ``texts`` are the
+    texts around files: of each option what stands before, where the file belongs, what behind.
+    """
 
     key: str
     options: dict[str, Any]
     files: dict[str, FileOf]
+    texts: dict[str, list[list[str]]]
+    has_folder: bool
     sampling: dict[str, Any] | None
     input: str
     limits: Limits
 
-    def machine(self, path_of: Callable[[FileOf], Path]) -> MachineOptions:
-        """The machine, its files where ``path_of`` says."""
-        files: dict[str, Any] = {name: path_of(file) for name, file in self.files.items()}
-        if "core" in files:
-            files["core"] = str(files["core"])
-        options = dict(self.options)
-        options["arguments"] = tuple(options.get("arguments", ()))
+    def machine(
+        self, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None = None
+    ) -> MachineOptions:
+        """The machine, its files where ``path_of`` says.
+
+        ``own_copy`` makes a copy of a file that the run may change, below a folder of the run's
+        own, and returns it; for no name it returns that folder. Without, there are no copies.
+        """
+        files: dict[str, Any] = {name: path_of(self.files[name]) for name in self._plain()}
+        for option, rows in self.texts.items():
+            values = []
+            for before, place, behind in rows:
+                path = path_of(self.files[place])
+                if own_copy is not None and is_written(option, behind):
+                    path = own_copy(path, f"{place}/{path.name}")
+                values.append(f"{before}{path}{behind}")
+            files[option] = values[0] if option == "core" else tuple(values)
+        if self.has_folder:
+            files[FOLDER] = Path(FOLDER)
+            if own_copy is not None:
+                files[FOLDER] = own_copy(None, FOLDER)
+                for place in self.files:
+                    if place.startswith(f"{FOLDER}/"):
+                        own_copy(path_of(self.files[place]), place)
+        options: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self.options.items()
+        }
         return MachineOptions(**options, **files, sampling=self._sampling())
+
+    def _plain(self) -> list[str]:
+        return [name for name in self.files if name in FILES]
 
     def _sampling(self) -> Sampling | None:
         if self.sampling is None:
@@ -85,19 +128,34 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
     files: dict[str, FileOf] = {
         name: file_of(options.pop(name)) for name in FILES if name in options
     }
-    core = options.get("core")
-    if core is not None and Path(core).is_file():
-        files["core"] = file_of(options.pop("core"))
+    texts: dict[str, list[list[str]]] = {}
+    for option in WITHIN:
+        values = options.get(option, ())
+        values = (values,) if isinstance(values, str) else values
+        if not values or (option == "core" and not Path(named(option, values[0]).file).is_file()):
+            continue
+        del options[option]
+        texts[option] = []
+        for number, text in enumerate(values):
+            found = named(option, text)
+            place = f"{option}.{number}"
+            files[place] = file_of(found.file)
+            texts[option].append([found.before, place, found.behind])
+    folder = options.pop(FOLDER, None)
+    if folder is not None:
+        for name in files_below(Path(folder)):
+            files[f"{FOLDER}/{name}"] = file_of(str(Path(folder, name)))
     sampling = None if run.sampling is None else asdict(run.sampling)
-    machine = run.machine
     what = {
         "version": version,
         "files": {name: asdict(file) for name, file in files.items()},
+        "texts": texts,
+        "folder": folder is not None,
         # Defaults are options, too: a plan that spells one out has the same runs.
         "options": {
             name: value
-            for name, value in vars(machine).items()
-            if name not in (*FILES, "sampling", *(["core"] if "core" in files else []))
+            for name, value in vars(run.machine).items()
+            if name not in (*FILES, *texts, FOLDER, "sampling")
             and isinstance(value, (str, int, bool, tuple, type(None)))
         },
         "sampling": sampling,
@@ -106,4 +164,4 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
     }
     text = json.dumps(what, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return Job(key, options, files, sampling, run.input, limits)
+    return Job(key, options, files, texts, folder is not None, sampling, run.input, limits)

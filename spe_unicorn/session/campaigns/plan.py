@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
+from spe_unicorn.session.campaigns.files import FILES, FOLDER, WITHIN, files_below, named
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
 from spe_unicorn.session.toml_values import MACHINE, seconds, size, text, texts, truth, whole
 
@@ -21,8 +22,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-FILES: Final = ("firmware", "kernel", "initrd", "dtb", "bios")
-"""Options that are files, which go by their contents."""
 _SAMPLING: Final = {"interval": "period", "kinds": "kinds", "min_latency": "min_latency"}
 MOST_RUNS: Final = 1_000_000
 
@@ -75,11 +74,8 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: {error}") from None
 
 
-_NOT_REPEATED: Final = frozenset({"semihosting_dir", "pflash", "fw_cfg", "load"})
-"""Options of files that a run may change, or that are named within a text."""
 _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: check for name, check in MACHINE.items() if name not in _NOT_REPEATED},
-    "arguments": texts,
+    **MACHINE,
     "input": text,
     "interval": whole(1),
     "kinds": texts,
@@ -87,7 +83,7 @@ _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
     "jitter": truth,
 }
 """The keys of ``[[runs]]``; each holds a value or, for a matrix, a list of values."""
-_LISTS: Final = frozenset({"arguments", "kinds"})
+_LISTS: Final = frozenset({"kinds", *(name for name, check in MACHINE.items() if check is texts)})
 _LIMITS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_insns": whole(1),
     "timeout": seconds,
@@ -138,10 +134,9 @@ class _Reader:
             if key not in _KEYS:
                 self._refuse(line, written, _nothing(key, _KEYS))
             choices[key] = list(self._choices(line, key, value))
-        if not any(name in choices for name in ("firmware", "kernel", "bios")):
-            self._refuse(
-                self._lines.header("runs", number), "firmware", "is missing; so are kernel and bios"
-            )
+        if not any(name in choices for name in ("firmware", "kernel", "bios", "pflash")):
+            line = self._lines.header("runs", number)
+            self._refuse(line, "firmware", "is missing; so are kernel, bios and pflash")
         if "interval" not in choices:
             for key in ("kinds", "min_latency", "jitter"):
                 if key in choices:
@@ -170,7 +165,43 @@ class _Reader:
             self._refuse(line, key, "is an empty list, and so there is nothing to run")
         for item in values:
             checked = self._checked(line, key, _KEYS[key], item)
-            yield from self._files(line, key, checked) if key in FILES else [checked]
+            if key in FILES:
+                yield from self._files(line, key, checked)
+            elif key == "core":
+                is_text = not self._beside(named(key, checked).file).is_file()
+                yield checked if is_text else self._within(line, key, checked)
+            elif key in WITHIN:
+                yield tuple(self._within(line, key, text) for text in checked)
+            elif key == FOLDER:
+                yield self._folder(line, key, checked)
+            else:
+                yield checked
+
+    def _beside(self, name: str) -> Path:
+        return self._path.absolute().parent / name
+
+    def _within(self, line: int, key: str, text: str) -> str:
+        """A text with the name of a file in it, which is there."""
+        found = named(key, text)
+        path = self._beside(found.file)
+        try:
+            is_there = bool(found.file) and path.is_file()
+        except (OSError, ValueError) as error:
+            self._refuse(line, key, f"{text!r}: {error}")
+        if not is_there:
+            self._refuse(line, key, f"{text!r}: there is no file {found.file!r}")
+        return found.of(path)
+
+    def _folder(self, line: int, key: str, name: str) -> str:
+        """A folder, all of whose files can travel."""
+        path = self._beside(name)
+        try:
+            if not path.is_dir():
+                raise ValueError(f"there is no folder {name!r}")
+            files_below(path)
+        except (OSError, ValueError) as error:
+            self._refuse(line, key, str(error))
+        return str(path)
 
     def _files(self, line: int, key: str, pattern: str) -> Iterator[str]:
         """The files of a pattern, in order."""
@@ -189,9 +220,6 @@ class _Reader:
         typed = values.pop("input", "")
         sampling = {_SAMPLING[key]: values.pop(key) for key in list(values) if key in _SAMPLING}
         jitter = values.pop("jitter", True)
-        core = values.get("core")
-        if core is not None and (self._path.parent / core).is_file():
-            values["core"] = str((self._path.parent / core).absolute())
         key = next(iter(values))
         try:
             run = PlannedRun(

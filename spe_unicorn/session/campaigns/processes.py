@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,7 @@ class Watched:
         folder: Path, problem: tuple[str, str] | None, answer: Any, seconds: float
     ) -> None:
         """Write the row of a run that could not, and what only its host knows into each row."""
+        shutil.rmtree(folder / worker.OWN, ignore_errors=True)
         path = folder / worker.ROW
         status = 0 if answer is None else answer["status"]
         if problem is None and status:

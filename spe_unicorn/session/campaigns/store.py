@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from spe_unicorn.session.campaigns.files import FILES, FOLDER, WITHIN
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
-from spe_unicorn.session.campaigns.plan import FILES
 from spe_unicorn.session.campaigns.worker import ROW, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Job], int]
@@ -32,8 +32,9 @@ COLUMNS: dict[str, type] = {
     "key": str,
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
-    **dict.fromkeys(("ram", "smp", "el", "seed"), int),
-    **dict.fromkeys(("secure", "flash", "check_alignment", "reboot"), bool),
+    **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
+    **dict.fromkeys(("secure", "flash", "entropy", "check_alignment", "reboot"), bool),
+    **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", FOLDER), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
     "kinds": str,
@@ -171,6 +172,7 @@ def _described(job: Job) -> dict[str, Any]:
     machine = job.machine(lambda file: Path(file.name))
     columns = {name: getattr(machine, name, None) for name in COLUMNS}
     columns |= {name: None if columns[name] is None else str(columns[name]) for name in FILES}
+    lists = ("arguments", *(name for name in WITHIN if name != "core"))
     sampling = machine.sampling
     if sampling is not None:
         columns |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}
@@ -178,6 +180,7 @@ def _described(job: Job) -> dict[str, Any]:
     return {
         **columns,
         "key": job.key,
-        "arguments": " ".join(machine.arguments),
+        **{name: " ".join(getattr(machine, name)) or None for name in lists},
+        FOLDER: FOLDER if job.has_folder else None,
         "input": job.input,
     }

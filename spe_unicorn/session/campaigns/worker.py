@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -23,6 +24,8 @@ from spe_unicorn.session.campaigns.jobs import FileOf, Job
 CONSOLE = 1 << 20
 """Characters of the console that are kept, the last ones."""
 ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
+OWN = "own"
+"""The folder with the files that a run may change; it is away when the run has ended."""
 
 
 def records_file(pe: int) -> str:
@@ -87,13 +90,23 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
     def path_of(file: FileOf) -> Path:
         return files / file.digest / file.name
 
+    own = folder / OWN
+
+    def own_copy(path: Path | None, name: str) -> Path:
+        copy = own / name
+        (copy if path is None else copy.parent).mkdir(parents=True, exist_ok=True)
+        if path is not None:
+            shutil.copyfile(path, copy)
+        return copy
+
     try:
-        machine = Machine(job.machine(path_of), records=False)
+        machine = Machine(job.machine(path_of, own_copy), records=False)
     except ValueError as error:
         # where a host keeps its files is nothing of the run's
         said = str(error)
-        for file in job.files.values():
+        for place, file in job.files.items():
             said = said.replace(str(path_of(file)), file.name)
+            said = said.replace(str(own / place / file.name), file.name)
         (folder / REPORT).write_text(f"{said}\n")
         (folder / ROW).write_text(json.dumps({"ending": "refused", "cause": said}))
         return

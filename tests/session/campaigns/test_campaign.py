@@ -103,6 +103,27 @@ def test_a_row_is_what_a_run_came_to(folder):
         assert row["host_resident"] > 1 << 24
 
 
+def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
+    shutil.copy(shipped_firmware("virtio_blk"), folder)
+    letters = b"".join(bytes((ord("a") + n % 16,)) * 512 for n in range(128))
+    (folder / "disk").write_bytes(letters)
+    (folder / "shared").mkdir()
+    (folder / "shared" / "in").write_text("from the host")
+    plan = write(
+        folder,
+        '[[runs]]\nfirmware = "virtio_blk.elf"\ndrive = ["disk,write"]\nentropy = true\n'
+        'flash = true\nsemihosting_dir = "shared"\nseed = [1, 2]\n',
+    )
+    result = command(plan, "-o", folder / "out", "-j", 1)
+    assert result.exit_code == 0, result.output
+    rows = pq.read_table(folder / "out/runs.parquet").to_pylist()
+    assert [(row["exit_status"], row["drive"]) for row in rows] == [(0, "disk,write")] * 2
+    assert (folder / "disk").read_bytes() == letters
+    kept = {path.name for path in (folder / "out/runs").glob("*/*")}
+    assert kept == {"row.json", "console.txt", "errors.txt"}
+    assert not list((folder / "out").glob(".run-*"))
+
+
 def test_rows_are_the_same_on_one_process_and_on_four(folder):
     plan = write(folder, matrix(12))
     for out, processes in (("one", 1), ("four", 4)):

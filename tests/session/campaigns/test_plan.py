@@ -1,15 +1,18 @@
 """Plans: the matrix that they come to, and messages that name line and key."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spe_unicorn.machine.options import Sampling
+from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.session.campaigns.jobs import Job, jobs_of
 from spe_unicorn.session.campaigns.plan import PlanError, read_plan
+from spe_unicorn.session.campaigns.store import COLUMNS
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
+from spe_unicorn.session.toml_values import MACHINE
 
 RUNS = '[[runs]]\nfirmware = "a.elf"\n'
 
@@ -74,7 +77,14 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + "interval = 0\n", 3, "interval", "from 1 on"),
         (RUNS + 'interval = 5\nkinds = ["loads"]\n', 4, "kinds", "'loads' is none"),
         (RUNS + 'kinds = ["load"]\n', 3, "kinds", "goes with interval only"),
-        (RUNS + 'semihosting_dir = "."\n', 3, "semihosting_dir", "nothing is called so"),
+        (RUNS + 'semihosting_dir = "no"\n', 3, "semihosting_dir", "there is no folder 'no'"),
+        (RUNS + 'drive = ["no.img,write"]\n', 3, "drive", "there is no file 'no.img'"),
+        (RUNS + 'drive = "a.elf"\n', 3, "drive", "is a list of texts"),
+        (RUNS + 'fw_cfg = ["a.elf"]\n', 3, "fw_cfg", "there is no file ''"),
+        (RUNS + 'load = ["a.elf"]\n', 3, "load", "there is no file ''"),
+        (RUNS + 'pflash = [["a.elf"], ["a.elf", "a.elf", "a.elf"]]\n', 3, "pflash", "two flashes"),
+        (RUNS + "clock = 3\n", 3, "clock", "MHz"),
+        (RUNS + 'entropy = "yes"\n', 3, "entropy", "is true or false"),
         (RUNS + 'seed = "0-2000000"\n', 1, "runs", "more than 1000000"),
         ('[[runs]]\nfirmware = "c*.elf"\n', 2, "firmware", "there is no file 'c*.elf'"),
         ("[[runs]]\nseed = 1\n", 1, "firmware", "is missing"),
@@ -138,11 +148,90 @@ def test_the_file_of_a_core_goes_by_its_contents(folder):
     assert keys(folder, RUNS + 'core = "mine.toml"\n') != first
 
 
+def test_every_option_of_the_machine_is_a_key():
+    options = {field.name for field in fields(MachineOptions)} - {"sampling"}
+    assert set(MACHINE) == options
+    assert options <= set(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "written"),
+    [
+        ("pflash", "a.elf", True),
+        ("pflash", "a.elf,readonly", False),
+        ("drive", "a.elf", False),
+        ("drive", "a.elf,readonly", False),
+        ("drive", "a.elf,write", True),
+        ("fw_cfg", "opt/x=a.elf", False),
+        ("load", "a.elf@0x41000000", False),
+    ],
+)
+def test_a_file_within_a_text_goes_by_its_contents_and_is_copied_where_a_run_may_write_it(
+    folder, option, text, written
+):
+    (job,) = jobs_of(plan(folder, RUNS + f'{option} = ["{text}"]\n'), "1").runs
+    copied = []
+
+    def own_copy(path, name):
+        copied.append((path, name))
+        return Path("/own", name)
+
+    machine = job.machine(lambda file: Path("/files", file.name), own_copy)
+    where = f"/own/{option}.0/a.elf" if written else "/files/a.elf"
+    assert getattr(machine, option) == (text.replace("a.elf", where),)
+    assert copied == ([(Path("/files/a.elf"), f"{option}.0/a.elf")] if written else [])
+    (folder / "a.elf").write_bytes(b"other")
+    assert keys(folder, RUNS + f'{option} = ["{text}"]\n') != [job.key]
+
+
+def test_a_core_keeps_what_is_to_be_otherwise(folder):
+    builtin = Path(__file__).parents[3] / "spe_unicorn/cores/minimal.toml"
+    (folder / "mine.toml").write_text(builtin.read_text())
+    text = 'core = ["mine.toml,midr=0x410fd0c1", "minimal,midr=0x410fd0c1"]\n'
+    file, name = jobs_of(plan(folder, RUNS + text), "1").runs
+    assert file.machine(lambda _: Path("/f/mine.toml")).core == "/f/mine.toml,midr=0x410fd0c1"
+    assert name.machine(lambda _: Path("x")).core == "minimal,midr=0x410fd0c1"
+
+
+def test_a_folder_travels_file_by_file(folder):
+    (folder / "shared" / "deep").mkdir(parents=True)
+    (folder / "shared" / "one").write_text("1")
+    (folder / "shared" / "deep" / "two").write_text("2")
+    text = RUNS + 'semihosting_dir = "shared"\n'
+    (job,) = jobs_of(plan(folder, text), "1").runs
+    copied = []
+
+    def own_copy(path, name):
+        copied.append((path and path.name, name))
+        return Path("/own", name)
+
+    machine = job.machine(lambda file: Path("/files", file.name), own_copy)
+    assert machine.semihosting_dir == Path("/own/semihosting_dir")
+    assert copied == [
+        (None, "semihosting_dir"),
+        ("two", "semihosting_dir/deep/two"),
+        ("one", "semihosting_dir/one"),
+    ]
+    (folder / "shared" / "one").write_text("changed")
+    assert keys(folder, text) != [job.key]
+
+
+def test_a_folder_with_what_cannot_travel_is_refused(folder):
+    (folder / "shared").mkdir()
+    (folder / "shared" / "link").symlink_to("/etc/passwd")
+    with pytest.raises(PlanError, match=r"3: semihosting_dir: .*link is no regular file"):
+        plan(folder, RUNS + 'semihosting_dir = "shared"\n')
+
+
 def test_a_job_travels_as_plain_data(folder):
     import json
 
     (job,) = jobs_of(
-        plan(folder, RUNS + 'interval = 5\nkinds = ["load"]\narguments = ["a"]\n'), "1"
+        plan(
+            folder,
+            RUNS + 'interval = 5\nkinds = ["load"]\narguments = ["a"]\ndrive = ["b.elf,write"]\n',
+        ),
+        "1",
     ).runs
     copy = Job.from_json(json.loads(json.dumps(job.to_json())))
     path = folder / "a.elf"

@@ -1,0 +1,42 @@
+"""The summary of a campaign, as a page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from spe_unicorn.report.runs import run_tables, tables_page
+from tests.support.browser import hard_to_use
+
+
+def row(**values):
+    """A row of a run of which nothing but ``values`` is known."""
+    return defaultdict(lambda: None, key="00ff", ending="exit", exit_status=0, **values)
+
+
+@pytest.fixture
+def page(tmp_path):
+    rows = [
+        row(firmware="a.elf", core="generic"),
+        row(pflash="code.fd", drive="disk.img", core="<b>max</b>"),
+        row(firmware="b.elf", core="max") | {"ending": "failed", "cause": '\x1b[31m & "x"'},
+    ]
+    path = tmp_path / "summary.html"
+    lines = ["3 runs in 1.0 s"]
+    path.write_text(tables_page("a < b", lines, run_tables(rows, 4, {"exit"})), encoding="utf-8")
+    return path
+
+
+def test_texts_are_data_and_a_failure_leads_to_its_report(page):
+    text = page.read_text()
+    assert "<title>a &lt; b</title>" in text
+    assert "&lt;b&gt;max&lt;/b&gt;" in text
+    assert "\x1b" not in text
+    assert '<a href="runs/00ff/report.txt">runs/00ff/report.txt</a>' in text
+    assert "<td>code.fd</td>" in text
+    assert "<td>disk.img</td>" in text
+
+
+def test_a_checker_of_accessibility_finds_nothing_serious(page):
+    assert hard_to_use(page) == "none"
