@@ -62,8 +62,8 @@ class CoreModel(Protocol):
 
 
 class Cracker(Protocol):
-    """What a core breaks instructions into, where it samples micro-operations."""
+    """What members of a population instructions are, where that is not one each."""
 
     def parts(self, instruction: Instruction, /) -> tuple[Instruction, ...]:
-        """The micro-operations of an instruction in their order, at least one."""
+        """The members that an instruction is, in their order; there may be none."""
         ...

@@ -15,7 +15,7 @@ _GROUPS = {
         *("--core", "--model", "--ram", "--smp", "--secure", "--check-alignment", "--seed"),
     ),
     "Its consoles": ("--console", "--secure-console"),
-    "Sampling": ("--count", "--no-jitter", "--filter", "--min-latency"),
+    "Sampling": ("--event", "--count", "--no-jitter", "--filter", "--min-latency"),
     "What is written": (
         "--output",
         "--format",

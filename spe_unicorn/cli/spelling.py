@@ -15,6 +15,7 @@ _SPELLED = {
     "`period`": "-c",
     "`kinds`": "--filter",
     "`min_latency`": "--min-latency",
+    "`event`": "-e",
 }
 _NAME = re.compile("|".join(_SPELLED))
 

@@ -77,7 +77,7 @@ class Sampling:
     ``wanted`` what the filters choose, by their bits in it. ``events`` counts PMU events by number,
     None where the core has none for the tests of filters. ``one_place`` is where all samples were,
     if there are several, ``loop`` how many operations the loop around it has, if either is known.
-    ``period`` is that of sampling from outside.
+    ``period`` is that of sampling from outside, by operations or by an ``event``.
     """
 
     statistics: Statistics
@@ -93,6 +93,7 @@ class Sampling:
     one_place: Place | None = None
     loop: int | None = None
     period: int | None = None
+    event: str | None = None
     levels: tuple[int, ...] = ()
     """Exception levels at which profiling was enabled last."""
 
@@ -137,7 +138,10 @@ def _never_profiled(sampling: Sampling) -> str:
 def _never_selected(sampling: Sampling) -> str:
     profiled = sampling.statistics.population
     if sampling.period is not None:
-        return f"the guest executed {profiled} operations, fewer than `period` {sampling.period}"
+        made = f"executed {profiled} operations"
+        if sampling.event is not None:
+            made = f"made {profiled} of {sampling.event}"
+        return f"the guest {made}, fewer than `period` {sampling.period}"
     distance = f"{sampling.interval}{' or more' if sampling.random else ''} operations"
     if not sampling.interval_written:
         return (
@@ -213,7 +217,7 @@ class SamplingHistory:
         """What is known now."""
         unit = self._unit
         if isinstance(unit, ExternalSampler):
-            return Sampling(unit.statistics, period=unit.period)
+            return Sampling(unit.statistics, period=unit.period, event=unit.event)
         if not isinstance(unit, StatisticalProfilingUnit):
             return Sampling(unit.statistics)
         filters = self._filters.get(PMSFCR_EL1, 0)

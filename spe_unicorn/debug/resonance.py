@@ -56,6 +56,9 @@ class FewPlaces:
 def few_places(board: Board) -> tuple[FewPlaces, ...]:
     """The PEs of a board whose samples keep step with a loop."""
     found = []
+    sampling = board.options.sampling
+    if sampling is not None and sampling.event is not None:
+        return ()  # the operations around one that makes the event need not make it
     for pe in board.pes:
 
         def read_word(address: int, pe: ProcessingElement = pe) -> int | None:

@@ -47,6 +47,7 @@ from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from spe_unicorn.machine.calls.smccc import Registers, firmware_call
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
+from spe_unicorn.machine.event_samplers import weighs
 from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.inputs import KEY, Inputs, LoggedFile, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
@@ -220,7 +221,7 @@ class Board(Stateful[BoardState]):
             core.midr,
             self.memory,
             affinity=number,
-            weighed=core.cracking is not None,
+            weighed=weighs(core, self.options.sampling),
         )
         answer_el12_names(cpu.hooks)
         return cpu

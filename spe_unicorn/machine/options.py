@@ -18,7 +18,9 @@ from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.image import Image
+from spe_unicorn.machine.events import one_event
 from spe_unicorn.machine.memory_map import RAM_MAX, VIRTIO_SLOTS
+from spe_unicorn.pmu.names import EventError, NamedEvent
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 
 File = str | os.PathLike[str]
@@ -48,23 +50,35 @@ class Sampling:
     """Sampling from outside: every ``period``-th operation, of ``kinds`` (all if none is named).
 
     With ``jitter`` that is so on average: each distance is drawn by the seed, within an eighth of
-    ``period`` around it. ``kinds`` are some of :data:`KINDS`. Samples of fewer than ``min_latency``
-    cycles are dropped.
+    ``period`` around it. With ``event``, a name as ``spe-unicorn stat`` takes it, each PE's
+    operations are sampled that make every ``period``-th of these events, exactly. ``kinds`` are
+    some of :data:`KINDS`. Samples of fewer than ``min_latency`` cycles are dropped.
     """
 
     period: int
     kinds: tuple[str, ...] = ()
     min_latency: int = 0
     jitter: bool = True
+    event: str | None = None
 
     def __post_init__(self) -> None:
         if self.period < 1:
             raise OptionError(f"`period` is a number of operations from 1 on, got {self.period}")
+        if self.event is not None:
+            try:
+                one_event(self.event)
+            except EventError as error:
+                raise OptionError(f"`event`: {error}") from None
         if self.min_latency < 0:
             raise OptionError(f"`min_latency` is a number of cycles, got {self.min_latency}")
         for kind in self.kinds:
             if kind not in KINDS:
                 raise OptionError(f"`kinds`: {kind!r} is none; allowed are {', '.join(KINDS)}")
+
+    @property
+    def named(self) -> NamedEvent | None:
+        """The event, None for operations."""
+        return None if self.event is None else one_event(self.event)
 
     @property
     def filter(self) -> Filter:

@@ -23,7 +23,7 @@ from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, next_event
-from spe_unicorn.host.counting.counting import monitored
+from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state import Action
 from spe_unicorn.host.pe.access import monitor_registers
@@ -154,6 +154,8 @@ class ProcessingElement(Stateful[PEState]):
         self.pmbirq = PMBIRQ(gic.ppi(number, gicv3.PMBIRQ))
         self.events = EventJunction()
         """PMU events so far."""
+        self.samples_counted: Callable[[Counting], None] | None = None
+        """Told what counts here, for a unit that samples by it."""
         self.unit = sampler(self)
         self._unknown_counters = random.stream("PMU")
         self.counting = monitored(
@@ -161,6 +163,8 @@ class ProcessingElement(Stateful[PEState]):
         )
         """Counts for the Performance Monitors."""
         self.counting.totals.sampling = lambda: self.unit.enabled
+        if self.samples_counted is not None:
+            self.samples_counted(self.counting)
         self._monitor_accessors = pmu_accessors(counters)
         self.started: Signal[[]] = Signal()
         """Told when it was reset and is about to begin."""

@@ -6,6 +6,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.ports import CoreModel, PhysicalMemory
 from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.cores.profile import Core
+from spe_unicorn.machine.event_samplers import event_sampler
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
 from spe_unicorn.spe.absent import NoSampler
@@ -28,6 +29,8 @@ def sampler_of(
 
     def sampler(pe: ProcessingElement) -> Sampler:
         cpu = pe.cpu
+        if sampling is not None and sampling.named is not None:
+            return event_sampler(pe, core, sampling, sampling.named, model)
         if sampling is not None:
             return ExternalSampler(
                 cpu,

@@ -10,7 +10,7 @@ from spe_unicorn.pmu.events import PMUEvent as E
 
 _INSTRUCTION_ABORTS: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA_ABORTS: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})
-_CALLS: Final[dict[int, E]] = {EC.SupervisorCall: E.EXC_SVC, 0x16: E.EXC_HVC, 0x17: E.EXC_SMC}
+CALLS: Final[dict[int, E]] = {EC.SupervisorCall: E.EXC_SVC, 0x16: E.EXC_HVC, 0x17: E.EXC_SMC}
 EXCEPTION_EVENTS: Final = frozenset(
     {
         *(E.EXC_TAKEN, E.EXC_UNDEF, E.EXC_SVC, E.EXC_PABORT, E.EXC_DABORT, E.EXC_IRQ, E.EXC_FIQ),
@@ -42,6 +42,6 @@ def _of_kind(record: ExceptionRecord, local: bool) -> E:
         return E.EXC_PABORT if local else E.EXC_TRAP_PABORT
     if ec in _DATA_ABORTS:
         return E.EXC_DABORT if local else E.EXC_TRAP_DABORT
-    if ec in _CALLS and (local or _CALLS[ec] is not E.EXC_SVC):
-        return _CALLS[ec]
+    if ec in CALLS and (local or CALLS[ec] is not E.EXC_SVC):
+        return CALLS[ec]
     return E.EXC_UNDEF if local else E.EXC_TRAP_OTHER

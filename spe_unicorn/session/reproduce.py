@@ -39,12 +39,14 @@ def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[s
     if not options.reboot:
         words.append("--no-reboot")
     if sampling is not None:
+        if sampling.event is not None:
+            words += ["-e", sampling.event]
         words += ["-c", str(sampling.period)]
         if sampling.kinds:
             words += ["--filter", ",".join(sampling.kinds)]
         if sampling.min_latency:
             words += ["--min-latency", str(sampling.min_latency)]
-        if not sampling.jitter:
+        if not sampling.jitter and sampling.event is None:
             words.append("--no-jitter")
     words += more
     started = options.firmware

@@ -1,11 +1,13 @@
 """Sampling from outside: for firmware that knows nothing of SPE, and without its noticing.
 
-Every ``period``-th operation is sampled, on average or exactly, at whatever Exception level.
-Nothing of it shows in a register or in memory: records go to the observers alone.
+Every ``period``-th operation is sampled, on average or exactly, or the one that makes every
+``period``-th of certain events. Nothing of it shows in a register or in memory: records go to the
+observers alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Final
 
 from spe_unicorn.arch.features import Features
@@ -20,7 +22,7 @@ from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
-from spe_unicorn.spe.interval import PeriodicInterval
+from spe_unicorn.spe.interval import Interval, PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import Sampler
 
@@ -43,6 +45,11 @@ class ExternalSampler(Sampler):
     ``filter_`` drops operations, see :func:`~spe_unicorn.spe.filter.chosen_filter`.
     ``features`` say what records look like, if the PE itself is to show no SPE. ``random`` is what
     the distances between samples vary by, None for none (:class:`PeriodicInterval`).
+
+    ``levels`` are the Exception levels at which operations are members, None for all.
+    ``retired_only``: those that end in an exception of their own are none; then the distances do
+    not vary, and ``cracker`` may say which instructions count at all. ``interval`` chooses members
+    otherwise than by ``period``. ``event`` is a name for people.
     """
 
     DERIVED = ("_el",)
@@ -57,20 +64,27 @@ class ExternalSampler(Sampler):
         cracker: Cracker | None = None,
         wrong_path: int = 0,
         random: RandomStream | None = None,
+        levels: Container[int] | None = None,
+        *,
+        event: str | None = None,
+        retired_only: bool = False,
+        interval: Interval | None = None,
     ) -> None:
         super().__init__(
             pe,
-            PeriodicInterval(period, random),
+            PeriodicInterval(period, random) if interval is None else interval,
             model,
             features=features,
             cracker=cracker,
             wrong_path=wrong_path,
         )
         self.period = period
+        self.event = event
+        """The name of the event of which every ``period``-th is sampled; None for operations."""
         self._filter = filter_ or Filter()
         self._el = -1
-        self.enabled = True
-        self.enabled_at = (True,) * 4
+        self.retired_only = retired_only
+        self.enabled_at = tuple(levels is None or el in levels for el in range(4))
         pe.registers.written.wire(self._on_write)
         self.refresh()
 
@@ -92,15 +106,25 @@ class ExternalSampler(Sampler):
         if el == self._el:
             return
         self._el = el
+        self.enabled = self.enabled_at[el]
         if el not in self._recorders:
             self._recorders[el] = self._recorder_at(el)
+
+    def take_back(self, members: int, selected: int) -> None:
+        """The last ``members``, ``selected`` of them sampled, did not retire: they are none."""
+        assert isinstance(self._interval, PeriodicInterval)
+        self._interval.take_back(members, selected)
+        self.statistics.population -= members
+        self.statistics.selected -= selected
+        for _ in range(selected):
+            self._sampling.pop()
 
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
     def profiles(self, el: int) -> bool:
-        """Every Exception level is sampled."""
-        return True
+        """Every Exception level is sampled that was asked for."""
+        return self.enabled_at[el]
 
     def quiet_records(self) -> int:
         """There is no buffer, so there are no management events."""

@@ -306,6 +306,10 @@ class PeriodicInterval(Stateful[PeriodicState]):
         self.s.left = self._take()
         return True
 
+    def take_back(self, members: int, hits: int) -> None:
+        """The last ``members``, ``hits`` of them selected, did not go by; without ``random``."""
+        self.s.left += members - hits * self.period
+
     def pass_hits(self, hits: int) -> int:
         """Let members go by up to and including the ``hits``-th selected; how many those are."""
         members = self.s.left + int(self.following(hits - 1).sum())

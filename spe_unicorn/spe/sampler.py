@@ -117,6 +117,9 @@ class Sampler(Stateful[SamplerState], ABC):
     armed: bool
     """Whether a change of the Exception level alone can enable or disable profiling."""
 
+    retired_only: bool = False
+    """Whether an operation that does not retire is no member: see :meth:`take_back`."""
+
     def __init__(
         self,
         pe: PE,
@@ -246,6 +249,13 @@ class Sampler(Stateful[SamplerState], ABC):
         if self._events is not None:
             self._events.event(_POP, members)
         return hit and self._select()
+
+    def take_back(self, members: int, selected: int) -> None:
+        """The last ``members``, ``selected`` of them sampled, did not retire: they are none."""
+        raise NotImplementedError
+
+    def told(self) -> None:
+        """All that has been executed has been told of; the engine stands."""
 
     def _select(self) -> bool:
         """The last member is selected. False if it collides."""

@@ -96,7 +96,8 @@ class Machine:
     """A board with an image, and notes of what it shows.
 
     ``together``: of records no more than their bytes is noted, so that many can be made at once.
-    With ``period`` every such operation is sampled, with ``jitter`` on average only.
+    With ``period`` every such operation is sampled, with ``jitter`` on average only; with ``event``
+    the one that makes every such event.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Machine:
         runner: type[Runner] = Runner,
         period: int | None = None,
         jitter: bool = False,
+        event: str | None = None,
         seed: int = 0,
         core: Core | str = "generic",
         model: ModelName = "none",
@@ -122,7 +124,7 @@ class Machine:
             core=core,
             ram=ram,
             seed=seed,
-            sampling=None if period is None else Sampling(period, jitter=jitter),
+            sampling=None if period is None else Sampling(period, jitter=jitter, event=event),
             smp=smp,
             model=model,
         )

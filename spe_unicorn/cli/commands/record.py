@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
 from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
-from spe_unicorn.machine.options import Sampling
+from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.machine.options import OptionError, Sampling
 
 _MAX_LATENCY = 0xFFFF
 """What PMSLATFR_EL1.MINLAT holds."""
@@ -18,7 +20,15 @@ _MAX_LATENCY = 0xFFFF
 
 @run_command(
     "spe-unicorn record -c 1000 -o records.data firmware.elf\n"
-    "spe-unicorn record -c 1000 --filter load --model cache -o loads.spe firmware.elf"
+    "spe-unicorn record -c 1000 --filter load --model cache -o loads.spe firmware.elf\n"
+    "spe-unicorn record -e cache-misses -c 100 --model cache -o misses.data firmware.elf"
+)
+@click.option(
+    "-e",
+    "--event",
+    metavar="EVENT",
+    help="Sample the operation that makes every PERIOD-th of these events, exactly: Arm's name,"
+    " perf's (cycles, branches, ...) or rNNNN, with :u, :k, :h for EL0, EL1, EL2.",
 )
 @click.option(
     "-c",
@@ -27,7 +37,7 @@ _MAX_LATENCY = 0xFFFF
     type=Whole(min=1),
     metavar="PERIOD",
     required=True,
-    help="Sample every PERIOD-th operation, on average.",
+    help="Sample every PERIOD-th operation, on average; with -e every PERIOD-th event.",
 )
 @click.option(
     "--no-jitter",
@@ -51,6 +61,7 @@ _MAX_LATENCY = 0xFFFF
 )
 @common_options(output_required=True)
 def record(
+    event: str | None,
     period: int,
     no_jitter: bool,
     kinds: tuple[str, ...] | None,
@@ -64,5 +75,8 @@ def record(
     """
     from spe_unicorn.cli.session import run_session
 
-    sampling = Sampling(period, kinds or (), min_latency, not no_jitter)
+    try:
+        sampling = Sampling(period, kinds or (), min_latency, not no_jitter, event)
+    except OptionError as error:
+        raise UsageProblem(spelled(str(error))) from None
     sys.exit(run_session(Settings.of(sampling=sampling, **options)))

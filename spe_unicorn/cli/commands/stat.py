@@ -15,15 +15,14 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
+from spe_unicorn.machine.events import SAMPLING_EVENTS
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.names import EventError, NamedEvent, event_name, parse_events, why_not
-from spe_unicorn.spe.feed import SampleEvent
 
 if TYPE_CHECKING:
     from spe_unicorn.host.counting.outside import OutsideCounts
     from spe_unicorn.session.machine import Machine
 
-_SAMPLING = {f"SAMPLE_{event.name}": int(event) for event in SampleEvent}
 _USUAL = "cycles,instructions,branches"
 _MODELLED = ",branch-misses,cache-references,cache-misses"
 _RATIOS = {
@@ -72,7 +71,7 @@ def stat(events: tuple[str, ...], each: bool, repeat: int, **options: Any) -> No
     if not events:
         text = _USUAL + (_MODELLED if settings.machine.model == "cache" else "")
     try:
-        named = parse_events(text, _SAMPLING)
+        named = parse_events(text, SAMPLING_EVENTS)
     except EventError as error:
         raise UsageProblem(f"-e: {error}") from None
     runs: list[list[list[int]]] = []
@@ -177,7 +176,7 @@ def _write(
     found = [
         {
             "event": event.text,
-            "name": event_name(event.number, _SAMPLING),
+            "name": event_name(event.number, SAMPLING_EVENTS),
             "number": event.number,
             "count": mean(sum(run[n]) for run in runs),
             "runs": [sum(run[n]) for run in runs],

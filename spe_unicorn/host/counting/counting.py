@@ -21,6 +21,7 @@ from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.outside import OutsideCounts
+from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import EventTotals
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -79,7 +80,7 @@ class Counting(Stateful[CountingState]):
         *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
         *("_el", "_stale"),
     )
-    WIRING = ("outside", "registers")
+    WIRING = ("outside", "registers", "taken")
 
     def __init__(
         self,
@@ -96,6 +97,8 @@ class Counting(Stateful[CountingState]):
         self.s = CountingState()
         self.outside: OutsideCounts | None = None
         """Who counts without the guest's counters."""
+        self.taken: TakenExceptions | None = None
+        """Who samples exceptions."""
         self._el = 0
         """The Exception level at the last look."""
         self._cpu = cpu
@@ -180,6 +183,16 @@ class Counting(Stateful[CountingState]):
                 seen[event] = total
         return increments
 
+    def sample(self, taken: TakenExceptions) -> None:
+        """Have ``taken`` told of exceptions from now on."""
+        self.taken = taken
+        self.keep(int(taken.event))
+
+    def keep(self, event: int) -> None:
+        """Keep the total of ``event`` from now on, whether a counter counts it or not."""
+        self.totals.also |= {event}
+        self.changed()
+
     def observe(self, outside: OutsideCounts) -> None:
         """Have ``outside`` count, too, from now on."""
         self.outside = outside
@@ -244,6 +257,8 @@ class Counting(Stateful[CountingState]):
     def leaving(self) -> None:
         """An exception is about to be entered: count what has been executed up to it."""
         raised = bool(self.totals.hosted)
+        if self.taken is not None:
+            self.taken.leaving(self.totals.at if raised else None)
         self.hosted(raised=True)
         self.settle(raised=raised)
 
@@ -251,7 +266,10 @@ class Counting(Stateful[CountingState]):
         """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
         self.monitors.entered()
         local = target_el == EL1 or (target_el == EL2 and tge(self._cpu))
-        self.totals.happen(exception_events(record, local=local))
+        events = exception_events(record, local=local)
+        self.totals.happen(events)
+        if self.taken is not None:
+            self.taken.entered(record, events)
         if self.outside is not None:
             self.outside.count(self._el)
         if self._by_event:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.modelled import MOST_AT_ONCE, modelled
 from spe_unicorn.host.counting.tallies import Tallies
@@ -23,6 +24,7 @@ from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.stateful import Stateful
 
 _MASK: Final = (1 << 64) - 1
+_RETIRED: Final = (E.INST_RETIRED, E.INST_SPEC)
 _WRITES_OF_PC: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
 _SAMPLING: Final = frozenset(SampleEvent)
 _STEPPED: Final = _WRITES_OF_PC
@@ -44,6 +46,12 @@ class TotalsState:
     happened: dict[int, int] = field(default_factory=dict)
 
 
+def countable(model: CacheModel | None) -> frozenset[int]:
+    """The numbers of the events that have a total, with ``model`` or without one."""
+    known = {E.CPU_CYCLES, E.CNT_CYCLES, *_RETIRED, *WORD_EVENTS, *EXCEPTION_EVENTS, *_STEPPED}
+    return frozenset({*map(int, known), *_SAMPLING, *({} if model is None else modelled(model))})
+
+
 class EventTotals(Stateful[TotalsState]):
     """The totals of one PE, exact while its engine stands, and where a hook has asked Python.
 
@@ -52,7 +60,7 @@ class EventTotals(Stateful[TotalsState]):
 
     TRANSIT = ("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next")
     DERIVED = ("_samples_wanted",)
-    WIRING = ("aside", "sampling")
+    WIRING = ("also", "aside", "sampling")
 
     def __init__(self, cpu: UnicornCPU, samples: EventJunction) -> None:
         self.s = TotalsState()
@@ -63,6 +71,8 @@ class EventTotals(Stateful[TotalsState]):
         """Whether each operation has to be looked at by itself."""
         self.aside: Callable[[], int] | None = None
         """Operations of a run that is somebody else's: they take cycles, and nothing else."""
+        self.also: frozenset[int] = frozenset()
+        """Events whose totals are kept whoever wants them: those that operations are sampled by."""
         self.sampling: Callable[[], bool] = lambda: False
         """Whether operations are counted as members of SPE's population now."""
         self._samples_wanted = False
@@ -75,8 +85,7 @@ class EventTotals(Stateful[TotalsState]):
         sources: dict[int, Source] = {
             E.CPU_CYCLES: Source(self._cycles),
             E.CNT_CYCLES: Source(lambda: cpu.rate.ticks(self._cycles())),
-            E.INST_RETIRED: Source(self._retired),
-            E.INST_SPEC: Source(self._retired),
+            **dict.fromkeys(_RETIRED, Source(self._retired)),
         }
         for event in WORD_EVENTS:
             sources[event] = self._of_words(event)
@@ -104,6 +113,7 @@ class EventTotals(Stateful[TotalsState]):
         """Keep the totals of these events from now on, as far as they have to be kept."""
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
+        events |= self.also
         self._samples_wanted = bool(events & _SAMPLING)
         tallies.want(int(event) for event in events & WORD_EVENTS)
         self.stepwise = tallies.stepwise or bool(events & _STEPPED)
@@ -129,6 +139,11 @@ class EventTotals(Stateful[TotalsState]):
     def executed(self) -> int:
         """Operations executed, less one that the host is about to carry out."""
         return self._cpu.executed - self.hosted
+
+    @property
+    def at(self) -> int:
+        """Where the PE stood at the last :meth:`look`."""
+        return self._pc
 
     # What was executed
 

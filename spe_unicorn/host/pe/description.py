@@ -77,6 +77,8 @@ class Latch:
         """
         words = self._cpu.virtual.code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
+        if len(parts) > 1 and parts[0] is parts[-1]:
+            return [self._begin(pc, parts[0], begun)] * len(parts)
         return [self._begin(pc, part, begun) for part in parts]
 
     def _begin(self, pc: int, instruction: Instruction, begun: bool) -> Operation:

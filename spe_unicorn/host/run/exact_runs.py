@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.decode import decode
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.ports import Ending
@@ -70,17 +71,19 @@ class ExactRuns:
         """Execute the operation at the PC, which is the chosen one or one that is watched for."""
         parts = self._parts
         cpu = parts.cpu
-        operations = parts.latch.begin(cpu.pc)
-        first = operations[0]
+        pc, level = cpu.pc, cpu.el
+        words = cpu.virtual.code(pc, 1)
+        instruction = decode(words[0] if words else 0)
+        operations = parts.latch.begin(pc)
         if parts.model is not None:
             parts.model.begin()
         if parts.runs.checking():
             parts.runs.learn(1)
-        parts.engine.forget_code(first.pc, first.pc + 4)
-        stop = self._step_over(first.pc)
+        parts.engine.forget_code(pc, pc + 4)
+        stop = self._step_over(pc)
         if parts.handler.memory.lets_through(stop):
             self._take_back(len(operations))
-            stop = self._step_over(first.pc)
+            stop = self._step_over(pc)
         parts.handler.memory.close()
         if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
             self._take_back(len(operations))
@@ -89,10 +92,10 @@ class ExactRuns:
             else:
                 self._host.execute(stop)
             return
-        parts.counting.stepped(first.instruction)
-        mark = first.instruction.mark
+        parts.counting.stepped(instruction)
+        mark = instruction.mark
         if mark is Mark.ERET:
-            cpu.returned(first.el)
+            cpu.returned(level)
         call = stop is Stop.EXCEPTION and parts.state.interrupt in CALLS
         for member in parts.population.select(len(operations)):
             operation = operations[member]
@@ -104,7 +107,7 @@ class ExactRuns:
         if mark is Mark.ERET:
             parts.state.notice = 1
         self._host.catch_up()
-        parts.watching.executed(mark, first.pc)
+        parts.watching.executed(mark, pc)
         if stop in AT_AN_OPERATION:
             self._host.carry_out(stop)
         elif mark is Mark.WFI or parts.handler.status:

@@ -30,6 +30,7 @@ class HostOperations:
         members = parts.population.members(pc)
         parts.population.pass_by(members)
         cpu.ahead = -1
+        counted, unretired = parts.unit.enabled, int(state.unretired)
         selected = parts.population.select(members)
         cpu.ahead = 0
         begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
@@ -42,6 +43,9 @@ class HostOperations:
         raised = parts.handler.handle(stop)
         # an exception that was entered is known by now; the board's answers to others retire
         parts.counting.hosted(raised=raised and not cpu.whole)
+        if parts.unit.retired_only and counted and state.unretired != unretired:
+            parts.population.take_back(members, len(selected))
+            selected = []
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
         state.flow_next = signed(pc + 4 & _MASK)

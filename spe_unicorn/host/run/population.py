@@ -93,6 +93,7 @@ class Population:
         if self._count(self.position - self._counted):
             raise RuntimeError("an operation was chosen that nobody looked at")
         self.take_wrong_path()
+        self._unit.told()
 
     def take_wrong_path(self) -> None:
         """Count what was begun after a mispredicted branch, if compiled code has left that to us.
@@ -130,6 +131,13 @@ class Population:
             if unit.advance(step):
                 selected.append(done - 1)
         return selected
+
+    def take_back(self, members: int, selected: int) -> None:
+        """An operation was told of while profiling was enabled, and did not retire."""
+        if self._cracker is not None:
+            self.pass_by(-members)
+            self._counted -= members
+        self._unit.take_back(members, selected)
 
     # Samples
 

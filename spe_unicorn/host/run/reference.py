@@ -103,6 +103,7 @@ class ReferenceRunner(Runner):
                 parts.latch.finish(operation, self.cpu.pc)
             parts.population.complete(operation)
         parts.population.take_wrong_path()
+        self.unit.told()
 
     def _run_alone(self, pc: int) -> None:
         self._state.begin(_PLENTY)

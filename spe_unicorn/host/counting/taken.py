@@ -1,0 +1,69 @@
+"""Exceptions that are sampled: which operation each belongs to, described before its entry.
+
+An exception that an operation ends in belongs to that operation, and so does the one that it asks
+for (SVC, HVC, SMC). Any other, an interrupt above all, belongs to the operation before which it is
+taken, which is then recorded as one that ended in an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.operation import Mark, Operation
+from spe_unicorn.decode import decode
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.pmu.events import PMUEvent
+from spe_unicorn.pmu.exceptions import CALLS
+from spe_unicorn.spe.taken import ExceptionSampler
+
+_MASK: Final = (1 << 64) - 1
+
+
+class TakenExceptions:
+    """Tells ``unit`` of exceptions of the kind ``event`` on one PE."""
+
+    TRANSIT = ("_asked", "_before", "_level")
+
+    def __init__(self, cpu: UnicornCPU, unit: ExceptionSampler, event: PMUEvent) -> None:
+        self.event = event
+        self._cpu = cpu
+        self._unit = unit
+        self._latch = Latch(cpu)
+        self._level = 0
+        self._before: Operation | None = None
+        """The operation before which the PE stands, or which it is trying."""
+        self._asked: Operation | None = None
+        """The one before that, where it asks for an exception."""
+
+    def leaving(self, tried: int | None) -> None:
+        """An exception is about to be entered; ``tried`` is where the host tries an operation."""
+        cpu, latch = self._cpu, self._latch
+        self._level = cpu.el
+        self._before = self._asked = None
+        if not self._unit.wants:
+            return
+        if cpu.model is not None:
+            cpu.model.begin()  # nothing that the model has seen is known to be this operation's
+        begun = tried is not None
+        self._before = latch.begin(cpu.pc if tried is None else tried)[0]
+        latch.raised(self._before, translated=False)
+        words = None if begun else cpu.virtual.code(cpu.pc - 4 & _MASK, 1)
+        if words and decode(words[0]).mark is Mark.EXCEPTION:
+            self._asked = latch.begin(cpu.pc - 4 & _MASK)[0]
+            self._asked.exception = True
+        for operation in (self._before if begun else None, self._asked):
+            if operation is not None:
+                operation.time = cpu.rate.ticks(cpu.cycles - 1)
+
+    def entered(self, record: ExceptionRecord, events: Iterable[PMUEvent]) -> None:
+        """It was entered, and ``events`` have happened."""
+        operation = self._before
+        called = record.syndrome is not None and record.syndrome.ec in CALLS
+        if record.kind is ExceptionType.SYNC and called and self._asked is not None:
+            operation = self._asked
+        self._before = self._asked = None
+        if self.event in events:
+            self._unit.taken(self._level, operation)

@@ -1,0 +1,108 @@
+"""What samples by an event: the operations that make it, told before or after their execution.
+
+Three kinds of events. What an instruction's word decides makes a population of its own, which
+compiled code counts. What the run decides is looked at operation by operation where the next chosen
+event may be. Exceptions are told of by who enters them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from spe_unicorn.arch.operation import Family, Instruction, RegisterKind, Structure
+from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.profile import Core
+from spe_unicorn.host.counting.counting import Counting
+from spe_unicorn.host.counting.taken import TakenExceptions
+from spe_unicorn.host.counting.totals import countable
+from spe_unicorn.machine.options import OptionError, Sampling
+from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.pmu.events import PMUEvent as E
+from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
+from spe_unicorn.pmu.members import Members
+from spe_unicorn.pmu.names import NamedEvent, why_not
+from spe_unicorn.pmu.words import WORD_EVENTS, events_of
+from spe_unicorn.spe.candidates import CandidateSampler
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.feed import SampleEvent
+from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.spe.taken import ExceptionSampler
+
+_CLOCK: Final = frozenset({E.CPU_CYCLES, E.CNT_CYCLES})
+_RETIRED: Final = frozenset({E.INST_RETIRED, E.INST_SPEC})
+_OF_BRANCHES: Final = frozenset(
+    {E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC}
+)
+_ACCESSES: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
+_SHARE: Final = 8
+"""Events of caches and TLBs that one member makes at most: four pieces, each in two lines."""
+_OF_STRUCTURE: Final = 32
+"""So many members is what lists its bytes one by one: four registers, a block of zeros."""
+_OF_VECTORS: Final = 256
+"""And what does so with vectors of 2048 bits."""
+
+
+def event_sampler(
+    pe: ProcessingElement, core: Core, sampling: Sampling, event: NamedEvent, model: CoreModel
+) -> Sampler:
+    """What samples a PE by ``event``. Raises OptionError for one that cannot be known of it."""
+    number = event.number
+    known = countable(model if isinstance(model, CacheModel) else None) - set(SampleEvent)
+    reason = why_not(number, known)
+    if reason is not None:
+        if number in set(SampleEvent):
+            reason = "there is no SPE beside sampling from outside"
+        raise OptionError(f"`event`: {event.text} cannot be sampled: {reason}")
+    shared: dict[str, Any] = {
+        "filter_": sampling.filter,
+        "features": core.features,
+        "levels": event.levels,
+        "event": event.text,
+    }
+    args = pe.cpu, sampling.period, model
+    if number == E.CPU_CYCLES:
+        return ExternalSampler(*args, **shared)
+    if number in _RETIRED or number in WORD_EVENTS:
+        members = Members(lambda i: number in _RETIRED or number in events_of(i))
+        return ExternalSampler(*args, retired_only=True, cracker=members, **shared)
+    if number in EXCEPTION_EVENTS:
+        taken = ExceptionSampler(*args, **shared)
+        exceptions = TakenExceptions(pe.cpu, taken, E(number))
+        pe.samples_counted = lambda counting: counting.sample(exceptions)
+        return taken
+    if number == E.CNT_CYCLES:
+        rate = pe.cpu.rate
+        most = -(-rate.ticks_of // rate.cycles_of)
+        unit = CandidateSampler(*args, most=most, **shared)
+    elif number in _OF_BRANCHES:
+        branches = Members(lambda instruction: instruction.family is Family.BRANCH)
+        unit = CandidateSampler(*args, cracker=branches, **shared)
+    else:
+        unit = CandidateSampler(*args, most=_SHARE, cracker=Members(_shares), **shared)
+
+    def begin(counting: Counting) -> None:
+        counting.keep(number)
+        unit.total = partial(counting.totals.of, number)
+
+    pe.samples_counted = begin
+    return unit
+
+
+def weighs(core: Core, sampling: Sampling | None) -> bool:
+    """Whether an instruction may be another number of members than one."""
+    event = None if sampling is None else sampling.named
+    if event is None:
+        return core.cracking is not None
+    return event.number not in {*_CLOCK, *EXCEPTION_EVENTS}
+
+
+def _shares(instruction: Instruction) -> int:
+    """How many members an instruction is where each makes at most :data:`_SHARE` events."""
+    if instruction.family not in _ACCESSES:
+        return 0
+    if instruction.sve:
+        return _OF_VECTORS
+    whole = instruction.structure is not Structure.NONE
+    return _OF_STRUCTURE if whole or instruction.registers is RegisterKind.UNSPECIFIED else 1

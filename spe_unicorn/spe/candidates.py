@@ -1,0 +1,160 @@
+"""Sampling by events of which only the executed operation shows whether it makes them.
+
+How often the event has happened is known between two runs of the engine. From that follows which
+operations cannot be the one that makes the next chosen event; each of the others is looked at when
+it has been executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.arch.operation import Operation
+from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.spe.external import ExternalSampler
+from spe_unicorn.spe.interval import Distances
+from spe_unicorn.stateful import Stateful
+
+_FAR: Final = 1 << 60
+"""While it is open whether the candidate was the one."""
+
+
+@dataclass(slots=True)
+class CandidateState:
+    """What is saved: events up to and including the chosen one, members up to the candidate.
+
+    ``seen`` is the total of events at the last look. ``owed``: the chosen event has happened, and
+    the next candidate made it.
+    """
+
+    until: int
+    left: int
+    seen: int = 0
+    owed: bool = False
+
+
+class CandidateInterval(Stateful[CandidateState]):
+    """Every ``period``-th event, where a member makes at most ``most`` of them."""
+
+    def __init__(self, period: int, most: int) -> None:
+        self._period = period
+        self._most = most
+        self.s = CandidateState(period, 1)
+        self.aim()
+
+    def enable(self) -> None:
+        """Nothing to load: the count simply goes on."""
+
+    def until_hit(self) -> int:
+        """How many members go by up to and including the next candidate, at least 1."""
+        return self.s.left
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by. True if the last is a candidate; ValueError if an earlier is."""
+        if members > self.s.left:
+            raise ValueError(f"a member is a candidate {members - self.s.left} before the last")
+        self.s.left -= members
+        if self.s.left:
+            return False
+        self.s.left = _FAR
+        return True
+
+    def look(self, total: int, *, counts: bool) -> tuple[int, bool]:
+        """The event has happened ``total`` times: how many are new, and whether one is chosen.
+
+        Without ``counts`` the new ones are those of others.
+        """
+        state = self.s
+        made, state.seen = (total - state.seen if counts else 0), total
+        state.until -= made
+        chosen = state.until <= 0
+        if chosen:
+            state.until = self._period - -state.until % self._period
+        self.aim()
+        return made, chosen
+
+    def pass_hits(self, hits: int) -> int:
+        """Raises RuntimeError: a candidate has to be looked at."""
+        raise RuntimeError("candidates are looked at one by one")
+
+    def following(self, count: int) -> Distances:
+        """Far: how far each is follows from events that are to come."""
+        return np.full(count, _FAR)
+
+    def owe(self) -> None:
+        """The chosen event has happened, and its operation comes next."""
+        self.s.owed = True
+        self.s.left = 1
+
+    def aim(self) -> None:
+        """Work out the next candidate."""
+        self.s.left = 1 if self.s.owed else -(-self.s.until // self._most)
+
+
+class CandidateSampler(ExternalSampler):
+    """Samples operations that make every ``period``-th of the events that :attr:`total` counts.
+
+    A member makes at most ``most`` of them. An operation that makes more than one chosen event is
+    sampled once. Other arguments are those of :class:`ExternalSampler`.
+    """
+
+    WIRING = ("total",)
+
+    def __init__(
+        self,
+        pe: PE,
+        period: int,
+        model: CoreModel,
+        *,
+        most: int = 1,
+        **options: Any,
+    ) -> None:
+        self._candidates = CandidateInterval(period, most)
+        self.total: Callable[[], int] = lambda: 0
+        """How often the event has happened."""
+        super().__init__(pe, period, model, interval=self._candidates, **options)
+
+    def advance(self, members: int) -> bool:
+        """Let ``members`` go by, at most :meth:`until_hit`. True if the last is a candidate."""
+        if not self._candidates.advance(members):
+            return False
+        self._sampling.append((self._recorders, self._filter))
+        return True
+
+    def complete(self, operation: Operation) -> None:
+        """The candidate is done: make its record if it was the one.
+
+        Raises RuntimeError without a candidate.
+        """
+        if self._look() or self._candidates.s.owed:
+            self._candidates.s.owed = False
+            self._candidates.aim()
+            self.statistics.selected += 1
+            super().complete(operation)
+        elif self._sampling:
+            self._sampling.popleft()
+
+    def told(self) -> None:
+        """All that has been executed has been told of: see how far the events have come."""
+        if self._look():
+            self._candidates.owe()
+
+    def refresh(self) -> None:
+        """Look again at which Exception level the PE is. Cheap while nothing has changed."""
+        if self._pe.el != self._el:
+            self.told()
+        super().refresh()
+
+    def quiet_records(self) -> int:
+        """None: each candidate has to be looked at."""
+        return 0
+
+    def _look(self) -> bool:
+        made, chosen = self._candidates.look(self.total(), counts=self.enabled)
+        self.statistics.population += made
+        return chosen
