@@ -45,7 +45,8 @@ _QEMU = {
     "-append": "here it is --append TEXT",
     "-initrd": "here it is --initrd FILE",
     "-dtb": "here it is --dtb FILE",
-    **dict.fromkeys(("-bios", "-pflash"), "here it is --bios FILE"),
+    "-bios": "here it is --bios FILE",
+    "-pflash": "here it is --pflash FILE[,readonly]",
     **dict.fromkeys(
         ("-nographic", "-display", "-serial", "-monitor", "-chardev"),
         "the console is standard input and output already; see --console",
@@ -57,10 +58,11 @@ _QEMU = {
     "-no-reboot": "here it is --no-reboot",
     "-seed": "here it is --seed N",
     "-icount": "time is counted in operations already; see --seed and --max-insns",
-    **dict.fromkeys(
-        ("-drive", "-device", "-netdev", "-nic", "-net"),
-        "the board has no such device; --initrd FILE gives a kernel its files",
-    ),
+    "-drive": "here it is --drive FILE[,readonly|,write]",
+    **dict.fromkeys(("-virtfs", "-fsdev"), "here it is --share DIR[,readonly]"),
+    "-device": "virtio devices are --drive FILE, --share DIR and --entropy",
+    **dict.fromkeys(("-netdev", "-nic", "-net"), "the board has no network"),
+    "-fw_cfg": "here it is --fw-cfg NAME=FILE",
     "-accel": "there is nothing to choose; see --model for what is modelled",
 }
 """What QEMU spells with one dash, and what to use here."""

@@ -180,6 +180,13 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "--entropy", is_flag=True, help="A virtio source of random numbers, from the seed."
         ),
         click.option(
+            "--share",
+            multiple=True,
+            metavar="DIR[,readonly]",
+            shell_complete=completing.files,
+            help="A folder that the guest mounts by 9P, and may change: share0, then share1.",
+        ),
+        click.option(
             "--load",
             multiple=True,
             metavar="FILE@ADDRESS",

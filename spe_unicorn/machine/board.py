@@ -49,7 +49,8 @@ from spe_unicorn.machine.calls.smccc import Registers, firmware_call
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
 from spe_unicorn.machine.files import naming
-from spe_unicorn.machine.inputs import KEY, Inputs, LoggedFile, ReplayError
+from spe_unicorn.machine.host_folder import HostFolder
+from spe_unicorn.machine.inputs import FILE, KEY, Inputs, LoggedFile, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
@@ -116,6 +117,7 @@ class Board(Stateful[BoardState]):
         self.ram = Ram(RAM_BASE, options.ram)
         self._files = _flash_files(options)
         self._drives = Drives(options.drive)
+        self._shares = [HostFolder(text) for text in options.share]
         self.memory = RamMemory(self.ram, *_more_memory(options, self._files))
         features = self.core.features
         if options.sampling is not None:
@@ -207,7 +209,16 @@ class Board(Stateful[BoardState]):
         irq: Callable[[int], IRQLine],
     ) -> VirtioSlots:
         random = RandomSource(options.seed).stream("virtio")
-        return VirtioSlots(options, self._drives, memory, clock, irq, random.bits64)
+        return VirtioSlots(
+            options,
+            self._drives,
+            self._shares,
+            memory,
+            clock,
+            irq,
+            random.bits64,
+            partial(self.inputs.answer, FILE),
+        )
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
         core = self.core
@@ -347,6 +358,8 @@ class Board(Stateful[BoardState]):
         for file in self._files.values():
             file.close()
         self._drives.close()
+        for folder in self._shares:
+            folder.give_back()
 
     def stop(self) -> None:
         """Have the run end soon; from anywhere, at any time."""

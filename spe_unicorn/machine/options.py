@@ -118,6 +118,8 @@ class MachineOptions:
     """Disks: ``FILE``, of which writes stay in the machine, ``FILE,readonly``, ``FILE,write``."""
     entropy: bool = False
     """A virtio source of random numbers, which come from the seed."""
+    share: tuple[str, ...] = ()
+    """Folders that the guest mounts by 9P, as share0 and so on: ``DIR``, ``DIR,readonly``."""
     load: tuple[str, ...] = ()
     """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
@@ -158,7 +160,7 @@ class MachineOptions:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
         if len(self.pflash) > 2 - (self.bios is not None):
             raise OptionError("`pflash`: there are two flashes, and `bios` is in the first")
-        if len(self.drive) + self.entropy > VIRTIO_SLOTS:
+        if len(self.drive) + self.entropy + len(self.share) > VIRTIO_SLOTS:
             raise OptionError(f"`drive`: there are {VIRTIO_SLOTS} places for virtio devices")
         if self.clock is not None:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from spe_unicorn.arch.ports import Clock, IRQLine
@@ -11,10 +11,12 @@ from spe_unicorn.devices.virtio.block import SECTOR, Block, Disk
 from spe_unicorn.devices.virtio.entropy import Entropy
 from spe_unicorn.devices.virtio.overlay import Overlay
 from spe_unicorn.devices.virtio.queue import Memory
+from spe_unicorn.devices.virtio.share import Answers, Share
 from spe_unicorn.devices.virtio.transport import Device, Transport
 from spe_unicorn.machine.backing import READ_ONLY, HostFile, split_read_only
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.host_folder import HostFolder
 from spe_unicorn.machine.memory_map import VIRTIO_SLOTS
 from spe_unicorn.machine.options import MachineOptions
 
@@ -48,20 +50,27 @@ class Drives:
 
 
 class VirtioSlots:
-    """All places. ``irq`` gives the line of each by its number; ``random`` draws 64 bits."""
+    """All places. ``irq`` gives the line of each by its number; ``random`` draws 64 bits.
+
+    ``answers`` asks the outside.
+    """
 
     def __init__(
         self,
         options: MachineOptions,
         drives: Drives,
+        folders: Sequence[HostFolder],
         memory: Memory,
         clock: Clock,
         irq: Callable[[int], IRQLine],
         random: Callable[[], int],
+        answers: Answers,
     ) -> None:
         devices: list[Device] = [Block(disk) for disk in drives.disks]
         if options.entropy:
             devices.append(Entropy(random))
+        for n, folder in enumerate(folders):
+            devices.append(Share(f"share{n}".encode(), folder, answers))
         self.transports = {
             VIRTIO_SLOTS - 1 - n: Transport(device, memory, clock, irq(VIRTIO_SLOTS - 1 - n))
             for n, device in enumerate(devices)

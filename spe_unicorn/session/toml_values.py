@@ -63,6 +63,6 @@ MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("smp", "el", "clock"), whole(1)),
     "seed": whole(0),
     "ram": size,
-    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load", "drive"), texts),
+    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load", "drive", "share"), texts),
 }
 """The checks of all options of MachineOptions but ``sampling``, by their names."""

@@ -109,7 +109,13 @@ def test_files_that_are_no_disks_are_refused(tmp_path, disk) -> None:
 def test_every_attribute_of_a_board_with_disks_and_flash_is_claimed(tmp_path) -> None:
     letters = tmp_path / "letters"
     letters.write_bytes(b"".join(bytes((ord("a") + n % 16,)) * 512 for n in range(128)))
-    made = Machine(shipped_firmware("virtio_blk"), drive=(str(letters),), entropy=True, flash=True)
+    made = Machine(
+        shipped_firmware("virtio_blk"),
+        drive=(str(letters),),
+        entropy=True,
+        flash=True,
+        share=(str(tmp_path),),
+    )
     made.run(operations=3_000)
     things = all_objects(made)
     before = held(things)

@@ -11,6 +11,8 @@ from spe_unicorn.devices.virtio.queue import Chain
 SECTOR: Final = 512
 _SEGMENTS, _SEGMENT = 126, 64 << 10
 _SIZE_MAX, _SEG_MAX, _READ_ONLY, _BLK_SIZE, _FLUSH = (1 << bit for bit in (1, 2, 5, 6, 9))
+_PIECE: Final = 1 << 20
+"""Bytes that are held at a time."""
 _HEADER: Final = struct.Struct("<IIQ")
 _ID: Final = b"spe-unicorn disk".ljust(20, b"\0")
 
@@ -66,6 +68,9 @@ class Block:
         head = struct.pack("<QII4xI", self._sectors, _SEGMENT, _SEGMENTS, SECTOR)
         return head.ljust(0x100, b"\0")
 
+    def reset(self) -> None:
+        """The driver has set up nothing."""
+
     def request(self, queue: int, chain: Chain) -> None:
         """A read, a write, a flush or the name. Raises BrokenQueueError."""
         header = chain.take(_HEADER.size)
@@ -77,11 +82,8 @@ class Block:
         chain.put(bytes((answer,)))
 
     def _carry_out(self, kind: int, sector: int, chain: Chain) -> _Answer:
-        done: bool
         if kind == _Type.IN:
-            data = self._read(sector, chain.room - 1)
-            done = data is not None
-            chain.put(data or b"")
+            done = self._read(sector, chain)
         elif kind == _Type.OUT:
             done = self._write(sector, chain)
         elif kind == _Type.FLUSH:
@@ -93,13 +95,25 @@ class Block:
             return _Answer.UNSUPPORTED
         return _Answer.OK if done else _Answer.ERROR
 
-    def _read(self, sector: int, size: int) -> bytes | None:
-        return self._disk.read(sector * SECTOR, size) if self._has(sector, size) else None
+    def _read(self, sector: int, chain: Chain) -> bool:
+        size = chain.room - 1
+        if not self._has(sector, size):
+            return False
+        for at in range(0, size, _PIECE):
+            data = self._disk.read(sector * SECTOR + at, min(_PIECE, size - at))
+            if data is None:
+                return False
+            chain.put(data)
+        return True
 
     def _write(self, sector: int, chain: Chain) -> bool:
-        if self._disk.read_only or not self._has(sector, chain.left):
+        size = chain.left
+        if self._disk.read_only or not self._has(sector, size):
             return False
-        return self._disk.write(sector * SECTOR, chain.take(chain.left))
+        return all(
+            self._disk.write(sector * SECTOR + at, chain.take(min(_PIECE, size - at)))
+            for at in range(0, size, _PIECE)
+        )
 
     def _has(self, sector: int, size: int) -> bool:
         return size % SECTOR == 0 and sector + size // SECTOR <= self._sectors

@@ -25,6 +25,9 @@ class Entropy:
         """It has none."""
         return b""
 
+    def reset(self) -> None:
+        """The driver has set up nothing."""
+
     def request(self, queue: int, chain: Chain) -> None:
         """Fill a buffer. Raises BrokenQueueError."""
         size = min(chain.room, _MOST)

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 SIZE_MAX: Final = 256
 """Entries of the largest queue."""
-CHAIN_MAX: Final = 16 << 20
-"""Bytes of one request; larger ones are broken."""
+CHAIN_MAX: Final = 256 << 20
+"""Bytes of one request; larger ones are broken. UEFI reads a whole file by one."""
 
 _DESCRIPTOR: Final = struct.Struct("<QIHH")
 _NO_INTERRUPT: Final = 1

@@ -89,6 +89,10 @@ class Device(Protocol):
         """Carry out a request. Raises BrokenQueueError."""
         ...
 
+    def reset(self) -> None:
+        """Forget what the driver has set up."""
+        ...
+
 
 @dataclass(slots=True)
 class TransportState:
@@ -121,6 +125,7 @@ class Transport(Stateful[TransportState]):
     def reset(self) -> None:
         """Reset, as the driver's: nothing is set up."""
         self.s = TransportState(queues=[Queue() for _ in range(self._device.queues)])
+        self._device.reset()
         self._derive()
 
     def next_deadline(self) -> int | None:

@@ -34,6 +34,7 @@ class Ram:
     """
 
     DERIVED = ("readable", "_given")
+    WIRING = ("_file", "_map")
 
     def __init__(self, base: int, size: int, writable: bool = True, secure: bool = False) -> None:
         if size <= 0 or base % mmap.PAGESIZE or size % mmap.PAGESIZE:

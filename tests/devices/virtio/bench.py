@@ -14,14 +14,14 @@ VERSION_1 = 1 << 32
 
 
 class Ram:
-    """64 KiB at BASE."""
+    """Memory at BASE."""
 
-    def __init__(self) -> None:
-        self.bytes = bytearray(0x10000)
+    def __init__(self, size: int = 0x10000) -> None:
+        self.bytes = bytearray(size)
 
     def read(self, address: int, size: int) -> bytes | None:
         at = address - BASE
-        return bytes(self.bytes[at : at + size]) if 0 <= at <= 0x10000 - size else None
+        return bytes(self.bytes[at : at + size]) if 0 <= at <= len(self.bytes) - size else None
 
     def write(self, address: int, data: bytes) -> bool:
         if self.read(address, len(data)) is None:
@@ -33,8 +33,10 @@ class Ram:
 class Driver:
     """A transport with ``device``, set up with one queue of ``size`` entries."""
 
-    def __init__(self, device: Device, size: int = 8, set_up: bool = True) -> None:
-        self.ram, self.clock, self.line = Ram(), FakeClock(), FakeLine()
+    def __init__(
+        self, device: Device, size: int = 8, set_up: bool = True, ram: int = 0x10000
+    ) -> None:
+        self.ram, self.clock, self.line = Ram(ram), FakeClock(), FakeLine()
         self.transport = Transport(device, self.ram, self.clock, self.line)
         self.size = size
         self.sent = 0

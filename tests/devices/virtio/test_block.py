@@ -77,6 +77,39 @@ def test_a_write() -> None:
     assert disk.bytes[6 * 512] == 6
 
 
+class Repeating:
+    """A disk of 64 MiB: each KiB is its own number. ``largest`` is the longest piece asked for."""
+
+    size = 64 << 20
+    read_only = False
+    largest = 0
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        self.largest = max(self.largest, size)
+        return b"".join(n.to_bytes(1024, "big") for n in range(offset >> 10, offset + size >> 10))
+
+    def write(self, offset: int, data: bytes) -> bool:
+        self.largest = max(self.largest, len(data))
+        return True
+
+    def flush(self) -> bool:
+        return True
+
+
+def test_a_read_of_a_whole_file_takes_little_memory_of_the_host() -> None:
+    """UEFI reads a kernel of 30 MiB by one request of one buffer."""
+    disk, size = Repeating(), 30 << 20
+    driver = Driver(Block(disk), ram=48 << 20)
+    driver.ram.write(BUFFERS, struct.pack("<IIQ", IN, 0, 2))
+    driver.describe((BUFFERS, 16, NEXT), (DATA, size, NEXT | WRITE), (STATUS, 1, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, size + 1)
+    for number in (0, 12_345, (size >> 10) - 1):
+        assert driver.ram.read(DATA + (number << 10), 1024) == (number + 1).to_bytes(1024, "big")
+    assert disk.largest <= 1 << 20
+
+
 def test_a_flush_and_the_name() -> None:
     disk = Bytes()
     assert ask(disk, FLUSH, 0, 0)[0] == OK

@@ -32,6 +32,9 @@ class Echo:
     def configuration(self) -> bytes:
         return b"configured"
 
+    def reset(self) -> None:
+        pass
+
     def request(self, queue: int, chain: Chain) -> None:
         chain.put(chain.take(chain.left).upper())
 

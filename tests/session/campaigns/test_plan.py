@@ -151,7 +151,12 @@ def test_the_file_of_a_core_goes_by_its_contents(folder):
 def test_every_option_of_the_machine_is_a_key():
     options = {field.name for field in fields(MachineOptions)} - {"sampling"}
     assert set(MACHINE) == options
-    assert options <= set(COLUMNS)
+    assert options - {"share"} <= set(COLUMNS)
+
+
+def test_runs_share_no_folder(folder):
+    with pytest.raises(PlanError, match="share"):
+        keys(folder, RUNS + 'share = ["."]\n')
 
 
 @pytest.mark.parametrize(
