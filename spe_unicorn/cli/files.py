@@ -83,11 +83,13 @@ class Files:
         frequency: int,
         midr: int,
         period: int,
+        event: str | None,
         command: tuple[str, ...],
     ) -> tuple[list[OutputFile[bytes]], list[OutputFile[Happening]]]:
         """A file for records, as each of ``cpus`` PEs writes it, and their management events.
 
-        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations;
+        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations, or
+        ``period`` of ``event``;
         ``command`` runs the same.
         """
         self._claim(path)
@@ -98,6 +100,7 @@ class Files:
                 frequency=frequency,
                 midr=midr,
                 period=period,
+                event=event,
                 command=command,
             )
         except OutputError as error:

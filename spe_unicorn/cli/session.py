@@ -271,6 +271,7 @@ class _Session:
             frequency=FREQUENCY,
             midr=self.board.core.midr,
             period=1 if sampling is None else sampling.period,
+            event=None if sampling is None else sampling.event,
             command=tuple(command_words(settings.machine)),
         )
         for pe, file, managed in zip(self.board.pes, files, events, strict=True):

@@ -103,7 +103,7 @@ def why_no_samples(sampling: Sampling) -> str | None:
     counts = sampling.statistics
     if counts.written or not (sampling.touched or sampling.period is not None):
         return None
-    if not counts.population:
+    if not counts.population and sampling.event is None:
         return _never_profiled(sampling)
     if not counts.selected:
         return _never_selected(sampling)

@@ -68,14 +68,16 @@ def open_output(
     frequency: int = FREQUENCY,
     midr: int | None = None,
     period: int = 1,
+    event: str | None = None,
     command: tuple[str, ...] = (),
 ) -> RecordWriter:
     """A writer of records to ``path``, in the format by name or by suffix.
 
     ``-`` is standard output, for formats other than perf.data. ``image``, ``cpus`` (how many),
-    ``frequency`` of the timestamps in Hz, MIDR_EL1, ``period``, how many operations a sample
-    stands for, and ``command``, which runs the same again, go into perf.data files. Raises
-    OutputError for a format that there is not and OSError where the file cannot be written.
+    ``frequency`` of the timestamps in Hz, MIDR_EL1, ``period``, how many operations, or
+    of ``event``, a sample stands for, and ``command``, which runs the same again, go into perf.data
+    files. Raises OutputError for a format that there is not and OSError where the file cannot be
+    written.
     """
     path = os.fspath(path)
     kind = format_of(path, format_name)
@@ -89,6 +91,7 @@ def open_output(
             frequency=frequency,
             midr=midr,
             period=period,
+            event=event,
             command=command,
         )
     return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)

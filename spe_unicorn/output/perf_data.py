@@ -74,8 +74,8 @@ class PerfDataWriter:
 
     ``cpus`` is the number of PEs, ``frequency`` that of the timestamps, in Hz, and ``midr`` is
     MIDR_EL1, by which perf picks the meaning of data sources. ``period`` is how many operations a
-    sample stands for, on average, ``command`` what runs the same again. ``file`` must be
-    able to seek.
+    sample stands for, on average, or how many of ``event``, ``command`` what runs the same again.
+    ``file`` must be able to seek.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class PerfDataWriter:
         frequency: int = FREQUENCY,
         midr: int | None = None,
         period: int = 1,
+        event: str | None = None,
         command: tuple[str, ...] = (),
     ) -> None:
         self._file = file
@@ -101,7 +102,11 @@ class PerfDataWriter:
         self._mapped: set[int] = set()
         # perf shows events in this order: what a user looks for comes first
         self._events = (
-            _Event(_OPERATIONS, _attribute(OPERATION_SAMPLE_TYPE, period), range(cpus, 2 * cpus)),
+            _Event(
+                event or _OPERATIONS,
+                _attribute(OPERATION_SAMPLE_TYPE, period),
+                range(cpus, 2 * cpus),
+            ),
             _Event(_TRACE, _attribute(SAMPLE_TYPE, 1, _PMU_TYPE), range(cpus)),
         )
         self._attributes = HEADER.size + sum(len(event.ids) for event in self._events)

@@ -431,6 +431,7 @@ class Machine:
         Formats are raw (.spe), perf (.data) and jsonl (.jsonl). The file is complete when the
         machine is closed. Raises ``output.formats.OutputError`` and OSError.
         """
+        sampling = self.options.sampling
         writer = open_output(
             path,
             form,
@@ -438,7 +439,8 @@ class Machine:
             cpus=len(self.pes),
             frequency=FREQUENCY,
             midr=self.board.core.midr,
-            period=1 if self.options.sampling is None else self.options.sampling.period,
+            period=1 if sampling is None else sampling.period,
+            event=None if sampling is None else sampling.event,
         )
         self._open.callback(writer.close)
         for pe in self.board.pes:

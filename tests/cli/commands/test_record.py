@@ -200,3 +200,31 @@ def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, 
     lines = perf.stdout.splitlines()
     assert lines
     assert not [line for line in lines if "[unknown]" in line]
+
+
+def test_events_of_each_pe_are_sampled_and_perf_names_them(run_json, tmp_path, firmware):
+    file = tmp_path / "out.data"
+    options = ("-e", "exc_taken:k", "-c", "1", "--smp", "2", "-o", str(file))
+    said = run_json("record", *options, firmware("ipi_pingpong"))
+    assert said["written"] == said["population"] > 0
+    assert "exc_taken:k" in clean(perf("evlist", "-i", str(file))).split()
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("brnches", "-e: 'brnches' is no event; near it are branches"),
+        ("sample_feed", "-e: sample_feed cannot be sampled: there is no SPE beside sampling"),
+        ("cache-misses", "-e: cache-misses cannot be sampled: nothing here generates it, or"),
+    ],
+)
+def test_an_event_that_cannot_be_sampled_is_refused(command, tmp_path, firmware, event, said):
+    options = ("-e", event, "-c", "9", "-o", str(tmp_path / "out.spe"))
+    result = command("record", *options, firmware("hello"), status=2)
+    assert said in " ".join(result.stderr.split())
+
+
+def test_a_recording_without_events_says_how_many_there_were(command, tmp_path, firmware):
+    options = ("-e", "exc_fiq", "-c", "9", "-o", str(tmp_path / "out.spe"))
+    result = command("record", *options, firmware("hello"))
+    assert "no samples: the guest made 0 of exc_fiq, fewer than -c 9" in result.stderr
