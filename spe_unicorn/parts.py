@@ -18,13 +18,15 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.bits import Register
+from spe_unicorn.plain import PlainError, decode, decode_array, encode
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 _ROOMS: Final = tuple(
-    f"spe_unicorn.{room}." for room in ("arch", "cores", "devices", "host", "machine", "pmu", "spe")
+    f"spe_unicorn.{room}."
+    for room in ("arch", "cores", "devices", "host", "machine", "plugin", "pmu", "spe")
 )
-"""What machines are made of. Who watches one is not part of it."""
+"""What machines and attachments are made of. Who watches one is not part of it."""
 _NO_OBJECTS: Final = (
     *(int, float, str, bytes, bytearray, memoryview, type(None), Enum, Register, type, ModuleType),
     *(np.ndarray, ctypes.Array, ctypes.Structure),
@@ -112,6 +114,40 @@ def _saved(part: Any) -> Any:
     if isinstance(part, Stateful):
         return part.save()
     return {name: deepcopy(getattr(part, name)) for name in state_names(type(part))}
+
+
+def encode_parts(states: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`save_parts` gave, as JSON has it."""
+    return {path: _encoded(state) for path, state in states.items()}
+
+
+def _encoded(state: Any) -> Any:
+    """A part's state: a dataclass, or attributes by name, whose order says nothing."""
+    if isinstance(state, dict):
+        return {name: encode(value) for name, value in state.items()}
+    return encode(state)
+
+
+def decode_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`encode_parts` made of the states of such parts. Raises PlainError for others."""
+    if states.keys() != parts.keys():
+        raise PlainError(f"{min(states.keys() ^ parts.keys())} differs")
+    try:
+        return {path: _decoded(part, states[path]) for path, part in parts.items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise PlainError(str(error)) from None
+
+
+def _decoded(part: Any, state: Any) -> Any:
+    if isinstance(part, Stateful):
+        return decode(type(part.s), state)
+    there = {name: getattr(part, name) for name in state_names(type(part))}
+    return {
+        name: decode_array(value, state[name])
+        if isinstance(value, np.ndarray)
+        else decode(type(value), state[name])
+        for name, value in there.items()
+    }
 
 
 def check_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from spe_unicorn.machine.calls.semihosting import Semihosting
 from spe_unicorn.machine.inputs import InputLog
 from spe_unicorn.machine.snapshot.board_state import BoardSaver, BoardState
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE
-from spe_unicorn.machine.snapshot.parts import signals_of
+from spe_unicorn.parts import signals_of
 
 HISTORY: Final = 256 << 20
 """Bytes of the host that the past takes, if nobody says otherwise."""

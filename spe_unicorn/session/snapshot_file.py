@@ -28,11 +28,10 @@ from spe_unicorn.host.pe.at_rest import EngineState
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.snapshot.board_state import BoardState
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE, Pages
-from spe_unicorn.machine.snapshot.parts import state_names
+from spe_unicorn.parts import decode_parts, encode_parts
+from spe_unicorn.plain import PlainError, decode, encode
 from spe_unicorn.session.console import ConsoleState
-from spe_unicorn.session.plain import PlainError, decode, decode_array, encode
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
-from spe_unicorn.stateful import Stateful
 
 VERSION: Final = 1
 """Of the file's form. It goes up with each change of what is in it."""
@@ -114,27 +113,11 @@ def decoded(snapshot: Snapshot, parts: Mapping[str, Any]) -> Snapshot:
     """
     if not snapshot.of_file:
         return snapshot
-    states = snapshot.board.parts
-    if states.keys() != parts.keys():
-        names = sorted(states.keys() ^ parts.keys())
-        raise SnapshotError(f"the snapshot is of another release: {names[0]} differs")
     try:
-        found = {path: _state_of(part, states[path]) for path, part in parts.items()}
-    except (PlainError, KeyError, TypeError, AttributeError) as error:
+        found = decode_parts(parts, snapshot.board.parts)
+    except PlainError as error:
         raise SnapshotError(f"the snapshot is of another release: {error}") from None
     return replace(snapshot, board=replace(snapshot.board, parts=found), of_file=False)
-
-
-def _state_of(part: Any, state: Any) -> Any:
-    if isinstance(part, Stateful):
-        return decode(type(part.s), state)
-    there = {name: getattr(part, name) for name in state_names(type(part))}
-    return {
-        name: decode_array(value, state[name])
-        if isinstance(value, np.ndarray)
-        else decode(type(value), state[name])
-        for name, value in there.items()
-    }
 
 
 # Writing
@@ -147,7 +130,7 @@ def _parts(
     board = snapshot.board
     states = {
         "engines": [encode(engine) for engine in board.engines],
-        "parts": {path: _encoded(state) for path, state in board.parts.items()},
+        "parts": encode_parts(board.parts),
         "consoles": [encode(console) for console in snapshot.consoles],
     }
     addresses = sorted(pages)
@@ -178,13 +161,6 @@ def _parts(
     yield header
     for all_ in sections.values():
         yield from all_
-
-
-def _encoded(state: Any) -> Any:
-    """A part's state: a dataclass, or attributes by name, whose order says nothing."""
-    if isinstance(state, dict):
-        return {name: encode(value) for name, value in state.items()}
-    return encode(state)
 
 
 def _write(target: Path, path: object, pieces: Iterator[bytes]) -> int:

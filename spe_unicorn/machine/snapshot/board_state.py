@@ -9,7 +9,7 @@ from typing import Any
 from spe_unicorn.host.pe.at_rest import EngineState, forget, restore_engine, save_engine
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, Pages, restore_pages, save_pages
-from spe_unicorn.machine.snapshot.parts import check_parts, parts_of, restore_parts, save_parts
+from spe_unicorn.parts import check_parts, parts_of, restore_parts, save_parts
 
 
 class NotAtRestError(RuntimeError):
