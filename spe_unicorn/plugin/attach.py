@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from unicorn import Uc, UcError
@@ -44,12 +44,14 @@ from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
 from spe_unicorn.host.native.state import READ, UNBOUNDED, Action, Stop, grant
 from spe_unicorn.host.pe.access import monitor_registers
+from spe_unicorn.host.pe.at_rest import forget
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.plugin import saved
 from spe_unicorn.plugin.checks import (
     MOST_INTERVAL,
     MOST_LATENCY,
@@ -88,8 +90,8 @@ _DONE, _ENGINE, _STOP = 1, 0, 2
 _attached: Final[WeakSet[Uc]] = WeakSet()
 """Engines that have SPE now."""
 _PUBLIC: Final = (
-    *("core", "detach", "emu_start", "events", "on_record", "program", "registers"),
-    *("statistics", "uc"),
+    *("core", "detach", "emu_start", "events", "on_record", "program", "registers", "restore"),
+    *("save", "statistics", "uc"),
 )
 """What an attachment is used by; its other attributes are its parts."""
 
@@ -287,6 +289,7 @@ class Attachment:
             if s.MDCR_EL2 in file:
                 file.set_raw(s.MDCR_EL2, s.MDCR_EL2.of(HPMN=core.counters).value)
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
+        self._identity = saved.identity(core, model)
         self._interval = random.stream("interval")
         self._model = core_models(core, model)(self.cpu, None)
         self.running = False
@@ -294,7 +297,8 @@ class Attachment:
         self.events = EventJunction()
         """The PMU events of sampling as the guest programs it, by number: ``events.counts``."""
         interrupts = _Interrupts(self.cpu, self)
-        self.unit: Sampler = StatisticalProfilingUnit(
+        self._programmed: saved.Programmed | None = None
+        self._own_unit = StatisticalProfilingUnit(
             self.cpu,
             self.memory,
             self._model,
@@ -306,6 +310,7 @@ class Attachment:
             cracker=core.cracking,
             wrong_path=core.wrong_path,
         )
+        self.unit: Sampler = self._own_unit
         self._counting = monitored(
             self.cpu, core.counters, _NoLine(), interrupts.monitors, self.events
         )
@@ -374,19 +379,74 @@ class Attachment:
         interval = whole_number("interval", interval, 1, MOST_INTERVAL, "operations")
         min_latency = whole_number("min_latency", min_latency, 0, MOST_LATENCY, "cycles")
         types = checked_types(types)
-        self.unit = ExternalSampler(
+        numbers = tuple(sorted(flag.value for flag in types))
+        self._program(saved.Programmed(interval, numbers, min_latency))
+
+    def _program(self, asked: saved.Programmed) -> None:
+        self._programmed = asked
+        flags = [Flag(number) for number in asked.types]
+        unit = ExternalSampler(
             self.cpu,
-            interval,
+            asked.interval,
             self._model,
-            chosen_filter(types, min_latency),
+            chosen_filter(flags, asked.min_latency),
             self.core.features,
             self.core.cracking,
             self.core.wrong_path,
         )
-        self._observe(self.unit)
+        self._observe(unit)
+        self._sample_by(unit)
+
+    def _sample_by(self, unit: Sampler) -> None:
+        self.unit = unit
         if not self.running:
             self._set_aside()  # the runner begins to count where the last one ended
-        self.runner = Runner(self.cpu, self.unit, self.handler, self._counting)
+        self.runner = Runner(self.cpu, unit, self.handler, self._counting)
+
+    def save(self) -> dict[str, Any]:
+        """SPE and the Performance Monitors as they stand, as JSON has it: for :meth:`restore`.
+
+        It belongs to a ``uc.context_save()`` and a copy of memory of the same moment. The engine
+        forgets its TLB and translated code. Raises RuntimeError within a run.
+        """
+        self._at_rest("save")
+        self._set_aside()
+        forget(self.handler, self.unit)
+        return saved.save(self, self.handler, self._identity, self._programmed)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`save` gave, here or in an attachment of an equal core and model.
+
+        Restore the engine's context and memory first. Callbacks stay. Raises AttachError for
+        another attachment's state, or none, and RuntimeError within a run.
+        """
+        self._at_rest("restore")
+        asked = saved.programmed(state, self._identity)
+        before = self._programmed, self.unit, self.runner
+        self._switch_to(asked)
+        try:
+            saved.restore(self, self.handler, state)
+        except AttachError:
+            self._programmed, self.unit, self.runner = before
+            raise
+        self.runner.restored()
+        forget(self.handler, self.unit)
+        self._let_go()
+
+    def _switch_to(self, asked: saved.Programmed | None) -> None:
+        """Sample as ``program`` was called, None for as the guest programs it."""
+        if asked == self._programmed:
+            return
+        if asked is None:
+            self._programmed = None
+            self._sample_by(self._own_unit)
+        else:
+            self._program(asked)
+
+    def _at_rest(self, what: str) -> None:
+        self._must_be_attached(what)
+        if self.running:
+            raise RuntimeError(f"{what}: emu_start is running; call it from no hook")
 
     def emu_start(self, begin: int, until: int, timeout: int = 0, count: int = 0) -> None:
         """As ``Uc.emu_start``, with sampling: from ``begin`` up to ``until``, which is not run.
@@ -449,13 +509,16 @@ class Attachment:
 
     def _leave(self) -> None:
         """Have the user's own runs of the engine stop for nothing of ours."""
+        self._let_go()
+        self.cpu.hooks.ignore_exceptions()
+
+    def _let_go(self) -> None:
         cpu, state = self.cpu, self.cpu.state
         self._executed = cpu.executed
         state.begin(UNBOUNDED)
         state.nothing_is_due()
         state.deliver = 0
         state.unattended = 1
-        cpu.hooks.ignore_exceptions()
 
     def _run_nested(self, *arguments: int, **named: int) -> None:
         """Stands in for ``uc.emu_start`` in hooks: no abort may go past their frames."""

@@ -10,7 +10,7 @@ epoch, and the writes of registers that steer. They stay the PE's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spe_unicorn.host.engine.context import restore_context, save_context
@@ -55,10 +55,15 @@ def forget(handler: StopHandler, unit: Sampler) -> None:
 
 def save_engine(handler: StopHandler) -> EngineState:
     """The state of a PE that stands, after :func:`forget`."""
+    return replace(save_hooks(handler), context=save_context(handler.cpu.engine.uc))
+
+
+def save_hooks(handler: StopHandler) -> EngineState:
+    """The same without the engine's context, where that is somebody else's to save."""
     cpu = handler.cpu
     state, model = cpu.state, cpu.model
     return EngineState(
-        save_context(cpu.engine.uc),
+        b"",
         cpu.executed,
         {name: int(getattr(state, name)) for name in _SAVED},
         cpu.hooks.accesses.save(),
@@ -72,8 +77,13 @@ def restore_engine(handler: StopHandler, saved: EngineState) -> None:
 
     Raises ``host.engine.context.ContextError``.
     """
+    restore_context(handler.cpu.engine.uc, saved.context)
+    restore_hooks(handler, saved)
+
+
+def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
+    """The same without the engine's context."""
     cpu = handler.cpu
-    restore_context(cpu.engine.uc, saved.context)
     state = cpu.state
     for name, value in saved.clock.items():
         setattr(state, name, value)

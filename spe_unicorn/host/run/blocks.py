@@ -75,6 +75,7 @@ class Blocks:
         self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
+        self._table.forget()  # a runner before this one had other numbers
 
     def enter(self, address: int, words: tuple[int, ...]) -> Block:
         """Enter the block of ``words`` at ``address`` into the table of this epoch."""
