@@ -225,7 +225,7 @@ def test_dir_names_what_there_is_to_use() -> None:
     assert dir(spe) == sorted(
         (
             *("core", "detach", "emu_start", "events", "on_record", "program", "registers"),
-            *("statistics", "uc"),
+            *("restore", "save", "statistics", "uc"),
         )
     )
     for name in dir(spe):
