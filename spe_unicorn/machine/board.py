@@ -322,7 +322,8 @@ class Board(Stateful[BoardState]):
         """
         self.peripherals.reset(nonsecure)
         for pe in self.pes:
-            pe.s.on = pe.s.asleep = pe.s.dozing = False
+            pe.s.on = False
+            pe.wake()
         if self._schedule is not None:
             self._schedule.restarted()
 
@@ -486,9 +487,16 @@ class Board(Stateful[BoardState]):
     def send_event(self) -> None:
         """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""
         for pe in self.pes:
-            if not pe.s.dozing:
+            if pe.s.dozing and not pe.s.polls:
+                pe.wake()
+                self.running.handler.ending = Ending.TURN
+            else:
                 pe.cpu.events.set()
-            pe.s.dozing = False
+
+    def event_awaited(self) -> None:
+        """A PE waits in a WFE: SEV is seen from now on, on all of them."""
+        for pe in self.pes:
+            pe.hear_events()
 
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""

@@ -36,11 +36,18 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import TIMED
 from spe_unicorn.machine.peripherals import Peripherals
+from spe_unicorn.machine.polling import Look, polled, unchanged, watched_exclusively
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.stateful import Stateful
 
+TURN: Final = 1 << 14
+"""Operations of a turn while another PE has something to do."""
+SHORT_TURN: Final = 1 << 8
+"""Operations of a turn after which it is looked whether a PE polls again; then come longer ones."""
+_PATIENCE: Final = 1 << 6
+"""For how many turns of others a PE is left to poll before its loop is looked at again."""
 _BUSY: Final = 1 << 8
 """Operations since its last WFE from which on a PE has not just been polling."""
 _NEAR: Final = 64
@@ -86,6 +93,10 @@ class Surroundings(Protocol):
         """All PEs hear of an event."""
         ...
 
+    def event_awaited(self) -> None:
+        """A PE waits in a WFE."""
+        ...
+
     def semihosting(self, pe: ProcessingElement) -> bool:
         """The host answers ``HLT #0xF000``."""
         ...
@@ -104,13 +115,21 @@ class PEState:
     asleep: bool = False
     """Whether it is in a WFI that its run did not end by itself."""
     dozing: bool = False
-    """Whether it is in a WFE, which ends by itself if nothing else ends it."""
+    """Whether it is in a WFE or polls, which ends by itself if nothing else ends it."""
     patience: int = 0
     """For how many turns of others it still waits there."""
     naps: int = 0
     """How many WFEs have followed one another with little in between."""
     dozed: int = 0
     """After how many operations the last WFE was."""
+    awaits: list[Look] = field(default_factory=list)
+    """Memory whose change ends the wait, as it was."""
+    polls: bool = False
+    """Whether it waits in a loop that looks at memory, and not in a WFE."""
+    turn: int = TURN
+    """Operations of its next turn, at most."""
+    hears: bool = False
+    """Whether a PE of this machine has waited by WFE: from then on each WFE and SEV is seen."""
     innocent: set[int] = field(default_factory=set)
     """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
 
@@ -199,7 +218,7 @@ class ProcessingElement(Stateful[PEState]):
             self.runner.watcher.reset()
         self.s.innocent.clear()
         self.s.on = True
-        self.s.asleep = self.s.dozing = False
+        self.wake()
         self.started()
 
     def _derive(self) -> None:
@@ -257,8 +276,31 @@ class ProcessingElement(Stateful[PEState]):
         """Whether it is in a WFI or WFE that no interrupt ends."""
         return self.s.on and (self.s.asleep or self.s.dozing) and not self.interrupts.pending
 
+    def wake(self) -> None:
+        """What it waited for has happened, or may have."""
+        self.s.asleep = self.s.dozing = self.s.polls = False
+        self.s.awaits.clear()
+
+    @property
+    def sees_nothing_new(self) -> bool:
+        """Whether memory that it waits for is as it was when it began to wait."""
+        return unchanged(self.cpu, self.s.awaits)
+
     def turn_over(self) -> None:
-        """A whole turn has gone by: is this a loop around a WFE? Then the next one ends there."""
+        """A whole turn has gone by: see whether it polls, or stands in a loop around a WFE.
+
+        Who polls waits for memory from now on. Around a WFE the next turn ends there.
+        """
+        self.s.turn = min(2 * self.s.turn, TURN)
+        looks = polled(self.cpu)
+        if looks is not None:
+            self.s.dozing = self.s.polls = True
+            self.s.awaits = looks
+            self.s.patience = _PATIENCE
+            self.s.turn = SHORT_TURN
+            return
+        if self.s.hears:
+            return
         controls = self.handler.controls
         place = self.cpu.pc // _NEAR
         if controls.waits_for_events:
@@ -347,7 +389,15 @@ class ProcessingElement(Stateful[PEState]):
         self.s.naps = 0 if busy else min(self.s.naps + 1, _MOST_NAPS)
         self.s.patience = 1 << self.s.naps
         self.s.dozing = True
+        self.s.awaits = watched_exclusively(self.cpu)
         self.handler.ending = Ending.TURN
+        self._board.event_awaited()
+
+    def hear_events(self) -> None:
+        """From now on see each WFE and SEV of this PE."""
+        if not self.s.hears:
+            self.s.hears = True
+            self.handler.controls.waits_for_events = True
 
     def send_event(self) -> None:
         """All PEs hear of an event."""

@@ -14,18 +14,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
-TURN: Final = 1 << 14
-"""Operations of a turn while another PE has something to do."""
 _LONG_TURN: Final = 1 << 24
 """Operations of a turn while none has; it ends when that changes. The first ones are shorter."""
 _SLICE_SECONDS: Final = 0.03
@@ -46,6 +45,10 @@ class ScheduleState:
     """Operations of the turn that are left."""
     length: int = TURN
     """Operations of the turn as it began."""
+    until_look: int = TURN
+    """Operations of a turn, at most, while a PE waits for memory to change."""
+    awaiting: int = 0
+    """How many PEs did at the last look."""
     alone: bool = False
     """Whether no other PE had anything to do when the turn began."""
 
@@ -75,7 +78,7 @@ class Schedule(Stateful[ScheduleState]):
         self._looked = 0.0
         for pe in self.pes:
             pe.alone = False
-            pe.interrupts.became_pending.wire(self.changed)
+            pe.interrupts.became_pending.wire(partial(self._interrupted, pe))
 
     @property
     def running(self) -> ProcessingElement:
@@ -92,6 +95,15 @@ class Schedule(Stateful[ScheduleState]):
         self.s.running = 0
         self.s.last = -1
         self.s.left = 0
+
+    def _interrupted(self, pe: ProcessingElement) -> None:
+        """An interrupt of ``pe`` may be pending: where that ends its wait, it is its turn soon."""
+        if pe is not self.running and (pe.s.asleep or pe.s.dozing):
+            pe.wake()
+            running = self.running.handler
+            if running.ending is None:
+                running.ending = Ending.TURN
+        self.changed()
 
     def changed(self) -> None:
         """Another PE than the running one may have something to do now."""
@@ -150,6 +162,7 @@ class Schedule(Stateful[ScheduleState]):
             return True
         count = len(self.pes)
         first = self.s.last + 1
+        self._look_at_memory()
         able = [pe for n in range(count) if (pe := self.pes[(first + n) % count]).runnable]
         awake = [pe for pe in able if not pe.waits]
         if not awake:
@@ -157,15 +170,33 @@ class Schedule(Stateful[ScheduleState]):
         again = awake[0] is self.running and self.s.alone
         self.s.alone = len(able) == 1
         self.s.length = min(2 * self.s.length, _LONG_TURN) if self.s.alone and again else TURN
+        if not self.s.alone:
+            self.s.length = min(TURN, awake[0].s.turn, self.s.until_look)
         self.s.left = self.s.length
         self.s.running = self.s.last = awake[0].number
-        self.running.s.asleep = self.running.s.dozing = False
+        self.running.wake()
         for pe in able:
             if pe.s.dozing:
                 pe.s.patience -= 1
-                pe.s.dozing = pe.s.patience > 0
+                if not pe.s.patience:
+                    pe.wake()
         self.running.move_to(self.s.time)
         return True
+
+    def _look_at_memory(self) -> None:
+        """Wake those for whom memory has changed.
+
+        While any waits for that, turns are short at first, so that it soon goes on, and longer the
+        longer nothing happens.
+        """
+        waiting = [pe for pe in self.pes if pe.s.awaits]
+        for pe in waiting:
+            if not pe.sees_nothing_new:
+                pe.wake()
+        self.s.until_look = min(2 * self.s.until_look, TURN)
+        if len(waiting) != self.s.awaiting:
+            self.s.awaiting = len(waiting)
+            self.s.until_look = SHORT_TURN if waiting else TURN
 
     def _run(self, left: int | None, until: int) -> tuple[int, Ending]:
         """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
@@ -198,6 +229,8 @@ class Schedule(Stateful[ScheduleState]):
             for other in self.pes:
                 if other is not pe:
                     hear(other.cpu, maintenance)
+                    if other.s.polls:
+                        other.wake()  # it may look at other memory now
 
     # Those who wait
 
@@ -234,5 +267,5 @@ class Schedule(Stateful[ScheduleState]):
             pe.move_to(self.s.time)
         for pe, event in events.items():
             if event <= self.s.time:
-                pe.s.dozing = False
+                pe.wake()
         return True

@@ -120,7 +120,7 @@ class PERegisters:
         cpu = pe.cpu
         if name == "pc":
             cpu.pc = value
-            pe.s.asleep = False
+            pe.wake()
             pe.resync()
         elif name == "sp":
             cpu.engine.put(SP, value)
