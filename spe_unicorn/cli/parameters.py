@@ -11,12 +11,13 @@ import click
 
 from spe_unicorn.arch.counter import CLOCK_STEP, Rate
 from spe_unicorn.debug.gdb.connection import Address, AddressError, parse_address
+from spe_unicorn.debug.tracing.filters import FilterError, TraceFilter, parse_filter
 from spe_unicorn.machine.memory_map import RAM_MAX
 from spe_unicorn.machine.options import parse_size
 
 _PAGE = 4096
 
-TRACES = ("sysreg", "exception", "spe", "irq")
+TRACES = ("sysreg", "exception", "irq", "mmu", "spe", "pmu", "insn", "memory")
 """What can be traced."""
 OPERATIONS = ("load", "store", "branch")
 """Kinds of operation that a recording can be restricted to."""
@@ -28,6 +29,11 @@ class TraceChoice:
 
     kinds: tuple[str, ...]
     file: str | None
+
+    @property
+    def as_json(self) -> bool:
+        """Whether lines are JSON objects."""
+        return self.file is not None and self.file.endswith(".jsonl")
 
 
 class Whole(click.IntRange):
@@ -126,3 +132,11 @@ def trace(text: str) -> TraceChoice:
     if colon and not file:
         raise click.BadParameter(f"{text!r}: a file name is missing after the colon")
     return TraceChoice(_traces(kinds), file or None)
+
+
+def trace_filter(text: str) -> TraceFilter:
+    """``KEY=VALUE[,KEY=VALUE...]``."""
+    try:
+        return parse_filter(text)
+    except FilterError as error:
+        raise click.BadParameter(str(error)) from None

@@ -31,13 +31,13 @@ from spe_unicorn.cli.stopping import (
 )
 from spe_unicorn.cli.summary import Report, json_object, summary
 from spe_unicorn.cli.symbols import add_symbols
+from spe_unicorn.cli.traces import Traces
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.gdb.connection import AddressError, Listener
 from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.host import ports
@@ -157,7 +157,9 @@ class _Session:
         try:
             self._lead_consoles()
             self._attach_records()
-            self._attach_traces()
+            self.traces = Traces(
+                self.machine, settings, lambda name: self.files.text(name).write, self._tell
+            )
             attach(self.machine)
             self.machine.observe("misuse", self._on_misuse)
             if settings.warn is not None:
@@ -288,14 +290,6 @@ class _Session:
             if isinstance(pe.unit, StatisticalProfilingUnit):
                 pe.unit.managed.connect(tell)
 
-    def _attach_traces(self) -> None:
-        writers: dict[str | None, Callable[[str], None]] = {None: self._tell}
-        for choice in self.settings.trace:
-            if choice.file is not None and choice.file not in writers:
-                writers[choice.file] = self.files.text(choice.file).write
-            for kind in choice.kinds:
-                trace(self.board, kind, writers[choice.file])
-
     def run(self) -> int:
         """Run to the end, report, and return the exit status."""
         machine, stopper = self.machine, self.stopper
@@ -343,6 +337,10 @@ class _Session:
             self.settings.snapshot,
             self.settings.snapshot_at,
         )
+        if (remark := self.traces.remark) is not None and not self.settings.quiet:
+            self._say(f"spe-unicorn: {remark}\n")
+        if self.traces.have_points:
+            return self.traces.run(limit)
         if path is None or point is None:
             return self.machine.run(limit), None
         return run_with_snapshot(self.machine, limit, point, path)

@@ -22,11 +22,13 @@ from spe_unicorn.cli.parameters import (
     seconds,
     size,
     trace,
+    trace_filter,
 )
-from spe_unicorn.cli.snapshots import Restored, read_restored
+from spe_unicorn.cli.snapshots import Restored, point, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.debug.gdb.connection import Address
+from spe_unicorn.debug.tracing.filters import TraceFilter
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
@@ -50,6 +52,9 @@ class Settings:
     max_insns: int | None = None
     timeout: float | None = None
     trace: tuple[TraceChoice, ...] = ()
+    trace_filter: tuple[TraceFilter, ...] = ()
+    trace_start: Point | None = None
+    trace_stop: Point | None = None
     output: str | None = None
     format: str | None = None
     json: str | None = None
@@ -268,7 +273,26 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             type=trace,
             multiple=True,
             metavar="KIND[,KIND][:FILE]",
-            help="Print what happens: sysreg, exception, spe, irq. To FILE, or standard error.",
+            help="Print what happens: sysreg, exception, irq, mmu, spe, pmu, insn, memory. To FILE,"
+            " as JSON Lines where its name ends in .jsonl, or to standard error.",
+        ),
+        click.option(
+            "--trace-filter",
+            type=trace_filter,
+            multiple=True,
+            metavar="KEY=VALUE[,KEY=VALUE]",
+            help="Trace only what is there: cpu=N, el=N, range=0xFIRST-0xLAST, symbol=NAME. Given"
+            " more than once: what any of them lets pass.",
+        ),
+        click.option(
+            "--trace-start",
+            type=point,
+            metavar="POINT",
+            help="Trace from there on: a number of operations, 0x and an address, SYMBOL[+0xN] or"
+            " console:TEXT.",
+        ),
+        click.option(
+            "--trace-stop", type=point, metavar="POINT", help="Trace up to there, once it began."
         ),
         click.option(
             "-o",

@@ -42,6 +42,19 @@ class Names:
         found = None if image is None else image.symbolize(address)
         return found if found is not None else self._added.symbolize(address)
 
+    def extents(self, name: str) -> list[tuple[int, int]]:
+        """The first and last address of each place that bears a name, virtual or physical."""
+        image = self._image()
+        found = set(self._added.extents(name))
+        if image is not None:
+            for first, last in image.symbols.extents(name):
+                found.add((first, last))
+                for segment in image.segments:
+                    if segment.vaddr <= first < segment.vaddr + segment.size:
+                        moved = segment.address - segment.vaddr
+                        found.add((first + moved, last + moved))
+        return sorted(found)
+
     def line(self, address: int) -> Line | None:
         """The source line of the instruction at ``address``, None if nobody knows."""
         if address not in self._known:

@@ -35,6 +35,7 @@ from spe_unicorn.pmu.counting import (
 )
 from spe_unicorn.pmu.events import SYNCHRONOUS, PMUEvent
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_route
+from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 _COUNTERS: Final = MOST_COUNTERS + 2
@@ -79,6 +80,8 @@ class PerformanceMonitors(Stateful[MonitorState]):
             raise ValueError(f"a PE has at most {MOST_COUNTERS} event counters, got {implemented}")
         self.s = MonitorState()
         self.implemented = implemented
+        self.overflew: Signal[[int, int]] = Signal()
+        """Told of each counter that overflows, by its number, and of the event that it counts."""
         self._pe = pe
         self._spe_stopped = spe_stopped
         self._increments: dict[int, int] = {}
@@ -335,6 +338,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
         if not carries:
             return
         state.overflowed |= 1 << counter
+        self.overflew(counter, self.event_of(counter))
         if width == _NARROW and counter + 1 in chains:
             self._add(counter + 1, carries, chains)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
@@ -28,6 +28,9 @@ from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
+from spe_unicorn.debug.trace import trace
+from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
+from spe_unicorn.debug.tracing.tracer import Form
 from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
@@ -422,6 +425,21 @@ class Machine:
             if disconnect is not None:
                 taken_off.callback(disconnect)
         return taken_off.close
+
+    def trace(
+        self,
+        kinds: str | Iterable[str],
+        write: Callable[[str], None],
+        form: Form = "text",
+        filters: Iterable[str | TraceFilter] = (),
+    ) -> Callable[[], None]:
+        """Have ``write`` get a line for each thing that happens; what is returned ends that.
+
+        ``kinds``, lines and ``filters`` are those of ``--trace`` and ``--trace-filter``; ``form``
+        is ``text`` or ``jsonl``. Not within a run. Raises ``debug.tracing.filters.FilterError``.
+        """
+        wanted = [parse_filter(one) if isinstance(one, str) else one for one in filters]
+        return trace(self.board, kinds, write, form, wanted)
 
     # Outputs
 

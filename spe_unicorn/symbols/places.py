@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from spe_unicorn.symbols.elf import ElfFile
@@ -92,6 +93,13 @@ class Places:
         """``address`` as ``name+0x10``, None where no symbol covers it."""
         place = self.at(address)
         return None if place is None else place.name
+
+    def extents(self, name: str) -> Iterator[tuple[int, int]]:
+        """The first and last address of each place that bears a name."""
+        for row in self._ranges:
+            for first, last in row.file.symbols.extents(name):
+                if row.start <= first + row.bias < row.end:
+                    yield first + row.bias, last + row.bias
 
     def _add(self, start: int, size: int, file: ElfFile, bias: int) -> None:
         self._ranges.append(_Range(start, start + size, file, bias))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
+
+_INSTRUCTION: Final = 4
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,19 @@ class SymbolTable:
     def named(self, name: str) -> tuple[int, ...]:
         """The addresses that bear a name, in ascending order: none, one, or several."""
         return tuple(sorted(self._places.get(name, ())))
+
+    def extents(self, name: str) -> Iterator[tuple[int, int]]:
+        """The first and last address of each place that bears a name.
+
+        One without a size goes up to the next symbol, the last symbol is one instruction.
+        """
+        for first in self.named(name):
+            index = bisect_left(self._addresses, first)
+            size = self._symbols[index].size
+            if not size:
+                after = self._addresses[index + 1 : index + 2]
+                size = after[0] - first if after else _INSTRUCTION
+            yield first, first + size - 1
 
     def names(self) -> tuple[str, ...]:
         """Every name, also where several stand for one address."""

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import re
+
+import pytest
 
 from spe_unicorn.cli.parameters import TRACES
 from spe_unicorn.debug.trace import TRACERS
@@ -132,3 +135,80 @@ def test_interrupts_are_traced_from_their_level_to_their_end(command):
         "INTID 21 deactivated",
     ]
     assert re.search(r"acknowledged at 0x4\w+ <\S+ \(\S+:\d+\)> EL1", result.stderr)
+
+
+def told(command, *options: str, status: int = 0, name: str = "spe_irq_el1") -> list[str]:
+    """What standard error gets of a run of a program."""
+    file = str(shipped_firmware(name))
+    result = command("run", "-q", "--console", "none", *options, file, status=status)
+    return result.stderr.splitlines()
+
+
+def test_a_trace_goes_from_one_point_to_another(command):
+    options = ("--trace", "insn", "--trace-start", "mmu_on", "--trace-stop", "mmu_on+0x8")
+    lines = told(command, *options)
+    assert [line.split()[1:3] for line in lines] == [
+        ["insn", "0x40084920"],
+        ["insn", "0x40084924"],
+    ]
+    numbered = told(command, "--trace", "insn", "--trace-start", "10", "--trace-stop", "12")
+    assert [line.split()[0] for line in numbered] == ["11", "12"]
+
+
+def test_a_point_at_which_a_trace_begins_and_that_is_not_reached_is_a_sentence(command):
+    options = ("--trace", "insn", "--trace-start", "0xfffff000", "--max-insns", "1000")
+    assert told(command, *options, status=2) == [
+        "spe-unicorn: 0xfffff000 was not reached: nothing was traced"
+    ]
+
+
+def test_a_trace_that_does_not_stop_goes_to_the_end(command):
+    options = ("--trace", "insn", "--trace-stop", "0xfffff000", "--max-insns", "5")
+    assert len(told(command, *options, status=124)) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--trace-start", "main"), "--trace-start needs --trace"),
+        (("--trace-stop", "main"), "--trace-stop needs --trace"),
+        (("--trace-filter", "cpu=0"), "--trace-filter needs --trace"),
+        (("--trace", "insn", "--trace-filter", "symbol=zz"), "no symbol is called 'zz'"),
+        (("--trace", "insn", "--trace-filter", "cpu=-1"), "allowed are the numbers from 0"),
+        (("--trace", "insn", "--trace-start", "zz"), "has no symbol 'zz'"),
+        (("--trace", "insn", "--trace-start", "9", "--trace-stop", "8"), "is before the one"),
+        (("--trace", "everything"), "allowed are sysreg, exception, irq, mmu, spe, pmu, insn"),
+        (
+            ("--trace", "insn", "--trace-start", "9", "--snapshot-at", "8", "--snapshot", "s"),
+            "one run goes up to one of them",
+        ),
+    ],
+)
+def test_wrong_options_of_traces_are_sentences(command, options, why):
+    (line,) = told(command, *options, status=2)[-1:]
+    assert why in line
+
+
+def test_a_trace_to_a_full_disk_ends_the_run_with_a_sentence(command):
+    lines = told(command, "--trace", "insn:/dev/full", "--max-insns", "9000", status=2)
+    assert lines == ["spe-unicorn: /dev/full: No space left on device"]
+
+
+def test_a_filter_by_level_and_file_of_json(command, tmp_path):
+    file = tmp_path / "trace.jsonl"
+    told(command, "--trace", f"exception,sysreg:{file}", "--trace-filter", "el=0")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines
+    assert {line["el"] for line in lines} == {0}
+    assert {line["kind"] for line in lines} == {"exception"}
+
+
+def test_memory_is_told_with_address_size_and_value(command):
+    """_start of the shipped programs loads what it writes to SCTLR_EL1 from a literal."""
+    lines = told(command, "--trace", "memory", "--max-insns", "8", status=124)
+    (line,) = lines
+    found = re.fullmatch(
+        r"8 memory 0x40080070 <_start\+0x70 \(el\.S:43\)> EL1 read 8 bytes at 0x4\w+: (0x\w+)", line
+    )
+    assert found is not None
+    assert found[1] == "0x34d5d800"

@@ -1,8 +1,8 @@
-"""The compiled hooks before operations: alignment, watched memory and breakpoints.
+"""The compiled hooks before operations: alignment, watched memory, breakpoints, and traces.
 
 One stands before every operation, while alignment is checked somewhere or memory is watched. It
 stops before what may concern somebody; ``host.pe.checks`` then finds out. Others stand before one
-operation each, at breakpoints.
+operation each, at breakpoints. One that stops nothing notes each operation for a trace.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
-from spe_unicorn.host.native.calls import call_register, stop_engine
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import call_read, call_register, stop_engine
 from spe_unicorn.host.native.rules import access_address
-from spe_unicorn.host.native.state import LAYOUT, State, Stop
+from spe_unicorn.host.native.state import CHECK_SYSTEM, FETCH, LAYOUT, State, Stop
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""
@@ -38,9 +39,10 @@ STORES: Final = 1 << 51
 """It loads, or stores."""
 UNCLEAR: Final = 1 << 52
 """Where it does is not for compiled code to work out."""
-DATA, STACK, DEVICE, WATCH, BREAK, EVERY = 1, 2, 4, 8, 16, 32
+DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
 """``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
-memory; breakpoints by address, and breakpoints by context, for which each operation is looked at.
+memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
+MRS, MSR and SYS that somebody looks at (``native.system``); and whether operations are noted.
 """
 RANGES: Final = 64
 """Rows of the table of watched ranges."""
@@ -49,7 +51,14 @@ RANGE: Final = np.dtype([(name, np.int64) for name in ("first", "last", "kinds")
 RANGE_BYTES: Final = RANGE.itemsize
 ADDRESS_BITS: Final = 49
 _ADDRESS: Final = (1 << ADDRESS_BITS) - 1
+NOTES: Final = 1 << 13
+"""Rows of the ring of operations that were noted."""
+NOTED: Final = np.dtype([(name, np.int64) for name in ("number", "pc", "word", "level")])
+"""A row: which operation of the PE it is, from 1 on, its address, its word, -1 if that could not be
+read, and its Exception level."""
+NOTED_BYTES: Final = NOTED.itemsize
 
+_PSTATE: Final = int(PSTATE)
 _ACCESS: Final = int(Stop.ACCESS)
 _SCRATCH: Final = State.scratch.offset
 
@@ -103,3 +112,22 @@ def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
     if s.checking & BREAK != 0 and s.stop == 0:
         s.stop = _ACCESS
         stop_engine(s, engine)
+
+
+@entry("void", "pointer", "uint64", "uint32", "pointer")
+def on_noted(engine: Any, address: Any, size: Any, user: Any) -> None:
+    """Before an operation: note it. One that is then stopped is noted again when it is executed."""
+    s = record_at(user, LAYOUT)
+    if s.checking & NOTE == 0 or s.notes_held >= NOTES:
+        return
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    row = record_at(pointer_to(s.notes + s.notes_held * NOTED_BYTES), NOTED)
+    row.pc = np.int64(address)
+    begun = s.granted - s.budget - s.block_operations
+    row.number = begun + ((row.pc - s.block) >> 2) + 1
+    s.scratch = 0
+    unread = call_read(s.vmem_read, uc, row.pc, FETCH, scratch, 4) != 0
+    row.word = -1 if unread else s.scratch
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    row.level = s.scratch >> 2 & 3
+    s.notes_held += 1

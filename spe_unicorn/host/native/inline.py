@@ -319,6 +319,11 @@ class Inline:
         self._state.inline = 0
         self.give_up()
 
+    def resume(self) -> None:
+        """Replace blocks again after :meth:`stop`, where there is memory for stubs."""
+        if self._begin >= 0:
+            self._state.inline = self._numbers.ctypes.data
+
     def never(self, marks: int) -> None:
         """Never replace blocks with one of ``marks``, from here on: a run may have to see them."""
         seen = int(self._numbers["seen"][0])

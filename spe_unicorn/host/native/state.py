@@ -226,6 +226,12 @@ class Transit(ctypes.Structure):
         Field("kind", _TURNS, "READ, WRITE or SYSTEM."),
         Field("rt", _TURNS, "The engine's number of its general register."),
         Field("scratch", _HOOKS, "Room for one value that an engine function reads or writes."),
+        Field(
+            "looked_at_pc",
+            _TURNS,
+            "The PC of the System access before which a hook stopped the run, plus 1; 0: none.",
+        ),
+        Field("notes_held", _TURNS, "Operations in the ring `notes` that nobody has taken."),
         *(
             Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
             for n in range(LANES // 2)
@@ -315,6 +321,8 @@ class Wiring(ctypes.Structure):
             ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
             ("checks", "Table of operations that are checked: rows of `checks.CHECK`."),
             ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
+            ("looked_at", "Tables of the encodings that somebody looks at: MRS, MSR, SYS."),
+            ("notes", "The ring of operations for a trace: rows of `checks.NOTED`."),
             ("lines", "Table of physical addresses of lines of code."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),
@@ -363,7 +371,7 @@ class State(ctypes.Structure):
         if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
-        self.stop = self.probe = 0
+        self.stop = self.probe = self.looked_at_pc = 0
         self.special = False
         self.attend = False
 
@@ -428,6 +436,8 @@ FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
 LINES: Final = 1 << 10
 """Physical addresses that the table ``lines`` holds."""
+CHECK_SYSTEM: Final = 64
+"""The bit of ``State.checking`` for the tables ``looked_at``."""
 READ, WRITE, SYSTEM = 0, 1, 2
 """Which of the three action tables, and ``State.kind``."""
 

@@ -15,6 +15,7 @@ from spe_unicorn.host.native.code import CP_REG, forget_line
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
+    CHECK_SYSTEM,
     CODE_MAINTENANCE,
     CONTROLS_WRITTEN,
     FLUSH_MAINTENANCE,
@@ -35,6 +36,7 @@ _SCRATCH: Final = State.scratch.offset
 _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
+_STOP_ACCESS: Final = int(Stop.ACCESS)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.ALIAS)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
@@ -98,6 +100,21 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
 
 
 @routine
+def _stop_before(s: Any, engine: Any, user: Any) -> Any:
+    """Stop before an access that somebody looks at: a write of the PC has the engine leave it.
+
+    Where the access ends a block in the engine, the PC moves on all the same.
+    """
+    here = address_of(user) + _SCRATCH
+    call_register(s.reg_read, address_of(engine), _PC, here)
+    s.stop = _STOP_ACCESS
+    s.looked_at_pc = s.scratch + 1
+    call_register(s.reg_write, address_of(engine), _PC, here)
+    stop_engine(s, engine)
+    return 1
+
+
+@routine
 def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     """What every hook does: 0 lets the engine execute the access, 1 says that it is done."""
     s = record_at(user, LAYOUT)
@@ -109,6 +126,10 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         | np.int64(r.crm) << 3
         | np.int64(r.op2)
     )
+    if s.checking & CHECK_SYSTEM != 0 and (
+        array_at(pointer_to(s.looked_at + kind * KEYS), (KEYS,), np.uint8)[key] != 0
+    ):
+        return _stop_before(s, engine, user)
     action = array_at(pointer_to(s.actions + kind * KEYS), (KEYS,), np.uint8)[key]
     if action == 0:
         return 0

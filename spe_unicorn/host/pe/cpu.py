@@ -243,7 +243,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     def counted(self) -> int:
         """Operations attempted up to the one that is being counted, that one included."""
-        return self.executed - self.ahead
+        return self.executed - self.ahead + bool(self.inside)
 
     @property
     def cycles(self) -> int:
@@ -330,14 +330,23 @@ class UnicornCPU(Stateful[CPUState]):
         virtual = halts and s.HCR_EL2 in self.registers
         hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
         if not hcr & _VIRTUAL:
-            return self.engine.run(self.pc, until)
+            status = self.engine.run(self.pc, until)
+            self.stand()
+            return status
         encoding = s.HCR_EL2.encoding
         theirs, writes = self.engine.system(encoding), self.state.writes
         self.engine.set_system(encoding, theirs & ~_VIRTUAL)
         status = self.engine.run(self.pc, until)
         if self.state.writes == writes:
             self.engine.set_system(encoding, theirs)
+        self.stand()
         return status
+
+    def stand(self) -> None:
+        """After a run of the engine: stand before a System access at which a hook stopped it."""
+        if self.state.looked_at_pc:
+            self.pc = int(self.state.looked_at_pc) - 1 & _MASK
+            self.state.looked_at_pc = 0
 
     def set_pstate(self, value: int) -> None:
         """Write PSTATE, changing stack pointers and translation as the architecture would."""

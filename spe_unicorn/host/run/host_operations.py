@@ -36,6 +36,7 @@ class HostOperations:
         begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
         parts.counting.hosts(pc)
         state.budget -= 1
+        parts.handler.controls.checks.observers.executes(pc)
         # at a breakpoint an operation has not come to its address
         translated = stop is Stop.ACCESS and not (
             selected and parts.handler.controls.checks.debug.breaks()

@@ -58,6 +58,8 @@ class ReferenceRunner(Runner):
         operations = parts.latch.begin(cpu.pc) if chosen else []
         level = cpu.el
         stop = self._run_one()
+        if stop is Stop.ACCESS:
+            state.granted = before + state.budget  # nothing has been executed
         if self.handler.memory.lets_through(stop):
             stop = self._run_one()
         self.handler.memory.close()
@@ -121,6 +123,7 @@ class ReferenceRunner(Runner):
         self._parts.runs.note_flow()
         begun = self.cpu.pc
         self.handler.status = self._engine.step(begun)
+        self.cpu.stand()
         if self.handler.status == ABORTED:
             # it translates the operation's block, or after it the next one
             self._untranslated.find()

@@ -60,6 +60,7 @@ class Runner:
         self._host = self._after.host
         self._chosen = ChosenOperation(self._parts)
         self._slices = Slices()
+        self._observers = handler.controls.checks.observers
         self._goal = NEVER_HAPPENS
         """Executed operations at which the run ends, by its caller's wish."""
         self._one_operation = NEVER_HAPPENS
@@ -69,6 +70,7 @@ class Runner:
             Horizon(lambda: handler.platform.deadline, self._let_happen),
             Horizon(lambda: self._goal, lambda: Ending.LIMIT),
             Horizon(counting.due, counting.settle),
+            Horizon(lambda: self._observers.due, lambda: self._observers.take()),
             Horizon(lambda: self._one_operation, lambda: None),
             self._slice,
             Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
@@ -111,6 +113,7 @@ class Runner:
                 return self._run_on(operations, until)
         finally:
             self.running = False
+            self._observers.rest()
             self._parts.watching.paused()
 
     def _run_on(self, operations: int | None, until: int) -> Ending:
@@ -145,6 +148,9 @@ class Runner:
             if not self._executed_without_engine(pc):
                 self._go(until)
             self._parts.counting.settle()
+            if self._observers.active:
+                self._observers.settled(passing=self.handler.controls.checks.passing)
+                self._observers.take()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending

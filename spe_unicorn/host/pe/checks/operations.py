@@ -2,14 +2,15 @@
 
 While nothing is checked anywhere, no hook is there and nothing costs anything. Memory is watched,
 and alignment checked, by one compiled hook before every operation; a breakpoint has a hook before
-its operation alone. They stop the engine before the operation, at ``Stop.ACCESS``; what becomes of
-it is decided here. What comes first is the guest's: a debugger outside hears of the operations that
-raise nothing.
+its operation alone, and System accesses are looked at where the hooks see them. They stop the
+engine before the operation, at ``Stop.ACCESS``; what becomes of it is decided here. What comes
+first is the guest's: a debugger outside hears of the operations that raise nothing, and observers
+of those that nobody stops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from ctypes import c_size_t
 from typing import Final, Protocol
 
@@ -24,6 +25,7 @@ from spe_unicorn.host.native.state import signed
 from spe_unicorn.host.pe.checks.accesses import accesses_of, row_of
 from spe_unicorn.host.pe.checks.alignment import Alignment
 from spe_unicorn.host.pe.checks.debug import SelfHostedDebug
+from spe_unicorn.host.pe.checks.observing import Observer, Observers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
@@ -72,6 +74,8 @@ class Checks:
         """The hook before every operation."""
         self._breakpoints: dict[int, c_size_t] = {}
         """Those before one operation each, by its address."""
+        self.observers = Observers(cpu)
+        """Who is told of operations, and changes nothing."""
         self.alignment = Alignment(cpu, self.changed)
         self.debug = SelfHostedDebug(cpu)
         self.active = False
@@ -86,6 +90,22 @@ class Checks:
         self._debugger = debugger
         self.changed()
 
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have ``observer`` told of operations; what is returned ends that."""
+        self.observers.add(observer)
+        self.changed()
+
+        def end() -> None:
+            self.observers.remove(observer)
+            self.changed()
+
+        return end
+
+    def note(self, *, noted: bool) -> None:
+        """Have each operation noted in :attr:`observers` for one more trace, or for one less."""
+        self.observers.note(noted)
+        self.changed()
+
     def changed(self) -> None:
         """Look anew: a register of alignment or debug may have been written, the engine rests."""
         cpu = self._cpu
@@ -93,6 +113,7 @@ class Checks:
             return
         self.alignment.changed()
         self.debug.changed()
+        self.observers.changed()
         ranges = [*self.debug.ranges, *self._outside_ranges()][: native.RANGES]
         for n, row in enumerate(ranges):
             self._ranges[n] = row
@@ -100,7 +121,7 @@ class Checks:
         outside = frozenset() if self._debugger is None else frozenset(self._debugger.breakpoints)
         self._break_at(self.debug.addresses | outside)
         every = any(self.alignment.levels) or bool(ranges) or self._every
-        self.active = every or bool(self._breakpoints)
+        self.active = every or bool(self._breakpoints) or self.observers.active
         if every:
             self._look_at_all()
 
@@ -109,11 +130,12 @@ class Checks:
         return any(level & native.EVERY for level in self.debug.levels)
 
     def _outside_ranges(self) -> list[tuple[int, int, int]]:
-        if self._debugger is None:
-            return []
+        watched = [*self.observers.watched]
+        if self._debugger is not None:
+            watched += self._debugger.watched
         return [
             (first & _ADDRESS, last & _ADDRESS, reads * native.LOADS | writes * native.STORES)
-            for first, last, reads, writes in self._debugger.watched
+            for first, last, reads, writes in watched
         ]
 
     def _look_at_all(self) -> None:
@@ -155,8 +177,8 @@ class Checks:
     def at(self, el: int) -> int:
         """What is checked at an Exception level: ``State.checking``."""
         if self.passing:
-            return 0
-        outside = 0
+            return self.observers.noted
+        outside = self.observers.checking
         if self._debugger is not None:
             outside = native.BREAK | (native.WATCH if self._debugger.watched else 0)
         return self.alignment.levels[el] | self.debug.levels[el] | outside
@@ -184,6 +206,8 @@ class Checks:
     def lets_through(self) -> bool:
         """Whether the hook has stopped at an operation that it knows and that may execute."""
         self.passing = self.known and self.fault() is None and not self.stops_outside()
+        if self.passing:
+            self.observers.before()
         return self.passing
 
     def fault(self) -> tuple[Routed, int | None] | None:

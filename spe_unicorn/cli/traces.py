@@ -1,0 +1,145 @@
+"""Traces on the command line: where their lines go, and from which point to which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.settings import Settings
+from spe_unicorn.debug.trace import STOPS_INLINE_COUNTING, trace
+from spe_unicorn.debug.tracing.filters import FilterError, resolved
+from spe_unicorn.session.machine import Machine
+from spe_unicorn.session.outcome import Outcome
+from spe_unicorn.session.point import AtOperation, Point, PointError
+
+Write = Callable[[str], None]
+
+
+class Traces:
+    """The traces of one run. ``open_file`` makes what writes to a file, ``say`` is standard error.
+
+    Raises UsageProblem for points and filters that this machine does not have.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        settings: Settings,
+        open_file: Callable[[str], Write],
+        say: Write,
+    ) -> None:
+        self._machine = machine
+        self._settings = settings
+        self._ends = ExitStack()
+        self._writers: dict[str | None, Write] = {None: say}
+        self._check()
+        for choice in settings.trace:
+            if choice.file is not None and choice.file not in self._writers:
+                self._writers[choice.file] = open_file(choice.file)
+        if settings.trace_start is None:
+            self._begin()
+
+    def _check(self) -> None:
+        settings = self._settings
+        points = {"--trace-start": settings.trace_start, "--trace-stop": settings.trace_stop}
+        options = [name for name, point in points.items() if point is not None]
+        if not settings.trace and (options or settings.trace_filter):
+            raise UsageProblem(f"{(*options, '--trace-filter')[0]} needs --trace")
+        if options and settings.snapshot_at is not None:
+            raise UsageProblem(
+                f"{options[0]} and --snapshot-at: one run goes up to one of them; trace a second"
+                " run, from the snapshot"
+            )
+        for name, point in points.items():
+            self._check_point(name, point)
+        try:
+            resolved(settings.trace_filter, self._machine.board.names)
+        except FilterError as error:
+            raise UsageProblem(f"--trace-filter: {error}") from None
+        numbers = [p.count for p in points.values() if isinstance(p, AtOperation)]
+        if len(numbers) > 1 and numbers[0] > numbers[1]:
+            raise UsageProblem("--trace-stop: that point is before the one of --trace-start")
+
+    def _check_point(self, name: str, point: Point | None) -> None:
+        if point is None:
+            return
+        try:
+            self._machine.place(point)
+        except PointError as error:
+            raise UsageProblem(f"{name}: {error}") from None
+        gone = self._machine.operations
+        if isinstance(point, AtOperation) and point.count < gone:
+            raise UsageProblem(f"{name}: {gone} operations have been executed already")
+
+    @property
+    def have_points(self) -> bool:
+        """Whether there is a point at which they begin or end."""
+        return self._settings.trace_start is not None or self._settings.trace_stop is not None
+
+    @property
+    def remark(self) -> str | None:
+        """What is worth knowing of these traces, if anything."""
+        kinds = [kind for choice in self._settings.trace for kind in choice.kinds]
+        slow = [kind for kind in kinds if kind in STOPS_INLINE_COUNTING]
+        inline = any(pe.cpu.hooks.inline is not None for pe in self._machine.board.pes)
+        if not slow or not inline:
+            return None
+        return f"--trace {slow[0]} looks at each operation: inline counting is off while it does"
+
+    def run(self, operations: int | None) -> tuple[Outcome, str | None]:
+        """Run the machine from point to point; what became of it, and what was not reached."""
+        start, stop = self._settings.trace_start, self._settings.trace_stop
+        legs = _Legs(self._machine, operations)
+        if start is not None:
+            if not legs.run(start):
+                return legs.outcome, f"{start} was not reached: nothing was traced"
+            self._begin()
+        if stop is not None:
+            if not legs.run(stop):
+                return legs.outcome, None
+            self._ends.close()
+        legs.run(None)
+        return legs.outcome, None
+
+    def _begin(self) -> None:
+        for choice in self._settings.trace:
+            self._ends.callback(
+                trace(
+                    self._machine.board,
+                    choice.kinds,
+                    self._writers[choice.file],
+                    "jsonl" if choice.as_json else "text",
+                    self._settings.trace_filter,
+                )
+            )
+
+
+class _Legs:
+    """A run in several parts, which together are one."""
+
+    def __init__(self, machine: Machine, operations: int | None) -> None:
+        self._machine = machine
+        self._operations = operations
+        self._began = machine.operations
+        self._seconds = 0.0
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What all of it came to."""
+        assert self._outcome is not None
+        outcome = replace(self._outcome, seconds=self._seconds)
+        if outcome.ending == "limit":
+            cause = f"the limit of {self._operations} operations was reached"
+            return replace(outcome, cause=cause)
+        return outcome
+
+    def run(self, until: Point | None) -> bool:
+        """Run on; whether the point was reached."""
+        done = self._machine.operations - self._began
+        left = None if self._operations is None else self._operations - done
+        self._outcome = self._machine.run(left, until=until)
+        self._seconds += self._outcome.seconds
+        return self._outcome.ending == "until"

@@ -1,0 +1,129 @@
+"""Being told of MRS, MSR and SYS by their encodings, whoever answers: the engine or the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
+from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.host.native.state import READ, SYSTEM, WRITE
+from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED
+from spe_unicorn.machine.pe import ProcessingElement
+
+_SYSTEM_INSTRUCTIONS: Final = (0xFFC0_0000, 0xD500_0000)
+"""The bits that MRS, MSR of registers, and SYS have in common, and what they are."""
+_READS, _SYS = 1 << 21, 1
+_MASK: Final = (1 << 64) - 1
+_ZERO_REGISTER: Final = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access that was executed: ``kind`` is READ, WRITE or SYSTEM, ``key`` its encoding's.
+
+    ``value`` is what Xt was before it, or for a read after it; ``old`` what :class:`AccessWatch`
+    was to look up before. ``raised``: it ended in an exception.
+    """
+
+    pc: int
+    el: int
+    word: int
+    kind: int
+    key: int
+    value: int
+    old: int | None
+    raised: bool
+
+
+def access_of(word: int) -> tuple[int, int] | None:
+    """What a word accesses: READ, WRITE or SYSTEM, and the ``Encoding.key``; None for nothing."""
+    mask, bits = _SYSTEM_INSTRUCTIONS
+    if word & mask != bits:
+        return None
+    key = word >> 5 & 0xFFFF
+    if key >> 14 == _SYS:
+        return SYSTEM, key
+    return (READ if word & _READS else WRITE), key
+
+
+class Registers:
+    """The System registers of a PE by the encodings that reach them."""
+
+    def __init__(self, pe: ProcessingElement) -> None:
+        self._cpu = pe.cpu
+        known = (*pe.cpu.registers, *pe.device_registers)
+        self._known = {register.encoding: register for register in known}
+
+    def keys(self, register: type[SysReg]) -> frozenset[int]:
+        """All encodings that can reach a register, an alias among them."""
+        encoding = register.encoding
+        aliases = [alias for alias, el1 in EL12_NAMES.items() if el1 == encoding]
+        aliases += [el1 for el1, el2 in REDIRECTED.items() if el2 == encoding]
+        return frozenset(one.key for one in (encoding, *aliases))
+
+    def reached(self, key: int) -> type[SysReg] | None:
+        """The register that an encoding reaches where the PE stands, None for one of no class."""
+        encoding = Encoding.from_key(key)
+        if encoding in EL12_NAMES:
+            encoding = EL12_NAMES[encoding]
+        elif encoding in REDIRECTED and self._cpu.el == EL2 and el_is_in_host(self._cpu, EL2):
+            encoding = REDIRECTED[encoding]
+        return self._known.get(encoding)
+
+    def held(self, key: int) -> int | None:
+        """What the register holds that an encoding reaches, None where a device has it."""
+        register = self.reached(key)
+        if register is None or register not in self._cpu.registers:
+            return None
+        return self._cpu.registers.raw(register)
+
+
+class AccessWatch:
+    """Tells ``told`` of accesses of one PE among ``system``, after them; an ``Observer``.
+
+    ``held`` looks up what the register of an access holds, before it.
+    """
+
+    watched: Collection[tuple[int, int, bool, bool]] = ()
+
+    def __init__(
+        self,
+        pe: ProcessingElement,
+        system: Collection[tuple[int, int]],
+        told: Callable[[Access], None],
+        held: Callable[[int, int], int | None] = lambda kind, key: None,
+    ) -> None:
+        self.system = frozenset(system)
+        self._cpu = pe.cpu
+        self._told = told
+        self._held = held
+        self._made: tuple[int, int, int, int, int, int, int | None] | None = None
+
+    def before(self, pc: int, instruction: Instruction, accesses: Iterable[MemoryAccess]) -> None:
+        """Note an access of ours that is about to be made."""
+        self._made = None
+        found = access_of(instruction.word)
+        if found is not None and found in self.system:
+            kind, key = found
+            value = self._x(instruction.word)
+            old = self._held(kind, key)
+            self._made = pc, self._cpu.el, instruction.word, kind, key, value, old
+
+    def after(self) -> None:
+        """Tell of it."""
+        if self._made is None:
+            return
+        (pc, el, word, kind, key, value, old), self._made = self._made, None
+        raised = self._cpu.pc != pc + 4 & _MASK
+        if kind == READ and not raised:
+            value = self._x(word)
+        self._told(Access(pc, el, word, kind, key, value, old, raised))
+
+    def _x(self, word: int) -> int:
+        rt = word & 31
+        return 0 if rt == _ZERO_REGISTER else self._cpu.engine.x(rt)

@@ -1,0 +1,239 @@
+"""Being told of operations before and after them, and of all that were executed: for traces.
+
+Whoever observes changes nothing. Memory and System accesses are looked at one by one, with the PE
+at rest before the operation and after it; of all other operations compiled code notes where they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from ctypes import c_size_t
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.decode import decode
+from spe_unicorn.host.native import checks as native
+from spe_unicorn.host.native.state import KEYS
+from spe_unicorn.host.pe.checks.accesses import accesses_of
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.ports import NEVER_HAPPENS
+from spe_unicorn.signals import Signal
+
+_MASK: Final = (1 << 64) - 1
+_TABLES: Final = 3
+"""Tables of encodings: MRS, MSR, SYS."""
+ROOM: Final = native.NOTES // 2
+"""Operations after which notes are taken: one that was stopped has a note more."""
+
+
+class Note(NamedTuple):
+    """An operation that was executed: its number among those of its PE, from 1 on."""
+
+    number: int
+    pc: int
+    word: int | None
+    """None where it could not be read."""
+    el: int
+
+
+class Observer(Protocol):
+    """Somebody who is told of operations that access memory or System registers."""
+
+    @property
+    def watched(self) -> Collection[tuple[int, int, bool, bool]]:
+        """Ranges: first and last virtual address, whether loads and whether stores count."""
+        ...
+
+    @property
+    def system(self) -> Collection[tuple[int, int]]:
+        """System accesses: READ, WRITE or SYSTEM, and the ``Encoding.key``."""
+        ...
+
+    def before(self, pc: int, instruction: Instruction, accesses: Iterable[MemoryAccess]) -> None:
+        """The operation at ``pc`` is about to be executed, and nothing is to stop it.
+
+        Told also of operations that only somebody else looks at. An interrupt may still be taken
+        before it: then it is told again when it comes back.
+        """
+        ...
+
+    def after(self) -> None:
+        """The operation that was told last has been executed; the PE stands after it."""
+        ...
+
+
+class Observers:
+    """The observers of one PE."""
+
+    DERIVED = ("_looked_at", "_noted_last", "watched", "_system", "checking", "noted")
+    TRANSIT = ("_before", "_kept")
+    WIRING = ("_inlined", "_note_hook", "_noting", "_observers")
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self.executed: Signal[[Note]] = Signal()
+        """Told of each operation, in order, while operations are noted."""
+        self.watched: tuple[tuple[int, int, bool, bool], ...] = ()
+        """All that any observer watches."""
+        self.noted = 0
+        """The bit of ``State.checking`` by which operations are noted, if they are."""
+        self.checking = 0
+        """All bits of it for the observers."""
+        self._cpu = cpu
+        self._observers: tuple[Observer, ...] = ()
+        self._before: int | None = None
+        """How many operations had been executed when observers were told of the next one."""
+        self._system: frozenset[tuple[int, int]] = frozenset()
+        self._looked_at = np.zeros((_TABLES, KEYS), np.uint8)
+        self._ring = np.zeros(native.NOTES, native.NOTED)
+        self._kept: list[Note] = []
+        """Notes of operations that have not been counted yet."""
+        self._noted_last = 0
+        """After how many operations notes were taken last."""
+        self._noting = 0
+        """How many traces want operations noted."""
+        self._inlined = False
+        """Whether blocks count themselves but for us."""
+        self._note_hook: c_size_t | None = None
+        cpu.state.looked_at = self._looked_at.ctypes.data
+        cpu.state.notes = self._ring.ctypes.data
+
+    # Who is told, and of what
+
+    def add(self, observer: Observer) -> None:
+        """Tell one more; ``Checks.changed`` follows."""
+        self._observers = (*self._observers, observer)
+
+    def remove(self, observer: Observer) -> None:
+        """Tell one no longer; ``Checks.changed`` follows."""
+        self._observers = tuple(o for o in self._observers if o is not observer)
+
+    def note(self, noted: bool) -> None:
+        """Have each operation noted, once more or once less; ``Checks.changed`` follows."""
+        cpu = self._cpu
+        self._noting += 1 if noted else -1
+        noted = self._noting > 0
+        if noted == (self._note_hook is not None):
+            return
+        if noted:
+            self._note_hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_noted.address)
+            self._noted_last = cpu.executed
+        elif self._note_hook is not None:
+            cpu.hooks.delete(self._note_hook)
+            self._note_hook = None
+        cpu.engine.forget_all_code()
+
+    def changed(self) -> None:
+        """Look anew at what the observers want."""
+        self.watched = tuple(row for o in self._observers for row in o.watched)
+        system = frozenset(access for o in self._observers for access in o.system)
+        if system != self._system:
+            self._system = system
+            self._looked_at.fill(0)
+            for kind, key in system:
+                self._looked_at[kind, key] = 1
+        self.noted = 0 if self._note_hook is None else native.NOTE
+        self.checking = (
+            self.noted | (native.WATCH if self.watched else 0) | (native.SYSTEM if system else 0)
+        )
+
+        self._count_inline(not self.noted and not self.watched)
+
+    def _count_inline(self, allowed: bool) -> None:
+        """Have blocks count themselves, where they did, or have none do so."""
+        hooks = self._cpu.hooks
+        if hooks.inline is None:
+            return
+        if allowed and self._inlined:
+            self._inlined = False
+            hooks.inline.resume()
+        elif not allowed and hooks.state.inline:
+            self._inlined = True
+            hooks.inline.stop()
+
+    @property
+    def active(self) -> bool:
+        """Whether anybody is told of anything."""
+        return bool(self.checking)
+
+    # One operation that is looked at
+
+    def before(self) -> None:
+        """The operation at the PC is let through: tell observers."""
+        if not self._observers:
+            return
+        cpu = self._cpu
+        words = cpu.virtual.code(cpu.pc, 1)
+        if not words:
+            return
+        instruction = decode(words[0])
+        accesses = tuple(accesses_of(cpu, instruction))
+        self._before = cpu.executed
+        for observer in self._observers:
+            observer.before(cpu.pc, instruction, accesses)
+
+    def settled(self, *, passing: bool) -> None:
+        """A run of the engine is over: tell that the operation was executed, if it was.
+
+        ``passing``: it still is to be.
+        """
+        if self._before is None or passing:
+            return
+        executed = self._cpu.executed > self._before
+        self._before = None
+        if executed:
+            for observer in self._observers:
+                observer.after()
+
+    # All operations
+
+    @property
+    def due(self) -> int:
+        """After how many operations notes have to be taken."""
+        return self._noted_last + ROOM if self._note_hook is not None else NEVER_HAPPENS
+
+    def executes(self, pc: int) -> None:
+        """The host executes the operation at ``pc``, which has been counted."""
+        if self._note_hook is None:
+            return
+        words = self._cpu.virtual.code(pc, 1)
+        self._take()
+        self._keep(Note(self._cpu.executed, pc, words[0] if words else None, self._cpu.el))
+
+    def take(self) -> None:
+        """Tell of the operations that have been counted."""
+        if self._note_hook is None:
+            return
+        self._take()
+        counted = self._cpu.counted()
+        self._noted_last = self._cpu.executed
+        told = 0
+        for note in self._kept:
+            if note.number > counted:
+                break
+            told += 1
+            self.executed(note)
+        del self._kept[:told]
+
+    def rest(self) -> None:
+        """A run is over: tell of its operations, and forget those that were not executed."""
+        self.take()
+        self._kept.clear()
+
+    def _take(self) -> None:
+        """Take the notes out of the ring."""
+        state = self._cpu.state
+        held, state.notes_held = int(state.notes_held), 0
+        for number, pc, word, level in self._ring[:held].tolist():
+            self._keep(Note(number, pc & _MASK, None if word < 0 else word, level))
+
+    def _keep(self, note: Note) -> None:
+        """Keep a note; one of the same operation was of an attempt that came to nothing."""
+        kept = self._kept
+        while kept and kept[-1].number >= note.number:
+            kept.pop()
+        kept.append(note)

@@ -1,0 +1,182 @@
+"""Every group of the traces, with every program: the guest cannot tell, and lines are true."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.debug.trace import TRACERS, trace
+from spe_unicorn.debug.tracing.filters import FilterError, parse_filter
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
+
+QUICK = tuple(kind for kind in TRACERS if kind not in ("insn", "memory"))
+MOST = 200_000
+"""Operations of a program that are run."""
+WINDOW = 300
+"""Operations, the last ones, of which everything is traced."""
+OPTIONS = {
+    "priv_gic_secure": {"secure": True},
+    "priv_smp": {"smp": 2},
+    "spe_smp": {"smp": 2},
+    "ipi_pingpong": {"smp": 2},
+    "smc_pingpong": {"el": 3},
+    "priv_el2": {"el": 2},
+    "priv_el3": {"el": 3},
+    "priv_stage2": {"el": 2},
+    "priv_timer_el2": {"el": 2},
+    "priv_vhe": {"el": 2},
+    "spe_el2_owner": {"el": 2},
+    "spe_el3_monitor": {"el": 3},
+    "pmu_counts": {"core": "neoverse-v2"},
+}
+LONG = {"priv_smp"}
+PROGRAMS = [
+    pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in shipped_names()
+]
+
+
+def machine(name: str, **options: object) -> Machine:
+    return Machine(shipped_firmware(name), ram=16 << 20, **{**OPTIONS.get(name, {}), **options})
+
+
+def state(of: Machine) -> object:
+    """What software could see of a machine."""
+    pes = [
+        (
+            pe.cpu.pc,
+            pe.cpu.executed,
+            pe.cpu.pstate,
+            [pe.cpu.engine.x(n) for n in range(31)],
+            {register.__name__: pe.cpu.registers.raw(register) for register in pe.cpu.registers},
+            str(pe.unit.statistics),
+        )
+        for pe in of.board.pes
+    ]
+    return pes, hashlib.sha256(of.board.ram.bytes).hexdigest(), of.board.exit_status
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_is_traced_does_what_it_does_without(name):
+    plain = machine(name)
+    plain.run(operations=MOST)
+    end = plain.operations
+    traced = machine(name)
+    lines: list[str] = []
+    trace(traced.board, QUICK, lines.append)
+    traced.run(operations=max(end - WINDOW, 0))
+    everything: list[str] = []
+    trace(traced.board, ("insn", "memory"), everything.append)
+    before = [pe.cpu.executed for pe in traced.board.pes]
+    traced.run(operations=end - traced.operations)
+    assert state(traced) == state(plain)
+    kinds = [line.split() for line in everything]
+    insns = [words for words in kinds if "insn" in words]
+    for pe, begun in zip(traced.board.pes, before, strict=True):
+        mine = [w for w in insns if len(traced.board.pes) == 1 or w[1] == str(pe.number)]
+        numbers = [int(w[0] if len(traced.board.pes) == 1 else w[2]) for w in mine]
+        assert numbers == list(range(begun + 1, pe.cpu.executed + 1))
+
+
+SOME = "spe_irq_el1"
+
+
+def lines_of(name: str, kinds: str | tuple[str, ...], operations: int, **options: object):
+    made = machine(name, **options)
+    lines: list[str] = []
+    made.trace(kinds, lines.append)
+    made.run(operations=operations)
+    return lines
+
+
+@pytest.mark.parametrize("later", [0, pytest.param(117_000, marks=pytest.mark.slow)])
+def test_both_runners_make_the_same_lines(later):
+    """Of the first operations, and around the first records."""
+    found = []
+    for runner in (Runner, ReferenceRunner):
+        made = machine(SOME)
+        board = Board(made.options, runner=runner)
+        board.start(made.plan)
+        board.run(later)
+        lines: list[str] = []
+        trace(board, TRACERS, lines.append)
+        board.run(400)
+        found.append(lines)
+    assert found[0] == found[1]
+    assert {line.split()[1] for line in found[0]} >= {"insn", "memory", "spe"}
+
+
+def test_instructions_are_told_by_place_level_word_and_text():
+    lines = lines_of("hello", "insn", 3)
+    assert [line.split()[:2] for line in lines] == [["1", "insn"], ["2", "insn"], ["3", "insn"]]
+    assert re.fullmatch(
+        r"1 insn 0x40080000 <_start \(\w+\.S:\d+\)> EL1 [0-9a-f]{8}  .+\n", lines[0]
+    )
+
+
+def test_lines_of_a_file_of_json_hold_what_those_of_text_say():
+    texts, objects = [], []
+    for form, lines in (("text", texts), ("jsonl", objects)):
+        made = machine(SOME)
+        made.trace("mmu", lines.append, form)
+        made.run(operations=115_000)
+    read = [json.loads(line) for line in objects]
+    assert len(read) == len(texts) > 5
+    for text, line in zip(texts, read, strict=True):
+        assert text.startswith(
+            f"{line['operation']} {line['kind']} {line['pc']} <{line['symbol']} "
+        )
+        assert f"({line['line']})> EL{line['el']} " in text
+    maintained = [line for line in read if line["what"] == "TLB maintenance"]
+    assert "tlbi vmalle1" in [line["instruction"] for line in maintained]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "'': write cpu=N"),
+        ("cpu", "'cpu': write cpu=N"),
+        ("cpu=", "'cpu=': write cpu=N"),
+        ("cpu=x", "'cpu=x': allowed are the numbers from 0 to 65535"),
+        ("el=4", "'el=4': allowed are the numbers from 0 to 3"),
+        ("el=\N{ARABIC-INDIC DIGIT TWO}", "allowed are the numbers from 0 to 3"),
+        ("range=0x10", "'range=0x10': write the first and the last address"),
+        ("range=16-32", "write the first and the last address"),
+        ("range=0x20-0x10", "write the first and the last address"),
+        ("range=0x0-0x10000000000000000", "write the first and the last address"),
+        ("cpu=0,,el=1", "'': write cpu=N"),
+        ("place=main", "'place=main': write cpu=N"),
+    ],
+)
+def test_a_filter_that_is_none_is_refused_in_a_sentence(text, why):
+    with pytest.raises(FilterError, match=re.escape(why)) as refused:
+        parse_filter(text)
+    assert "\n" not in str(refused.value)
+
+
+def test_filters_pass_what_fits_all_keys_and_any_of_several():
+    one = parse_filter("cpu=1,el=2,el=3,range=0x1000-0x1fff")
+    assert one.passes(1, 2, 0x1000)
+    assert one.passes(1, 3, 0x1FFF)
+    assert not one.passes(0, 2, 0x1000)
+    assert not one.passes(1, 1, 0x1000)
+    assert not one.passes(1, 2, 0xFFF)
+    assert not one.passes(1, 2, 0x2000)
+    assert str(one) == "cpu=1,el=2,el=3,range=0x1000-0x1fff"
+
+
+def test_a_filter_by_a_symbol_passes_its_instructions_alone():
+    made = machine(SOME)
+    lines: list[str] = []
+    made.trace("insn", lines.append, filters=["symbol=spe_setup"])
+    made.run(operations=120_000)
+    assert lines
+    assert all(re.search(r" <spe_setup(\+0x\w+)? ", line) for line in lines)
+    with pytest.raises(FilterError, match="no symbol is called 'nowhere'"):
+        made.trace("insn", lines.append, filters=["symbol=nowhere"])
