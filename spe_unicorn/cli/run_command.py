@@ -44,7 +44,7 @@ _QEMU = {
     "-gdb": "here it is --gdb [HOST:]PORT or --gdb unix:PATH, which waits for GDB",
     "-d": "here it is --trace KIND, such as --trace exception for -d int",
     "-D": "here it is the file of --trace KIND:FILE",
-    "-dfilter": "here it is --trace-filter range=0xFIRST-0xLAST",
+    "-dfilter": "here it is --trace-filter with range= and two addresses",
     "-kernel": "an ELF file stands without an option; for a kernel image it is --kernel FILE",
     "-append": "here it is --append TEXT",
     "-initrd": "here it is --initrd FILE",
