@@ -183,7 +183,11 @@ class Monitored(Protocol):
         """PSTATE.PPEND."""
         ...
 
-    def leaving(self) -> None:
+    def retired(self) -> None:
+        """The operation that the host carries out has retired: count it now."""
+        ...
+
+    def leaving(self, record: ExceptionRecord) -> None:
         """An exception is about to be entered: count what has been executed up to it."""
         ...
 

@@ -29,6 +29,11 @@ def exception_events(record: ExceptionRecord, *, local: bool) -> tuple[E, E]:
     return E.EXC_TAKEN, _of_kind(record, local)
 
 
+def is_call(record: ExceptionRecord) -> bool:
+    """Whether ``record`` is that of SVC, HVC or SMC, which retire with it."""
+    return record.syndrome is not None and record.syndrome.ec in CALLS
+
+
 def _of_kind(record: ExceptionRecord, local: bool) -> E:
     kind = record.kind
     if kind is ExceptionType.IRQ:

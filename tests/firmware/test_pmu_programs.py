@@ -14,15 +14,15 @@ slow = pytest.mark.slow
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "overflow": ("pmu_overflow", {}),
     "overflow, everything": ("pmu_overflow", {"core": "max"}),
+    "exceptions, everything": ("pmu_exceptions", {"core": "max"}),
     "levels": ("pmu_levels", {}),
     "levels, everything": ("pmu_levels", {"core": "max"}),
 }
+LONG = ("exceptions, everything", "levels, everything")
 WINDOW, WINDOWS = 6_000, 3
 
 
-@pytest.mark.parametrize(
-    "run", [pytest.param(r, marks=slow) if r == "levels, everything" else r for r in RUNS]
-)
+@pytest.mark.parametrize("run", [pytest.param(r, marks=slow) if r in LONG else r for r in RUNS])
 def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]
     assert_passed(whole_run(name, **options))

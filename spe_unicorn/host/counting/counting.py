@@ -27,7 +27,7 @@ from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
 from spe_unicorn.pmu.events import PMUEvent
-from spe_unicorn.pmu.exceptions import exception_events
+from spe_unicorn.pmu.exceptions import exception_events, is_call
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.pmu.monitors import MonitorState, PerformanceMonitors
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, returned_ppend
@@ -155,7 +155,7 @@ class Counting(Stateful[CountingState]):
         if not self._cpu.inside:
             totals.tallies.between_runs()
         active = self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled
-        if not active and self.outside is None:
+        if not active and self.outside is None and self._due == NEVER_HAPPENS:
             return
         last = totals.look()
         if self.outside is not None:
@@ -254,13 +254,18 @@ class Counting(Stateful[CountingState]):
         """PSTATE.PPEND."""
         return self.monitors.s.pending
 
-    def leaving(self) -> None:
+    def retired(self) -> None:
+        """The operation that the host carries out has retired: count it now."""
+        self.hosted(raised=False)
+        self.settle()
+
+    def leaving(self, record: ExceptionRecord) -> None:
         """An exception is about to be entered: count what has been executed up to it."""
         raised = bool(self.totals.hosted)
         if self.taken is not None:
             self.taken.leaving(self.totals.at if raised else None)
         self.hosted(raised=True)
-        self.settle(raised=raised)
+        self.settle(raised=raised or is_call(record))
 
     def entered(self, record: ExceptionRecord, target_el: int) -> None:
         """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
@@ -283,6 +288,7 @@ class Counting(Stateful[CountingState]):
         unmasked = exception_unmasked(self._cpu)
         if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
             self.monitors.s.pending = True
+            self._executed = self.totals.executed  # of which none decides it any more
             self._look_anew()
 
     # What counts from here on
@@ -317,7 +323,8 @@ class Counting(Stateful[CountingState]):
             wanted |= self.outside.events
             if self.outside.by_level:
                 cpu.counted_at = tuple(live << 2 | el for el, live in enumerate(counted_at))
-        totals.want(wanted)
+        synchronous = anywhere & monitors.synchronous & monitors.s.noticed
+        totals.want(wanted, exceptions=bool(synchronous))
         self._live = counted_at[cpu.el]
         by_event: dict[int, list[int]] = {}
         for counter in _members(self._live):

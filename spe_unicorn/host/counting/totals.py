@@ -109,8 +109,11 @@ class EventTotals(Stateful[TotalsState]):
         source = self.sources.get(event)
         return 0 if source is None else source.most
 
-    def want(self, events: Iterable[int]) -> None:
-        """Keep the totals of these events from now on, as far as they have to be kept."""
+    def want(self, events: Iterable[int], *, exceptions: bool = False) -> None:
+        """Keep the totals of these events from now on, as far as they have to be kept.
+
+        ``exceptions``: whether each entry of an exception has to be told of, whatever the events.
+        """
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
         events |= self.also
@@ -118,7 +121,8 @@ class EventTotals(Stateful[TotalsState]):
         tallies.want(int(event) for event in events & WORD_EVENTS)
         self.stepwise = tallies.stepwise or bool(events & _STEPPED)
         cpu.tallies_blocks = tallies.native
-        cpu.notes_exceptions = bool(tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS)
+        counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
+        cpu.notes_exceptions = exceptions or bool(counted)
         self.look()
 
     def settled_by_stop(self, *, write: bool) -> bool:

@@ -103,7 +103,7 @@ class Entries:
         """Take an exception at the PC, to ``target_el``; the PC is then at the vector."""
         monitors = self._cpu.monitors
         if monitors is not None:
-            monitors.leaving()
+            monitors.leaving(record)
         pstate = s.SPSR_EL1(self._cpu.pstate)
         entry = take_exception(self._cpu, pstate, record, target_el, self._cpu.pc)
         if monitors is not None:

@@ -223,8 +223,11 @@ class StopHandler:
     def sleep(self) -> None:
         """WFI, or a call to firmware that waits as it does.
 
-        Time goes on to the next thing that happens, until an interrupt is pending.
+        Time goes on to the next thing that happens, until an interrupt is pending. What the
+        operation itself comes to, such as an overflow, has happened by then.
         """
+        if self.cpu.monitors is not None:
+            self.cpu.monitors.retired()
         self.sleeping = True
         while not self.interrupts.pending:
             if self.asked_to_stop():

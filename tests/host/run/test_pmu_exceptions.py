@@ -125,3 +125,38 @@ def test_overflow_is_an_interrupt_where_pmee_says_so(runner: type[Runner]) -> No
     board = ran(code, runner)
     assert x(board, 9) == [0]
     assert board.pes[0].counting.monitors.interrupt
+
+
+@RUNNERS
+def test_a_call_that_overflows_makes_nothing_pending(runner: type[Runner]) -> None:
+    """It retires, but with an exception. The write of the counter is the first of the four."""
+    handler = [a.mrs(12, SPSR), get(r.PMOVSSET_EL0, 14), a.b(0)]
+    code = [*prepared(E.INST_RETIRED | SYNC, -4), a.NOP, MSR_PM[0], a.svc(0), a.NOP, a.b(0)]
+    spsr, overflowed = x(ran(code, runner, handler), 12, 14)
+    assert (spsr & PPEND, overflowed & 1) == (0, 1)
+
+
+@RUNNERS
+def test_pending_comes_back_while_no_counter_is_enabled(runner: type[Runner]) -> None:
+    """The exception is taken once, from a PE on which nothing counts."""
+    handler = [a.add_imm(20, 20, 1), *put(r.PMIAR_EL1, 0x1234), *REPORT]
+    code = [*prepared(E.INST_RETIRED | SYNC, 0), *put(r.PMCNTENCLR_EL0, (1 << 33) - 1)]
+    code += [
+        *a.mov64(0, PPEND | 0x3C5),
+        a.msr(SPSR, 0),
+        a.adr(0, 12),
+        a.msr(ELR, 0),
+        a.ERET,
+        a.b(0),
+    ]
+    board = ran(code, runner, handler)
+    assert x(board, 20, 9, 10, 11) == [1, SYNCHRONOUS, RAM + 4 * (len(code) - 1), 0x1234]
+
+
+@RUNNERS
+@pytest.mark.parametrize("sync", [0, SYNC])
+def test_a_wfi_is_ended_by_its_own_overflow(runner: type[Runner], sync: int) -> None:
+    code = [*prepared(E.INST_RETIRED | sync, -4), a.NOP, MSR_PM[0], a.WFI, a.NOP, a.b(0)]
+    board = ran(code, runner)
+    esr = SYNCHRONOUS if sync else ASYNCHRONOUS
+    assert x(board, 9, 10) == [esr, RAM + 4 * (len(code) - 2)]
