@@ -124,6 +124,10 @@ class ImpDef:
     forbidden, drops everything; else it acts as if it were disabled."""
     external_abort: int = 1
     """PMBIDR_EL1.EA: external aborts on record writes are 0 not described, 1 ignored, 2 SError."""
+    record_slots: bool = False
+    """Records have 64 bytes, in which each packet has its own place and the timestamp the last."""
+    not_taken_target: bool = False
+    """A conditional branch that is not taken has the next operation as its target."""
     flag_update: bool = True
     """PMBIDR_EL1.F: record writes update access flag and dirty state as the regime says."""
     pa_bits: int = 44

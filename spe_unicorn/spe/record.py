@@ -1,7 +1,8 @@
 """Sample records: packets in order, a terminator, padding; both directions.
 
 Arm ARM D18.1. Records are written in the order of the architecture's own pseudocode (contexts,
-counters, addresses, data source, operation type, events, then Timestamp or End) and read in any.
+counters, addresses, data source, operation type, events, then Timestamp or End), or as the core
+chooses with a place for each packet (:func:`slot_of`), and read in any.
 Padding stands behind the terminator, up to a multiple of ``1 << PMBIDR_EL1.Align`` bytes.
 """
 
@@ -11,6 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from spe_unicorn.bits import Register
@@ -19,6 +21,7 @@ from spe_unicorn.spe.packets import (
     BadPacket,
     Buffer,
     ContextIndex,
+    CounterIndex,
     DataAddress,
     InstructionAddress,
     Packet,
@@ -91,28 +94,73 @@ def padded_size(size: int, align: int) -> int:
     return -(-size >> align) << align
 
 
+def slot_of(kind: PacketType, index: int, events: int) -> int:
+    """Where a packet begins in records with a place for each, of 64 bytes.
+
+    ``events`` is the payload of the Events packet. Read off captures of Neoverse N1: the PC, two
+    contexts, the operation, its events, the latencies, the address that it went to, and so on up to
+    the timestamp in the last nine bytes. Raises ValueError for a packet that has no place.
+    """
+    slots = {
+        (PacketType.ADDRESS, AddressIndex.PC): 0,
+        (PacketType.CONTEXT, ContextIndex.CONTEXTIDR_EL1): 9,
+        (PacketType.CONTEXT, ContextIndex.CONTEXTIDR_EL2): 14,
+        (PacketType.OPERATION_TYPE, 0): 19,
+        (PacketType.EVENTS, 0): 21,
+    }
+    behind = 22 + events
+    slots |= {
+        (PacketType.COUNTER, CounterIndex.ISSUE): behind,
+        (PacketType.COUNTER, CounterIndex.TOTAL): behind + 3,
+        (PacketType.ADDRESS, AddressIndex.BRANCH_TARGET): behind + 6,
+        (PacketType.ADDRESS, AddressIndex.DATA_VA): behind + 6,
+        (PacketType.COUNTER, CounterIndex.TRANSLATION): behind + 15,
+        (PacketType.ADDRESS, AddressIndex.DATA_PA): behind + 18,
+        (PacketType.DATA_SOURCE, 0): behind + 27,
+        (PacketType.TIMESTAMP, 0): 55,
+        (PacketType.END, 0): 55,
+    }
+    if (kind, index) not in slots:
+        raise ValueError(f"{kind.name} packet {index} has no place in a record of 64 bytes")
+    return slots[kind, index]
+
+
 class RecordLayout:
     """The packets of a record and their places: one home for their order, and fast to fill.
 
     ``size`` is the record's size in bytes with its padding, ``end`` its size without.
     """
 
-    __slots__ = ("_packets", "_struct", "_template", "end", "size")
+    __slots__ = ("_offsets", "_order", "_packets", "_struct", "_template", "end", "size")
 
-    def __init__(self, packets: Iterable[tuple[PacketType, int, int]], align: int) -> None:
+    def __init__(
+        self, packets: Iterable[tuple[PacketType, int, int]], align: int, slots: bool = False
+    ) -> None:
         """Lay out ``packets``, each a type, an index and a payload size, and the padding.
 
-        Raises ValueError for a packet that does not exist or is there twice.
+        With ``slots`` each has the place that :func:`slot_of` says. Raises ValueError for a packet
+        that does not exist, is there twice or has no place.
         """
         # PacketType is numbered in the order of records.
         self._packets = sorted(packets)
-        template = b""
-        form = "<"
         previous = None
-        for kind, index, size in self._packets:
+        for kind, index, _ in self._packets:
             if (kind, index) == previous:
                 raise ValueError(f"a record has one {kind.name} packet with index {index}")
             previous = kind, index
+        sizes = [len(header(*packet)) + packet[2] for packet in self._packets]
+        self._offsets = list(accumulate(sizes[:-1], initial=0))
+        if slots:
+            events = next(size for kind, _, size in self._packets if kind is PacketType.EVENTS)
+            self._offsets = [slot_of(kind, index, events) for kind, index, _ in self._packets]
+        placed = sorted(zip(self._offsets, sizes, self._packets, strict=True))
+        template = b""
+        form = "<"
+        for offset, _, (kind, index, size) in placed:
+            if offset < len(template):
+                raise ValueError(f"{kind.name} packet {index} has its place taken by another")
+            form += f"{offset - len(template)}x"
+            template = template.ljust(offset, b"\0")
             head = header(kind, index, size)
             if kind is PacketType.OPERATION_TYPE:
                 # The class in the header changes with the operation, so it is filled in with it.
@@ -121,6 +169,10 @@ class RecordLayout:
             else:
                 template += head + bytes(size)
                 form += f"{len(head)}x{_FORMAT.get(size, '')}"
+        taking = [packet for packet in self._packets if packet[0] is not PacketType.END]
+        order = [taking.index(packet) for _, _, packet in placed if packet in taking]
+        self._order = order if order != sorted(order) else None
+        """Which value stands where, None where they are in the order of the architecture."""
         self._struct = struct.Struct(form)
         self._template = int.from_bytes(template, "little")
         self.end = len(template)
@@ -138,29 +190,32 @@ class RecordLayout:
         The Operation Type begins with its header (:func:`operation_type_value`).
         """
         places: list[tuple[PacketType, int, int, int]] = []
-        offset = 0
-        for kind, index, size in self._packets:
+        for (kind, index, size), offset in zip(self._packets, self._offsets, strict=True):
             head = len(header(kind, index, size))
             if kind is PacketType.OPERATION_TYPE:
                 places.append((kind, index, offset, head + size))
             elif size:
                 places.append((kind, index, offset + head, size))
-            offset += head + size
         return places
 
     def pack(self, *values: int) -> bytes:
-        """The record with ``values`` as payloads, one a packet in the order of the layout.
+        """The record with ``values`` as payloads, one a packet in the architecture's order.
 
         The Operation Type takes :func:`operation_type_value`, End takes none. Raises ValueError
         for a value that does not fit.
         """
         try:
-            payloads = self._struct.pack(*values)
+            payloads = self._struct.pack(*self._in_place(values))
         except struct.error:
             raise ValueError(self._complaint(values)) from None
         # The headers are constant: one OR puts them all in, far cheaper than packing each.
         filled = int.from_bytes(payloads, "little") | self._template
         return filled.to_bytes(self.size, "little")
+
+    def _in_place(self, values: tuple[int, ...]) -> Iterable[int]:
+        if self._order is None or len(values) != len(self._order):
+            return values
+        return (values[n] for n in self._order)
 
     def _complaint(self, values: tuple[int, ...]) -> str:
         taking = [p for p in self._packets if p[0] is not PacketType.END]
@@ -189,8 +244,9 @@ def layout_for(
     events: int = 2,
     timestamp: bool = False,
     align: int = 6,
+    slots: bool = False,
 ) -> RecordLayout:
-    """The layout of records with these packets, in this order.
+    """The layout of records with these packets, in this order, or with a place for each.
 
     ``contexts``, ``counters`` and ``addresses`` are the indexes present, ``data_source`` (0 for
     none) and ``events`` payload sizes in bytes. Without a timestamp the record ends with End.
@@ -205,11 +261,11 @@ def layout_for(
         packets.append((PacketType.OPERATION_TYPE, 0, 1))
     packets.append((PacketType.EVENTS, 0, events))
     packets.append((PacketType.TIMESTAMP, 0, 8) if timestamp else (PacketType.END, 0, 0))
-    return RecordLayout(packets, align)
+    return RecordLayout(packets, align, slots)
 
 
-def encode(record: Record, align: int) -> bytes:
-    """The bytes of ``record``, padded to a multiple of ``1 << align``.
+def encode(record: Record, align: int, slots: bool = False) -> bytes:
+    """The bytes of ``record``, padded to a multiple of ``1 << align``; ``slots`` as for a layout.
 
     Raises ValueError for a value that does not fit its packet, for an index that does not exist
     or comes twice, and for one among ``addresses`` that has a field of its own.
@@ -229,6 +285,7 @@ def encode(record: Record, align: int) -> bytes:
         events=record.events_size,
         timestamp=record.timestamp is not None,
         align=align,
+        slots=slots,
     )
     values = [value for _, value in (*contexts, *counters, *addresses)]
     if record.data_source is not None:

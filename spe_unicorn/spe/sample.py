@@ -91,6 +91,8 @@ class Format:
     max_count: int
     data_source: bool
     previous_target: bool
+    slots: bool = False
+    not_taken_target: bool = False
 
     @classmethod
     def of(cls, features: Features, impdef: ImpDef) -> Format:
@@ -101,6 +103,8 @@ class Format:
             saturated(1 << 64, impdef.count_size),
             data_source=Feature.FEAT_SPE_LDS in features,
             previous_target=Feature.FEAT_SPE_PBT in features,
+            slots=impdef.record_slots,
+            not_taken_target=impdef.not_taken_target,
         )
 
 
@@ -208,10 +212,12 @@ class Recorder:
                 values.append(physical_address(pa, space))
         else:
             values.append(pc)
-            target = operation.target
+            target, el = operation.target, operation.target_el
+            if operation.condition_failed and format_.not_taken_target:
+                target, el = operation.pc + 4, operation.el
             if target is not None and type_.op_class is OperationClass.BRANCH:
                 shape = HAS_TARGET
-                values.append(code_address(target, operation.target_el, state))
+                values.append(code_address(target, el, state))
         if format_.previous_target and operation.previous_target is not None:
             shape |= HAS_PREVIOUS_TARGET
             previous = code_address(operation.previous_target, operation.previous_target_el, state)
@@ -239,6 +245,8 @@ class Recorder:
             contexts.append(ContextIndex.CONTEXTIDR_EL2)
         counters = [CounterIndex.TOTAL, CounterIndex.ISSUE]
         addresses = [AddressIndex.PC]
+        if shape & HAS_VA and self._format.slots:
+            shape &= ~HAS_TARGET  # no operation has both; they have one place
         if shape & HAS_TARGET:
             addresses.append(AddressIndex.BRANCH_TARGET)
         if shape & HAS_VA:
@@ -246,7 +254,7 @@ class Recorder:
             addresses.append(AddressIndex.DATA_VA)
         if shape & HAS_PA:
             addresses.append(AddressIndex.DATA_PA)
-        if shape & HAS_PREVIOUS_TARGET:
+        if shape & HAS_PREVIOUS_TARGET and not self._format.slots:
             addresses.append(AddressIndex.PREVIOUS_BRANCH_TARGET)
         return layout_for(
             contexts=tuple(contexts),
@@ -256,4 +264,5 @@ class Recorder:
             events=self._format.events_size,
             timestamp=collection.timestamp_offset is not None,
             align=self._format.align,
+            slots=self._format.slots,
         )

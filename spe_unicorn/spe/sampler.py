@@ -346,7 +346,9 @@ class Sampler(Stateful[SamplerState], ABC):
         shapes = HAS_PREVIOUS_TARGET
         if type_.memory:
             shapes |= HAS_VA | HAS_PA
-        elif type_.op_class is OperationClass.BRANCH:
+        elif type_.op_class is OperationClass.BRANCH and (
+            not operation.condition_failed or self._format.not_taken_target
+        ):
             shapes |= HAS_TARGET
         if timing.data_source is not None:
             shapes |= HAS_DATA_SOURCE

@@ -208,6 +208,10 @@ def _out_of_range(impdef: ImpDef) -> Iterator[str]:
 def _unfit(impdef: ImpDef, features: Features) -> Iterator[str]:
     if impdef.align > impdef.max_size:
         yield f"align = {impdef.align}: allowed are 0 to max_size, {impdef.max_size}"
+    if impdef.record_slots and impdef.align != 6:
+        yield "record_slots = true: allowed is false unless align = 6"
+    if impdef.record_slots and Feature.FEAT_SPE_PBT in features:
+        yield "record_slots = true: allowed is false with FEAT_SPE_PBT"
     if Feature.FEAT_SPEv1p3 in features:
         if impdef.external_abort == 0:
             yield "external_abort = 0: allowed are 1, 2 with FEAT_SPEv1p3"

@@ -73,12 +73,13 @@ def _describe(
                 has |= HAS_PA
             if misaligned(row.va, element):
                 way |= MISALIGNED
-        elif condition_failed(
-            branch, trait[_CONDITIONAL], trait[_HOLDS], row.pc, row.following, row.flags
-        ):
-            way |= CONDITION_FAILED
-        elif branch:
-            has |= HAS_TARGET
+        else:
+            if condition_failed(
+                branch, trait[_CONDITIONAL], trait[_HOLDS], row.pc, row.following, row.flags
+            ):
+                way |= CONDITION_FAILED
+            if branch:
+                has |= HAS_TARGET  # of one that is not taken, where the core records it
         if row.flow & FLOW_VALID:
             has |= HAS_PREVIOUS_TARGET
         sample[INSTRUCTION] = row.instruction
