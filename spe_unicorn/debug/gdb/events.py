@@ -5,15 +5,14 @@ Each stops after the operation that caused it, on the PE where it happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection
 from typing import Final
 
 from spe_unicorn.arch.access.syndrome_text import entry_text
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
-from spe_unicorn.debug.system_registers import SystemRegisters
+from spe_unicorn.debug.tracing.accesses import Access, AccessWatch, Registers
 from spe_unicorn.debug.verdicts import fields
-from spe_unicorn.host.pe.access.system_access import SystemAccess
+from spe_unicorn.host.native.state import READ, WRITE
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.spe.management import ManagementEvent
@@ -54,28 +53,36 @@ class EventBreaks:
 
     def break_at_register(self, name: str, read: bool, write: bool) -> str:
         """Stop after reads or writes of a System register by name; a sentence about it."""
-        known = {r.__name__.lower(): r for r in SystemRegisters(self._board.pes[0])}
-        register = known.get(name.lower())
-        if register is None:
-            raise EventError(f"this core has no System register `{name}`")
-        name = register.__name__
+        kinds = {kind for kind, asked in ((READ, read), (WRITE, write)) if asked}
+        found = Registers(self._board.pes[0]).named(name)
+        if found is None:
+            raise EventError(f"there is no System register `{name}`")
+        name, keys = found
         self._forget(name)
-
-        def on_access(pe: ProcessingElement, access: SystemAccess) -> None:
-            if name not in (access.name, getattr(access.register, "__name__", "")):
-                return
-            if not (read if access.read else write):
-                return
-            did = "read" if access.read else "written"
-            value = access.value if access.new is None or access.read else access.new
-            shown = fields(register, value, pe.cpu.features)
-            pe.runner.stops.stop(f"{access.name} was {did} at {access.pc:#x}: {value:#x}{shown}")
-
-        self._ends[name] = [
-            pe.handler.system.accessed.wire(partial(on_access, pe)) for pe in self._board.pes
-        ]
+        system = {(kind, key) for kind in kinds for key in keys}
+        self._ends[name] = [self._watch(pe, name, system) for pe in self._board.pes]
         how = " and ".join(word for word, asked in (("read", read), ("write", write)) if asked)
         return f"a cpu stops after each {how} of {name}"
+
+    def _watch(
+        self, pe: ProcessingElement, name: str, system: Collection[tuple[int, int]]
+    ) -> Callable[[], None]:
+        registers = Registers(pe)
+
+        def on_access(access: Access) -> None:
+            register = registers.reached(access.key)
+            if register is not None and register.__name__ != name:
+                return  # an alias, which means another one where the PE stands
+            pc, did = access.pc, "read" if access.kind == READ else "written"
+            if access.raised:
+                pe.runner.stops.stop(f"{name} was not {did} at {pc:#x}: it raised an exception")
+                return
+            held = registers.held(access.key)
+            value = access.value if access.kind == READ or held is None else held
+            shown = "" if register is None else fields(register, value, pe.cpu.features)
+            pe.runner.stops.stop(f"{name} was {did} at {pc:#x}: {value:#x}{shown}")
+
+        return pe.handler.controls.checks.observe(AccessWatch(pe, system, on_access))
 
     def forget_register(self, name: str) -> str:
         """Stop no longer at accesses to a register; a sentence about it."""

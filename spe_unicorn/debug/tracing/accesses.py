@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +12,7 @@ from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.arch.rules.effective import el_is_in_host
+from spe_unicorn.host.engine.disassembly import system_register_keys
 from spe_unicorn.host.native.state import READ, SYSTEM, WRITE
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED
 from spe_unicorn.machine.pe import ProcessingElement
@@ -20,6 +22,9 @@ _SYSTEM_INSTRUCTIONS: Final = (0xFFC0_0000, 0xD500_0000)
 _READS, _SYS = 1 << 21, 1
 _MASK: Final = (1 << 64) - 1
 _ZERO_REGISTER: Final = 31
+_GENERIC: Final = re.compile(r"S([23])_(\d)_C(\d{1,2})_C(\d{1,2})_(\d)", re.ASCII)
+_ENDS: Final = (4, 8, 16, 16, 8)
+"""What the parts of an encoding are less than."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,32 @@ class Registers:
         aliases = [alias for alias, el1 in EL12_NAMES.items() if el1 == encoding]
         aliases += [el1 for el1, el2 in REDIRECTED.items() if el2 == encoding]
         return frozenset(one.key for one in (encoding, *aliases))
+
+    def named(self, name: str) -> tuple[str, frozenset[int]] | None:
+        """A register by its name, in capitals or not, as ``S3_0_C9_C9_0`` too; None for none.
+
+        Its name, and all encodings that can reach it.
+        """
+        name = name.upper()
+        for register in self._known.values():
+            if register.__name__ == name:
+                return name, self.keys(register)
+        generic = _GENERIC.fullmatch(name)
+        if generic is not None:
+            numbers = [int(part) for part in generic.groups()]
+            if any(n >= end for n, end in zip(numbers, _ENDS, strict=True)):
+                return None
+            encoding = Encoding(*numbers)
+        else:
+            key = system_register_keys().get(name)
+            if key is None:
+                return None
+            encoding = Encoding.from_key(key)
+        if encoding in self._known:
+            register = self._known[encoding]
+            return register.__name__, self.keys(register)
+        aliases = {alias.key for alias, el1 in EL12_NAMES.items() if el1 == encoding}
+        return name, frozenset({encoding.key}) | aliases
 
     def reached(self, key: int) -> type[SysReg] | None:
         """The register that an encoding reaches where the PE stands, None for one of no class."""

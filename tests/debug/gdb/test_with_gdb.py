@@ -166,6 +166,34 @@ def test_monitor_answers(tmp_path):
     assert session.outcome.exit_status == 0
 
 
+def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path):
+    """After the access itself, with the PC behind it; by a register's generic name as well."""
+    commands = [
+        *("monitor break-sysreg ttbr0_el1 w", "continue", "x/i $pc - 4", "p/x $TTBR0_EL1"),
+        *(
+            "monitor break-sysreg TTBR0_EL1 off",
+            "monitor break-sysreg S3_0_C12_C0_0 w",
+            "monitor break-sysreg S3_3_C13_C0_2 r",
+        ),
+        *("monitor break-sysreg CNTVCT_EL0 rw", "monitor break-sysreg NOWHERE_EL1 w"),
+        *("monitor break-sysreg TTBR0_EL1 off", "detach"),
+    ]
+    session = with_gdb(Machine(shipped_firmware("spe_irq_el1")), commands, tmp_path)
+    for said in (
+        "a cpu stops after each write of TTBR0_EL1",
+        "TTBR0_EL1 was written at 0x40084948: 0x400c2000 (BADDR 0x20061000)",
+        "msr\tttbr0_el1, x1",
+        "TTBR0_EL1 stops nothing",
+        "a cpu stops after each write of VBAR_EL1",
+        "a cpu stops after each read of S3_3_C13_C0_2",
+        "a cpu stops after each read and write of CNTVCT_EL0",
+        "there is no System register `NOWHERE_EL1`",
+        "nothing stops at `TTBR0_EL1`",
+    ):
+        assert said in session.text, said
+    assert session.outcome.exit_status == 0
+
+
 @pytest.mark.parametrize(
     ("event", "said"),
     [
