@@ -2,7 +2,8 @@
 
 A breakpoint is an address at which the engine halts, so the guest's memory stays as it is, and code
 without breakpoints runs as fast as before. Nothing here is the guest's: with and without these
-stops the same operations are executed and sampled.
+stops the same operations are executed and sampled. Where the guest's own debugger has an exception
+due, that comes first.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class DebugStops:
                 return True
         if executed >= self.goal:
             self.stopped = Stopped(DebugReason.STEP)
-        elif pc in self.breakpoints:
+        elif pc in self.breakpoints and not self._checks.debug.comes_first():
             self.stopped = Stopped(DebugReason.BREAKPOINT)
         else:
             return False

@@ -187,6 +187,9 @@ class Runner:
             return True
         if self._host.take_step():
             return True
+        if self.handler.controls.checks.debug.breaks() is not None:
+            self._host.execute(Stop.ACCESS)
+            return True
         if not self._untranslated.is_at(pc):
             return False
         self._host.execute(Stop.TRAP)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from spe_unicorn import Machine
@@ -191,6 +193,18 @@ def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path):
         "nothing stops at `TTBR0_EL1`",
     ):
         assert said in session.text, said
+    assert session.outcome.exit_status == 0
+
+
+def test_the_guests_breakpoint_comes_before_one_at_the_same_place(tmp_path):
+    """debug_break walks once without a breakpoint of its own, then with one at walk_first."""
+    commands = ["break *&walk_first", "break on_trap", *["continue"] * 3]
+    commands += ["p/x $ELR_EL1 == &walk_first", "delete", "continue"]
+    session = with_gdb(Machine(shipped_firmware("debug_break")), commands, tmp_path)
+    hits = [line for line in session.lines if re.match(r"Breakpoint \d, ", line)]
+    assert "walk_first" in hits[0]
+    assert all("on_trap" in line for line in hits[1:3])
+    assert "$1 = 0x1" in session.text
     assert session.outcome.exit_status == 0
 
 

@@ -201,6 +201,10 @@ class SelfHostedDebug:
             return Routed(self._target(), watchpoint(write, maintenance=maintains)), byte
         return None
 
+    def comes_first(self) -> bool:
+        """Whether the guest has a debug exception before the operation at the PC."""
+        return self.step_is_pending() or self.breaks() is not None
+
     def step_is_pending(self) -> bool:
         """Whether a Software Step exception comes before the operation at the PC."""
         return self.stepping and step_is_pending(self._cpu, SPSR_EL1(self._cpu.pstate))
