@@ -60,7 +60,7 @@ class Schedule(Stateful[ScheduleState]):
     waits for what comes from outside, where nothing else can wake a PE; False if nothing will.
     """
 
-    TRANSIT = ("_stopping", "_looked")
+    TRANSIT = ("_stopping", "_looked", "_runs", "_over", "_time_moves")
 
     def __init__(
         self,
@@ -76,6 +76,12 @@ class Schedule(Stateful[ScheduleState]):
         self._wait = wait
         self._stopping = False
         self._looked = 0.0
+        self._runs = False
+        """Whether a PE runs."""
+        self._over = False
+        """Whether its turn ends with the operation that runs."""
+        self._time_moves = False
+        """Whether those who wait are looked after, between two runs of PEs."""
         for pe in self.pes:
             pe.alone = False
             pe.interrupts.became_pending.wire(partial(self._interrupted, pe))
@@ -100,17 +106,28 @@ class Schedule(Stateful[ScheduleState]):
         """An interrupt of ``pe`` may be pending: where that ends its wait, it is its turn soon."""
         if pe is not self.running and (pe.s.asleep or pe.s.dozing):
             pe.wake()
-            running = self.running.handler
-            if running.ending is None:
-                running.ending = Ending.TURN
+            self._end_turn()
         self.changed()
 
     def changed(self) -> None:
         """Another PE than the running one may have something to do now."""
         running = self.running
         others = (pe for pe in self.pes if pe is not running)
-        if self.s.alone and running.handler.ending is None and any(pe.runnable for pe in others):
-            running.handler.ending = Ending.TURN
+        if self.s.alone and any(pe.runnable for pe in others):
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        """The turn is over: with the operation that runs, or at once for what comes from outside.
+
+        The operation may end the run as well, as where output has come that it was to go up to.
+        """
+        handler = self.running.handler
+        if self._runs:
+            self._over = True
+            if handler.ending is None:
+                handler.ending = Ending.TURN
+        elif not self._time_moves:
+            self.s.left = 0
 
     def run(self, operations: int | None, until: int = NEVER) -> Ending:
         """Run all PEs, at most ``operations`` of them together, and not the one at ``until``."""
@@ -125,8 +142,11 @@ class Schedule(Stateful[ScheduleState]):
                 return self._stopped()
             if left == 0:
                 return Ending.LIMIT
+            self._time_moves = True
             self._wake_sleepers()
-            if not self._choose():
+            chosen = self._choose()
+            self._time_moves = False
+            if not chosen:
                 if not self._skip():
                     return Ending.ASLEEP
                 continue
@@ -209,13 +229,17 @@ class Schedule(Stateful[ScheduleState]):
         if due is not None:
             bounds.append(due - self.s.time)
         before = cpu.executed
-        ending = pe.run(min(bounds), until)
+        self._runs, self._over = True, False
+        try:
+            ending = pe.run(min(bounds), until)
+        finally:
+            self._runs = False
         done = cpu.executed - before
         self.s.time = cpu.cycles
         self.s.left -= done
         if ending is Ending.ASLEEP:
             pe.s.asleep = pe.s.on
-        if ending in (Ending.ASLEEP, Ending.TURN):
+        if self._over or ending in (Ending.ASLEEP, Ending.TURN):
             self.s.left = 0
         elif not self.s.left:
             pe.turn_over()

@@ -10,6 +10,7 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.schedule import TURN
 from tests.support import a64
 from tests.support.small_boards import (
@@ -310,3 +311,55 @@ def test_modelled_tlbs_are_emptied_by_what_is_broadcast(
     board.run(3 * TURN)
     after = [int(pe.cpu.state.flushes) for pe in board.pes]
     assert [now - then for now, then in zip(after, before, strict=True)] == flushes
+
+
+UART, UART_INTID = 0x0900_0000, 33
+TX, IMSC = 1 << 5, 0x38
+LATER = 3 * TURN
+PRINT_THEN_WORK = [
+    a64.mrs(1, MPIDR_EL1),
+    a64.tbnz(1, 0, 40),
+    a64.movz(5, TURN),
+    *(a64.subs_imm(5, 5, 1), a64.b_cond(a64.NE, -4)),  # PE 1 sleeps by then
+    a64.movz(3, UART >> 16, 16),
+    a64.movz(4, ord("x")),
+    a64.str_(4, 3, size=2),  # which interrupts PE 1 with the same operation
+    *LOOP[:2],
+    a64.b(-8),
+    a64.WFI,
+    *LOOP,
+]
+
+
+def transmitting(**options: object) -> Board:
+    """Where PE 1 waits for the UART's interrupt, as it has transmitted."""
+    board = board_at(PRINT_THEN_WORK, 2, **options)
+    gic = board.peripherals.gic
+    gic.reset(nonsecure=True)
+    gic.distributor.write(0, 4, 0b11)
+    gic.distributor.write(0x100 + 4, 4, 1 << UART_INTID - 32)
+    gic.distributor.write(0x6000 + 8 * UART_INTID, 8, 1)
+    for interface in gic.cpu_interfaces:
+        interface.write(icc.ICC_PMR_EL1, 0xFF)
+        interface.write(icc.ICC_IGRPEN1_EL3, 0b11)
+    board.peripherals.uart.write(IMSC, 4, TX)
+    return board
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_run_up_to_output_ends_the_turn_that_the_same_operation_ends(
+    runner: type[Runner],
+) -> None:
+    plain = transmitting(runner=runner)
+    plain.run(LATER)
+    said: list[bytes] = []
+
+    def write(data: bytes) -> None:
+        said.append(data)
+        cut.reached()
+
+    cut = transmitting(runner=runner, console=ConsoleEnds(write))
+    assert cut.run(LATER) is Ending.UNTIL
+    assert said == [b"x"]
+    assert cut.run(LATER - cut.executed) is Ending.LIMIT
+    assert counts(cut) == counts(plain)
