@@ -13,6 +13,7 @@ from spe_unicorn.output.names import (
     state_name,
 )
 from spe_unicorn.output.scan import Found, Layout, placed_at
+from spe_unicorn.output.table import Name, nameless
 from spe_unicorn.spe.packets import (
     AddressIndex,
     BadPacket,
@@ -27,13 +28,19 @@ from spe_unicorn.spe.packets import (
     read_packet,
 )
 from spe_unicorn.spe.record import PlacedRecord
+from spe_unicorn.symbols.table import printable
 
 _BYTES_A_LINE = 10
 """No packet has more: two header bytes and eight of payload."""
 
 
 def record_text(
-    data: Buffer, placed: PlacedRecord, number: int, cpu: int = 0, base: int = 0
+    data: Buffer,
+    placed: PlacedRecord,
+    number: int,
+    cpu: int = 0,
+    base: int = 0,
+    name: Name = nameless,
 ) -> str:
     """A heading and a line for each packet: offset, bytes, meaning. Ends with a newline.
 
@@ -46,7 +53,7 @@ def record_text(
     for offset, packet in placed.packets:
         lines += _padding(base + behind, offset - behind)
         behind = offset + packet_size(packet, data[offset])
-        said = _bytes_and_meaning(data[offset:behind].hex(" "), packet_text(packet))
+        said = _bytes_and_meaning(data[offset:behind].hex(" "), _named(packet, name))
         lines.append(f"  {base + offset:08x}  {said}")
     end = placed.end
     while end < len(data) and not data[end]:
@@ -59,9 +66,11 @@ class RecordTexts:
     """Makes the same text of many records, found by :class:`~spe_unicorn.output.scan.Scanner`.
 
     Packets of one stream are alike: what was said of one is said again when its bytes come again.
+    ``name`` names addresses, which then stand behind them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: Name = nameless) -> None:
+        self._name = name
         self._known: dict[bytes, str] = {}
         self._templates: dict[tuple[Layout, int], str] = {}
 
@@ -69,7 +78,7 @@ class RecordTexts:
         """What :func:`record_text` says of the record."""
         layout, start, behind = found
         if layout.is_padded_inside:
-            return record_text(data, placed_at(data, start), number, cpu, base)
+            return record_text(data, placed_at(data, start), number, cpu, base, self._name)
         at = base + start
         padding = behind - start - layout.size
         template = self._templates.get((layout, padding))
@@ -96,7 +105,7 @@ class RecordTexts:
             raise ValueError(f"no packet: {packet.hex(' ')}: {read.reason}")
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        said = _bytes_and_meaning(packet.hex(" "), packet_text(read[0]))
+        said = _bytes_and_meaning(packet.hex(" "), _named(read[0], self._name))
         self._known[packet] = said
         return said
 
@@ -130,6 +139,15 @@ def packet_size(packet: Packet, first: int) -> int:
 def packet_text(packet: Packet) -> str:
     """The meaning of one packet."""
     return f"{packet.type.name:<15}{_MEANINGS[packet.type](packet)}".rstrip()
+
+
+def _named(packet: Packet, name: Name) -> str:
+    """The meaning of a packet, with what is at its address."""
+    text = packet_text(packet)
+    if packet.type is not PacketType.ADDRESS or packet.index == AddressIndex.DATA_PA:
+        return text
+    found = name(canonical_address(packet.value))
+    return text if found is None else f"{text} <{printable(found)}>"
 
 
 def _padding(offset: int, size: int) -> Iterator[str]:

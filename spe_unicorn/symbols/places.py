@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from spe_unicorn.symbols.elf import ElfFile
+from spe_unicorn.symbols.lines import SourceLines
 from spe_unicorn.symbols.table import Symbol, printable
 
 
@@ -41,6 +43,7 @@ class Places:
         self._ranges: list[_Range] = []
         self._sorted: list[_Range] | None = None
         self._starts: list[int] = []
+        self._lines: dict[Path, SourceLines] = {}
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
@@ -93,6 +96,17 @@ class Places:
         """``address`` as ``name+0x10``, None where no symbol covers it."""
         place = self.at(address)
         return None if place is None else place.name
+
+    def described(self, address: int) -> str | None:
+        """``address`` as ``name+0x10 (main.c:42)``, as far as that is known. It can be printed."""
+        place = self.at(address)
+        if place is None:
+            return None
+        if place.file.path not in self._lines:
+            self._lines[place.file.path] = SourceLines(place.file)
+        line = self._lines[place.file.path].at(place.linked)
+        said = [place.name, None if line is None else f"({line.short})"]
+        return " ".join(word for word in said if word) or None
 
     def extents(self, name: str) -> Iterator[tuple[int, int]]:
         """The first and last address of each place that bears a name."""

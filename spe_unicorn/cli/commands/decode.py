@@ -46,8 +46,8 @@ def decode(file: str, form: str | None, symbols: tuple[SymbolChoice, ...]) -> No
     form = form or ("table" if sys.stdout.isatty() or not found.has_bytes else "text")
     if form == "text" and not found.has_bytes:
         raise UsageProblem(f"{file}: JSON Lines do not hold packets: use --format table or json")
-    if symbols and form != "table":
-        raise UsageProblem("--symbols names places in a table only: use --format table")
+    if symbols and form == "json":
+        raise UsageProblem("--symbols names places in tables and text: --format table or text")
     records = _Records(found)
     lines = {"table": _table, "text": _text, "json": _json}[form]
     sys.stdout.writelines(lines(records, symbols))
@@ -72,8 +72,10 @@ class _Records:
                     yield stream, found
 
 
-def _text(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
+def _text(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:
     texts = RecordTexts()
+    if symbols:
+        texts = RecordTexts(places_for(records.file, symbols).described)
     for number, (stream, found) in enumerate(records):
         yield texts.text(stream.data, found, number, stream.cpu, stream.offset) + "\n"
 
@@ -88,7 +90,7 @@ def _json(records: _Records, _: tuple[SymbolChoice, ...]) -> Iterator[str]:
 def _table(records: _Records, symbols: tuple[SymbolChoice, ...]) -> Iterator[str]:
     places = places_for(records.file, symbols)
     rows = ((placed_at(stream.data, start).record, stream.cpu) for stream, (_, start, _) in records)
-    for line in table(rows, places.symbolize if places else nameless):
+    for line in table(rows, places.described if places else nameless):
         yield line + "\n"
 
 

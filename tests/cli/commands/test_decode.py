@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,11 +143,28 @@ def test_symbols_that_cannot_be_had_are_refused_in_one_line(tmp_path, value, mes
     assert message in result.stderr
 
 
-def test_symbols_without_a_table_are_refused(tmp_path, firmware):
+def test_symbols_for_programs_are_refused(tmp_path, firmware):
     file = recording(tmp_path / "a.spe", load())
-    result = run(file, "--format", "text", "--symbols", firmware("hello"))
+    result = run(file, "--format", "json", "--symbols", firmware("hello"))
     assert result.exit_code == 2
-    assert "--symbols names places in a table only" in result.stderr
+    assert "--symbols names places in tables and text" in result.stderr
+
+
+def test_symbols_name_addresses_in_the_text_with_their_source_lines(tmp_path, firmware):
+    elf = firmware("spe_irq_el1")
+    file = tmp_path / "a.spe"
+    record = load()
+    plain = run(recording(file, record), "--format", "text").stdout
+    named = run(file, "--format", "text", "--symbols", f"{elf}@{record_pc(plain):#x}").stdout
+    (line,) = [line for line in named.splitlines() if " pc 0x" in line]
+    assert line.endswith(" <_start (el.S:14)>")
+    assert re.sub(r" <.*>", "", named) == plain
+
+
+def record_pc(text: str) -> int:
+    found = re.search(r" pc (0x\w+) ", text)
+    assert found is not None
+    return int(found[1], 16)
 
 
 def test_a_table_is_for_terminals_and_text_for_files(tmp_path, start, firmware):
