@@ -22,8 +22,8 @@ SYSTEM = (
 _STARTS_AT = {
     2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner"),
     3: (
-        *("beyond_qemu", "pmu_exceptions", "pmu_levels", "priv_el3", "priv_gic_secure"),
-        *("smc_pingpong", "spe_access", "spe_el3_monitor", "spe_exc"),
+        *("beyond_qemu", "pmu_access", "pmu_exceptions", "pmu_levels", "priv_el3"),
+        *("priv_gic_secure", "smc_pingpong", "spe_access", "spe_el3_monitor", "spe_exc"),
     ),
 }
 _WHAT_ELSE: dict[str, dict[str, Any]] = {
@@ -32,6 +32,7 @@ _WHAT_ELSE: dict[str, dict[str, Any]] = {
     "priv_smp": {"smp": 4},
     "ipi_pingpong": {"smp": 2},
     "smc_pingpong": {"secure": True},
+    "pmu_access": {"core": "max"},
     "pmu_exceptions": {"core": "max"},
     "spe_exc": {"core": "max"},
     "spe_model": {"model": "cache"},
@@ -85,7 +86,7 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
-    *("ipi_pingpong", "pmu_exceptions", "pmu_levels", "smc_pingpong", "virtio_blk"),
+    *("ipi_pingpong", "pmu_access", "pmu_exceptions", "pmu_levels", "smc_pingpong", "virtio_blk"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))

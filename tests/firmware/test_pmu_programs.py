@@ -14,11 +14,12 @@ slow = pytest.mark.slow
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "overflow": ("pmu_overflow", {}),
     "overflow, everything": ("pmu_overflow", {"core": "max"}),
+    "access, everything": ("pmu_access", {"core": "max"}),
     "exceptions, everything": ("pmu_exceptions", {"core": "max"}),
     "levels": ("pmu_levels", {}),
     "levels, everything": ("pmu_levels", {"core": "max"}),
 }
-LONG = ("exceptions, everything", "levels, everything")
+LONG = ("access, everything", "exceptions, everything", "levels, everything")
 WINDOW, WINDOWS = 6_000, 3
 
 

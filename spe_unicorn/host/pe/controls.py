@@ -25,6 +25,7 @@ from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.pe import EL0, EL2
+from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
     CNTVOFF_EL2,
@@ -57,6 +58,9 @@ from spe_unicorn.host.pe.meaning import Meanings
 from spe_unicorn.stateful import Stateful
 
 _TZ_TFP: Final = 1 << 8 | 1 << 10
+_KEY: Final = 0xFFFF
+_EVENT_COUNTERS: Final = (3, 3, 14)
+"""op0, op1 and CRn of PMEVCNTR<n>_EL0 and PMEVTYPER<n>_EL0, where CRm is 8 or more."""
 
 
 @dataclass(slots=True)
@@ -179,6 +183,15 @@ class Controls(Stateful[ControlsState]):
             return True
         return self.trap(instruction) is not None
 
+    def _is_missing_counter(self, number: int) -> bool:
+        """Whether ``number``, by ``trap_id``, is of an event counter that the PE does not have."""
+        encoding = Encoding.from_key(number & _KEY)
+        if (encoding.op0, encoding.op1, encoding.crn) != _EVENT_COUNTERS or encoding.crm < 8:
+            return False
+        counter = encoding.crm % 4 * 8 + encoding.op2  # 31 is the cycle counter's filter
+        monitors = self._cpu.monitors
+        return monitors is not None and monitors.implemented <= counter < MOST_COUNTERS
+
     def trap(self, instruction: Instruction) -> Routed | None:
         """The exception of an operation that is not for the engine, at the PE's Exception level."""
         cpu = self._cpu
@@ -187,7 +200,7 @@ class Controls(Stateful[ControlsState]):
         meaning = self._meaning
         if meaning.trapped_anywhere:
             number = trap_id(instruction.word)
-            if number in meaning.trapped[cpu.el]:
+            if number in meaning.trapped[cpu.el] and not self._is_missing_counter(number):
                 return Routed(EL2, syndrome_of(instruction.word))
             missed = meaning.missed[cpu.el].get(number)
             if missed is not None:

@@ -211,9 +211,10 @@ class SystemAccesses:
             accessor = self._table.get(state.key)
             verdict = None if accessor is None else access(cpu, accessor, read)
             if not isinstance(verdict, Allowed):
-                if is_engines_monitor(state.key):
+                there = accessor is not None and (accessor.read if read else accessor.write)
+                if is_engines_monitor(state.key) and there:
                     return self._have_it_trap(rt, read)
-                return Answer.ENGINE
+                return Answer.ENGINE  # which knows of its own that they are only read, or written
             if is_engines_monitor(state.key) and self._is_to_stop(write=not read):
                 return self._have_it_trap(rt, read)
             device = self._devices.get(verdict.register)
