@@ -1,12 +1,13 @@
 """How a core breaks instructions into the micro-operations that it samples.
 
-A rule says for a kind of instruction what its micro-operations are, in their order. The rules are
-data: a profile names a set of them (a file in ``micro_operations``) or holds its own.
-What no rule is about is one micro-operation: multiply-accumulate, divide, a branch that links.
+A rule says for a kind of instruction, or for words with certain bits, what its micro-operations
+are, in their order. The rules are data: a profile names a set of them (a file in
+``micro_operations``) or holds its own. What no rule is about is one micro-operation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -44,9 +45,17 @@ _COSTS = {
 """Micro-operations that access no memory: moving the data of a store, arithmetic, vectors."""
 _SHORTEST_VECTOR = 16
 """Bytes of the shortest vector that SVE allows; longer ones are divided as it is."""
+_HALF = 8
+"""Bytes of the smallest part of a vector register that an access of its own can move."""
 _PER_REGISTER = " per register"
-WORDS = tuple(word + tail for word in ("access", *_COSTS) for tail in ("", _PER_REGISTER))
-"""What a rule can list. Several accesses share the bytes evenly, the lowest address first.
+_OPERATION = "operation"
+WORDS = (
+    *(word + tail for word in ("access", *_COSTS) for tail in ("", _PER_REGISTER)),
+    _OPERATION,
+)
+"""What a rule can list; ``operation`` is an instruction that accesses no memory itself.
+
+Several accesses share the bytes evenly, the lowest address first.
 
 An access that cannot be divided, as its bytes have to be reached at once, is made only once.
 """
@@ -75,24 +84,37 @@ def kind_of(instruction: Instruction) -> str | None:
     return f"{verb}_multiple" if multiple else f"{verb}_pair"
 
 
+def _bits_of(key: str) -> tuple[int, int] | None:
+    """The words of a rule ``0xVALUE/0xMASK``; None for what is not written so."""
+    found = re.fullmatch(r"(0x[0-9a-f]{8})/(0x[0-9a-f]{8})", key)
+    if found is None:
+        return None
+    value, mask = (int(text, 16) for text in found.groups())
+    return None if value & ~mask else (value, mask)
+
+
 class Cracking:
     """The rules of one core: an ``arch.ports.Cracker``.
 
-    ``rules`` lists micro-operations (:data:`WORDS`) for kinds of instructions (:data:`KINDS`).
+    ``rules`` lists micro-operations (:data:`WORDS`) for kinds of instructions (:data:`KINDS`), or
+    for instruction words: ``0x94000000/0xfc000000`` is about those that have this value in the bits
+    of this mask. The first rule about a word goes before those about kinds.
     Raises ValueError, in words for whoever wrote the rules, for a kind or a word that does not
     exist, and for a rule without a micro-operation.
     """
 
     def __init__(self, rules: Mapping[str, Sequence[str]]) -> None:
         for kind, words in rules.items():
-            if kind not in KINDS:
-                raise ValueError(f"{kind}: no such kind; allowed are {', '.join(KINDS)}")
+            if kind not in KINDS and _bits_of(kind) is None:
+                allowed = ", ".join(KINDS)
+                raise ValueError(f"{kind}: no such kind; allowed are {allowed}, or 0xVALUE/0xMASK")
             if not words and kind != "write_back":
                 raise ValueError(f"{kind}: a list of at least one micro-operation is needed")
             for word in words:
                 if word not in WORDS:
                     raise ValueError(f"{kind}: {word!r} is none of {', '.join(WORDS)}")
         self.rules = {kind: tuple(words) for kind, words in rules.items()}
+        self._by_bits = [(bits, tuple(rules[key])) for key in rules if (bits := _bits_of(key))]
         self._cached = lru_cache(maxsize=1 << 16)(self._parts)
 
     def parts(self, instruction: Instruction, /) -> tuple[Instruction, ...]:
@@ -100,8 +122,7 @@ class Cracking:
         return self._cached(instruction)
 
     def _parts(self, instruction: Instruction) -> tuple[Instruction, ...]:
-        kind = kind_of(instruction)
-        words = () if kind is None else self.rules.get(kind, ("access",))
+        words = self._words(instruction)
         if not words:
             return (instruction,)
         access = instruction.access
@@ -109,7 +130,7 @@ class Cracking:
             words += self.rules.get("write_back", ())
         each = [w for word in words for w in _repeated(word, instruction.register_count)]
         shares = _shares(instruction, each.count("access"))
-        if len(shares) == 1:
+        if len(shares) == 1 and "access" in each:
             once = each.index("access")
             each = [word for n, word in enumerate(each) if word != "access" or n == once]
         accesses = iter(shares)
@@ -119,6 +140,14 @@ class Cracking:
             else _aside(instruction, word, part)
             for part, word in enumerate(each)
         )
+
+    def _words(self, instruction: Instruction) -> tuple[str, ...]:
+        """What the rules list for an instruction, nothing where it is one micro-operation."""
+        kind = kind_of(instruction)
+        for (value, mask), words in self._by_bits:
+            if instruction.word & mask == value and (kind is None) is (_OPERATION in words):
+                return words
+        return () if kind is None else self.rules.get(kind, ("access",))
 
 
 def _repeated(word: str, registers: int) -> list[str]:
@@ -134,15 +163,23 @@ def _shares(instruction: Instruction, count: int) -> list[Instruction]:
     if elements is not None and _SHORTEST_VECTOR // instruction.lane % count == 0:
         shares = (replace(elements, part=n, parts=count) for n in range(count))
         return [replace(instruction, elements=share) for share in shares]
-    if access is None or access.size // count < access.element:
+    vectors = instruction.registers is RegisterKind.SIMD_FP
+    smallest = min(access.element, _HALF) if vectors and access is not None else 0
+    if access is None or access.size // count < (smallest or access.element):
         return [instruction]
     size = access.size // count
-    parts = (replace(access, offset=access.offset + n * size, size=size) for n in range(count))
+    element = min(access.element, size)
+    parts = (
+        replace(access, offset=access.offset + n * size, size=size, element=element)
+        for n in range(count)
+    )
     return [replace(instruction, access=part) for part in parts]
 
 
 def _aside(instruction: Instruction, word: str, part: int) -> Instruction:
-    """A micro-operation of a load or store that accesses no memory."""
+    """A micro-operation that accesses no memory."""
+    if word == _OPERATION:
+        return replace(instruction, part=part)
     return Instruction(
         instruction.word,
         cost=_COSTS[word],

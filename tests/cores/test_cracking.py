@@ -19,7 +19,7 @@ from spe_unicorn.arch.operation import (
 from spe_unicorn.cores.cracking import KINDS, Cracking
 from spe_unicorn.cores.profile import core_names, load_core, parse_core
 
-NEOVERSE = load_core("neoverse-n1").cracking
+NEOVERSE = load_core("neoverse-v2").cracking
 
 
 def memory(family: Family, size: int, element: int, count: int = 1, **more: object) -> Instruction:
@@ -125,7 +125,8 @@ def test_cores_that_sample_micro_operations_say_what_these_are(name: str) -> Non
     core = load_core(name)
     instructions = Feature.FEAT_SPE_ArchInst in core.features
     assert (core.cracking is None) == instructions
-    assert core.cracking is None or set(core.cracking.rules) == set(KINDS)
+    if core.cracking is not None:
+        assert {kind for kind in core.cracking.rules if "/" not in kind} == set(KINDS)
 
 
 def test_a_profile_of_ones_own_has_rules_of_its_own(tmp_path: Path) -> None:

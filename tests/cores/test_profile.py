@@ -132,7 +132,10 @@ WRONG = [
     ('name = "x"\nmidr = ' + "9" * 5000, "x.toml: not TOML: "),
     (HEAD + "model = 1", "x.toml: model = 1: allowed is a table"),
     (HEAD + "cracking = 1", "x.toml: cracking = 1: allowed is a table, or a name of one"),
-    (HEAD + 'cracking = "n7"', "x.toml: cracking = 'n7': allowed are neoverse, or a table"),
+    (
+        HEAD + 'cracking = "n7"',
+        "x.toml: cracking = 'n7': allowed are neoverse, neoverse-n1, or a table",
+    ),
     (HEAD + "[cracking]\nload = 1", "x.toml: cracking.load = 1: allowed is a list"),
     (HEAD + "[cracking]\nload = [1]", "x.toml: cracking.load = 1: allowed is a string"),
     (HEAD + "[cracking]\nload = []", "x.toml: cracking.load: a list of at least one "),

@@ -1,0 +1,91 @@
+"""Micro-operations of Neoverse N1 by the public scheduling model of LLVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.operation import Family
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.decode import decode
+from tests.support import a64
+
+STP_W, LDP_W, LDPSW = 0x2900_0041, 0x2940_0440, 0x6940_0440
+STP_W_POST, LDP_W_POST = 0x2880_8440, 0x28C0_8440
+LDR_Q, LDUR_Q, STR_Q, STUR_Q, STR_Q_POST = (
+    *(0x3DC0_0020, 0x3CC0_0020, 0x3D80_0020, 0x3C80_0020),
+    0x3C81_0420,
+)
+STP_Q, STP_D, LDP_D = 0xAD00_0440, 0x6D00_0440, 0x6D40_0440
+SCVTF_S_W, SCVTF_V, FCVTZS = 0x1E22_0020, 0x4E21_D820, 0x9E78_0020
+MUL_4S, MUL_2S, MUL_16B, MLA_8H = 0x4EA2_9C20, 0x0EA2_9C20, 0x4E22_9C20, 0x4E62_9420
+ADDV_8B, ADDV_16B, ADDV_8H, ADDV_4S, ADDV_4H = (
+    *(0x0E31_B820, 0x4E31_B820, 0x4E71_B820),
+    *(0x4EB1_B820, 0x0E71_B820),
+)
+UMAXV_16B, LD2_LANE, LD1R = 0x6E30_A820, 0x4D60_8020, 0x4D40_C820
+
+
+@pytest.mark.parametrize(
+    ("word", "count"),
+    [
+        (a64.pair(True, 0, 1, 2), 2),
+        (a64.pair(False, 0, 1, 2), 3),
+        (LDP_W, 1),
+        (LDPSW, 2),
+        (STP_W, 2),
+        (LDP_W_POST, 3),
+        (STP_W_POST, 4),
+        (a64.ldr(0, 1), 1),
+        (a64.str_(0, 1), 2),
+        (LDR_Q, 2),
+        (LDUR_Q, 1),
+        (STR_Q, 4),
+        (STUR_Q, 4),
+        (STR_Q_POST, 5),
+        (STP_Q, 6),
+        (STP_D, 4),
+        (LDP_D, 3),
+        (SCVTF_S_W, 2),
+        (SCVTF_V, 1),
+        (FCVTZS, 2),
+        (MUL_4S, 2),
+        (MUL_2S, 1),
+        (MUL_16B, 1),
+        (MLA_8H, 2),
+        (ADDV_8B, 2),
+        (ADDV_16B, 2),
+        (ADDV_8H, 2),
+        (ADDV_4S, 1),
+        (ADDV_4H, 1),
+        (UMAXV_16B, 2),
+        (LD2_LANE, 4),
+        (LD1R, 2),
+        (a64.bl(8), 2),
+        (a64.blr(1), 2),
+        (a64.b(8), 1),
+        (a64.RET, 1),
+        (a64.add(0, 1, 2), 1),
+        (a64.mul(0, 1, 2), 1),
+    ],
+)
+def test_how_many_micro_operations_an_instruction_is(word: int, count: int) -> None:
+    cracking = load_core("neoverse-n1").cracking
+    assert cracking is not None
+    assert len(cracking.parts(decode(word))) == count
+
+
+def test_the_halves_of_a_vector_are_stored_one_after_the_other() -> None:
+    cracking = load_core("neoverse-n1").cracking
+    assert cracking is not None
+    parts = cracking.parts(decode(STR_Q))
+    accesses = [part.access for part in parts if part.access is not None]
+    assert [(a.offset, a.size, a.element) for a in accesses] == [(0, 8, 8), (8, 8, 8)]
+
+
+def test_the_branch_that_links_is_the_last_of_its_micro_operations() -> None:
+    cracking = load_core("neoverse-n1").cracking
+    assert cracking is not None
+    link, branch = cracking.parts(decode(a64.bl(8)))
+    assert (link.family, branch.family) == (Family.OTHER, Family.BRANCH)
+    assert branch.target_offset == 8
+    assert (link.part, branch.part) == (0, 1)
