@@ -54,6 +54,10 @@ class PastError(LookupError):
     """A place that lies before all that is kept: GDB says ``replaylog:begin``."""
 
 
+class InterruptedTravelError(Exception):
+    """Somebody wants the machine while it goes back: it stands somewhere on the way."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """A snapshot: where it is, and what had come from outside by then."""
@@ -239,8 +243,14 @@ class Travel:
     def back_to(self, position: int) -> None:
         """Have the machine stand where it stood after so many operations.
 
-        Raises PastError for a place before :attr:`begin`, and ValueError for one after :attr:`end`.
+        Raises PastError for a place before :attr:`begin`, ValueError for one after :attr:`end`, and
+        InterruptedTravelError where the run is ended on the way (``Board.stop``).
         """
+        if self._went_to(position) is Ending.INTERRUPTED:
+            raise InterruptedTravelError
+
+    def _went_to(self, position: int) -> Ending:
+        """Go to a place of the past, unless the run is ended on the way: INTERRUPTED then."""
         if position > self.end:
             raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
         for pe in self._board.pes:
@@ -250,20 +260,23 @@ class Travel:
             self._restore(moment)
         while self.position < position:
             before = self.position
-            self.forwards(self.up_to(NEVER), position)
+            if self.forwards(self.up_to(NEVER), position) is Ending.INTERRUPTED:
+                return Ending.INTERRUPTED
             if self.position == before:
                 raise RuntimeError(f"the replay stands still at operation {before}")
+        return Ending.LIMIT
 
     def _go_to_end(self) -> None:
-        if self.replaying:
-            self.back_to(self.end)
+        while self.replaying:  # whatever is to be done there, it is done at the end
+            self._went_to(self.end)
         self._enter()
 
     def step_back(self, number: int | None = None) -> None:
         """Undo the last operation of a PE, by default of the one whose turn it is.
 
         What other PEs have done since is undone with it. Raises PastError where there is none that
-        could be undone; the machine then stands at the beginning of what is kept.
+        could be undone; the machine then stands at the beginning of what is kept. Raises
+        InterruptedTravelError as :meth:`back_to`.
         """
         pe = self._board.running if number is None else self._board.pes[number]
         count = pe.cpu.executed
@@ -288,7 +301,7 @@ class Travel:
         ``run`` runs the board up to a limit, and with another ending where a debugger stops it: at
         a breakpoint, or in front of a watched access. It is called once more at each stop, and has
         to go on from there. Raises PastError where there is none; the machine then stands at the
-        beginning of what is kept.
+        beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by INTERRUPTED.
         """
         end = last = self.position
         with self._or_begin():
@@ -313,6 +326,8 @@ class Travel:
         while self.position < end:
             before = self.position
             ending = self.forwards(run, end)
+            if ending is Ending.INTERRUPTED:
+                raise InterruptedTravelError
             if ending is not Ending.LIMIT and self.position <= last:
                 found = self.position
             stuck = stuck + 1 if self.position == before else 0

@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.debug import travel as travelling
-from spe_unicorn.debug.travel import PastError, Travel
+from spe_unicorn.debug.travel import InterruptedTravelError, PastError, Travel
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.console_ends import ConsoleEnds
@@ -256,3 +256,24 @@ def test_nothing_runs_on_for_ever_where_a_stop_never_comes(calls):
     travel.run(1000)
     with pytest.raises(PastError):
         travel.back_to_stop(travel.up_to(NEVER))
+
+
+def test_who_ends_the_run_on_the_way_back_is_heard_there(calls, monkeypatch):
+    monkeypatch.setattr(travelling, "_FIRST_SPACING", 1 << 30)
+    travel = Travel(calls.board)
+    travel.run(50_000)
+    for act in (
+        lambda: travel.back_to(40_000),
+        travel.step_back,
+        lambda: travel.back_to_stop(travel.up_to(LEAF)),
+    ):
+        travel.back_to(travel.end)
+        calls.board.stop()
+        with pytest.raises(InterruptedTravelError):
+            act()
+        assert travel.position < 50_000
+    travel.back_to(40_000)
+    assert travel.position == 40_000
+    calls.board.stop()
+    travel.close()  # where the run ends it is at the end of the past
+    assert calls.operations == 50_000

@@ -11,10 +11,6 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 
 
-class InterruptedBackwardsError(Exception):
-    """Somebody wants the machine while it goes back: it stands somewhere on the way."""
-
-
 class Backwards:
     """Takes one board back to the last stop of a debugger."""
 
@@ -30,7 +26,7 @@ class Backwards:
     def to_last_stop(self) -> tuple[ProcessingElement, Stopped]:
         """Go back to the last stop before here: the PE that stopped, and why.
 
-        Raises PastError where there was none, and InterruptedBackwardsError.
+        Raises PastError where there was none, and InterruptedTravelError.
         """
         self._passed = None
         self._stops.clear()
@@ -56,7 +52,7 @@ class Backwards:
         while True:
             ending = board.run(None if goal is None else goal - board.executed, NEVER)
             if ending is Ending.INTERRUPTED:
-                raise InterruptedBackwardsError
+                return ending
             pe, stopped = self._stopped()
             if stopped is None or pe is None:
                 return ending

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.debug.gdb.backwards import Backwards, InterruptedBackwardsError
+from spe_unicorn.debug.gdb.backwards import Backwards
 from spe_unicorn.debug.gdb.breakpoints import Breakpoints
 from spe_unicorn.debug.gdb.commands import Commands, Killed
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost, Listener
@@ -21,7 +21,7 @@ from spe_unicorn.debug.gdb.events import EventBreaks
 from spe_unicorn.debug.gdb.monitor import Monitor
 from spe_unicorn.debug.gdb.recent import RecentRecords
 from spe_unicorn.debug.gdb.resume import DETACH, RUN_ON, Resume
-from spe_unicorn.debug.travel import HISTORY, PastError, Travel
+from spe_unicorn.debug.travel import HISTORY, InterruptedTravelError, PastError, Travel
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import DebugReason, Ending
 from spe_unicorn.host.run.debug_stops import Stopped
@@ -210,7 +210,7 @@ class Debugger:
                 back = Backwards(self._board, self.breakpoints, self._travel)
                 pe, stopped = back.to_last_stop()
                 number, why = pe.number, self._why(pe.number, stopped)
-        except InterruptedBackwardsError:
+        except InterruptedTravelError:
             number, signal = self._board.running.number, SIGINT
         except PastError:
             why = "replaylog:begin;"
