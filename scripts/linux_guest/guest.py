@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCENARIOS = HERE / "guest/scenarios"
 HOT = HERE / "workload/hot"
+KVM = HERE / "workload/kvm"
 SETTINGS = "kpti=off arm64.nopauth"
 """The driver asks for the first setting, the second halves the time: the engine computes pointer
 authentication codes as the architecture says."""
@@ -60,6 +61,7 @@ class Guest:
             "bin/busybox": packages.file("usr/bin/busybox", "bin/busybox"),
             "bin/perf": perf,
             "bin/hot": HOT,
+            "bin/kvm": KVM,
         }
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
         if gdb:

@@ -275,4 +275,5 @@ def test_a_package_that_cannot_be_unpacked_is_an_error_and_named(tmp_path):
 @pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no cross compiler")
 def test_the_workload_is_what_its_sources_build(tmp_path):
     subprocess.run([LINUX / "workload/build", tmp_path], check=True)
-    assert (tmp_path / "hot").read_bytes() == (LINUX / "workload/hot").read_bytes()
+    for name in ("hot", "kvm"):
+        assert (tmp_path / name).read_bytes() == (LINUX / "workload" / name).read_bytes()
