@@ -38,6 +38,7 @@ class Feature(Enum):
     FEAT_PMUv3p8 = "FEAT_PMUv3p8"
     FEAT_PMUv3p9 = "FEAT_PMUv3p9"
     FEAT_PMUv3_ICNTR = "FEAT_PMUv3_ICNTR"
+    FEAT_PMUv3_TH = "FEAT_PMUv3_TH"
     FEAT_EBEP = "FEAT_EBEP"
     FEAT_SEBEP = "FEAT_SEBEP"
     FEAT_FGT = "FEAT_FGT"

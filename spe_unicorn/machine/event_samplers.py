@@ -23,7 +23,7 @@ from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.members import Members
 from spe_unicorn.pmu.names import NamedEvent, why_not
-from spe_unicorn.pmu.words import WORD_EVENTS, events_of
+from spe_unicorn.pmu.words import PART_EVENTS, WORD_EVENTS, events_of
 from spe_unicorn.spe.candidates import CandidateSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.feed import SampleEvent
@@ -31,7 +31,7 @@ from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.taken import ExceptionSampler
 
 _CLOCK: Final = frozenset({E.CPU_CYCLES, E.CNT_CYCLES})
-_RETIRED: Final = frozenset({E.INST_RETIRED, E.INST_SPEC})
+_RETIRED: Final = frozenset({E.INST_RETIRED, E.INST_SPEC, *PART_EVENTS})
 _OF_BRANCHES: Final = frozenset(
     {E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC}
 )
@@ -64,6 +64,8 @@ def event_sampler(
     args = pe.cpu, sampling.period, model
     if number == E.CPU_CYCLES:
         return ExternalSampler(*args, **shared)
+    if number in PART_EVENTS and core.cracking is not None:
+        return ExternalSampler(*args, retired_only=True, cracker=core.cracking, **shared)
     if number in _RETIRED or number in WORD_EVENTS:
         members = Members(lambda i: number in _RETIRED or number in events_of(i))
         return ExternalSampler(*args, retired_only=True, cracker=members, **shared)

@@ -178,7 +178,8 @@ class ProcessingElement(Stateful[PEState]):
         self.unit = sampler(self)
         self._unknown_counters = random.stream("PMU")
         self.counting = monitored(
-            cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events
+            *(cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events),
+            cracker=board.core.cracking,
         )
         """Counts for the Performance Monitors."""
         self.counting.totals.sampling = lambda: self.unit.enabled

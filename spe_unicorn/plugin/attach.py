@@ -312,7 +312,8 @@ class Attachment:
         )
         self.unit: Sampler = self._own_unit
         self._counting = monitored(
-            self.cpu, core.counters, _NoLine(), interrupts.monitors, self.events
+            *(self.cpu, core.counters, _NoLine(), interrupts.monitors, self.events),
+            cracker=core.cracking,
         )
         self._counting.totals.aside = self._ran_aside
         self._counting.totals.sampling = lambda: self.running and self.unit.enabled

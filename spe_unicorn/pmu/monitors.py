@@ -35,6 +35,7 @@ from spe_unicorn.pmu.counting import (
 )
 from spe_unicorn.pmu.events import SYNCHRONOUS, PMUEvent
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_route
+from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -131,7 +132,10 @@ class PerformanceMonitors(Stateful[MonitorState]):
         for counter in range(self.implemented):
             counts_it = PMEVTYPER(self.s.types[counter]).evtCount == PMUEvent.SW_INCR
             if counters >> counter & 1 and counts_it:
-                self._count(counter, 1)
+                threshold = self.threshold(counter)
+                # the cycle of the write itself counts as one without the event
+                more = 1 if threshold is None else threshold.counted(1) - threshold.counted(0)
+                self._count(counter, more)
 
     def completed(self, address: int, *, raised: bool = False, restored: bool = False) -> None:
         """The operation at ``address`` is over, and all that it did has been reported.
@@ -228,6 +232,14 @@ class PerformanceMonitors(Stateful[MonitorState]):
         if counter == INSTRUCTION_COUNTER:
             return PMUEvent.INST_RETIRED
         return PMEVTYPER(self.s.types[counter]).evtCount
+
+    def threshold(self, counter: int) -> Threshold | None:
+        """What a counter compares the events of each cycle with; None for nothing."""
+        if Feature.FEAT_PMUv3_TH not in self._pe.features or counter >= CYCLE_COUNTER:
+            return None
+        type_ = self.s.types[counter]
+        chains = PMEVTYPER(type_).evtCount == PMUEvent.CHAIN
+        return None if chains else Threshold.of(type_)
 
     def until_overflow(self, counter: int) -> int:
         """By how much a counter has to move for its overflow."""

@@ -19,6 +19,7 @@ from spe_unicorn.arch.registers.system import MDCR_EL3, SCR_EL3
 from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.pmu.counting import ALL_EVENT_COUNTERS, counters_below_el2
 from spe_unicorn.pmu.monitors import PerformanceMonitors
+from spe_unicorn.pmu.threshold import WIDTH
 
 _CYCLES: Final = 1 << r.CYCLE_COUNTER
 _INSTRUCTIONS: Final = 1 << r.INSTRUCTION_COUNTER
@@ -175,7 +176,7 @@ class MonitorView:
         return {
             r.PMCR_EL0: self._control,
             r.PMIAR_EL1: lambda: self._monitors.s.address,
-            r.PMMIR_EL1: lambda: 0,
+            r.PMMIR_EL1: self._machine,
             r.PMCEID0_EL0: lambda: self._identification(0x0000, 0x4000),
             r.PMCEID1_EL0: lambda: self._identification(0x0020, 0x4020),
             r.PMSWINC_EL0: lambda: 0,
@@ -188,6 +189,10 @@ class MonitorView:
         number = counters_below_el2(pe, implemented) if below else implemented
         always = r.PMCR_EL0.N.insert(number) | r.PMCR_EL0.LC.mask
         return self._monitors.s.control | always
+
+    def _machine(self) -> int:
+        has_thresholds = Feature.FEAT_PMUv3_TH in self._pe.features
+        return r.PMMIR_EL1.THWIDTH.insert(WIDTH if has_thresholds else 0)
 
     def _identification(self, first: int, first_high: int) -> int:
         listed = sum(1 << n for n in range(32) if first + n in self._events)

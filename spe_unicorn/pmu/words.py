@@ -29,6 +29,20 @@ WORD_EVENTS: Final = frozenset(
     }
 )
 """All of them."""
+JUMP_EVENTS: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
+"""Those of software that writes the PC: a branch that is taken, an exception return."""
+PART_EVENTS: Final = frozenset({E.OP_RETIRED, E.OP_SPEC})
+"""Those of which an instruction makes as many as it has micro-operations."""
+
+
+def jumps_always(instruction: Instruction) -> bool:
+    """Whether it is a branch without a condition, or an exception return."""
+    return instruction.family is Family.BRANCH and not instruction.conditional
+
+
+def may_jump(instruction: Instruction) -> bool:
+    """Whether it is a branch that another one follows where it is not taken."""
+    return instruction.family is Family.BRANCH and instruction.conditional
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,6 +12,7 @@ import pytest
 from unicorn import Uc
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
+from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -21,11 +22,12 @@ from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.words import WORD_EVENTS, events_of
 from tests.support.machine_runs import Machine, Result
 from tests.support.random_programs import RAM, random_program
-from tests.support.random_runs import MAX, Trace, run_in_pieces, settings_of
+from tests.support.random_runs import MAX, NEOVERSE, Trace, run_in_pieces, settings_of
 
 OPERATIONS = 600
 CALLS = (0x15, 0x16, 0x17)
 BY_WORD = sorted(event.name for event in WORD_EVENTS)
+BY_RUN = ("PC_WRITE_RETIRED", "UNALIGNED_LDST_RETIRED")
 BY_MODEL = ("BR_MIS_PRED_RETIRED", "BR_PRED", "L1D_CACHE", "L1D_CACHE_REFILL", "L1D_TLB_REFILL")
 
 
@@ -118,10 +120,12 @@ def by_steps(seed: int, event: E, period: int) -> list[int]:
         random_program(seed, settings_of(seed)), ram=RAM, seed=seed, core=MAX, model="cache"
     )
     pe = machine.board.pes[0]
+    pe.counting.keep(event)
     chosen, before = [], 0
     for _ in range(OPERATIONS):
         pc = pe.cpu.pc
         machine.board.run(1)
+        pe.counting.settle()
         after = pe.counting.totals.of(event)
         if after // period != before // period:
             chosen.append(pc)
@@ -129,9 +133,9 @@ def by_steps(seed: int, event: E, period: int) -> list[int]:
     return chosen
 
 
-@pytest.mark.parametrize("name", BY_MODEL)
-def test_what_the_model_knows_chooses_the_operation_that_made_it(name: str) -> None:
-    seed, period = 1, 1 + 4 * BY_MODEL.index(name) % 3
+@pytest.mark.parametrize("name", [*BY_MODEL, *BY_RUN])
+def test_what_the_run_decides_chooses_the_operation_that_made_it(name: str) -> None:
+    seed, period = 1, 1 + 4 * len(name) % 3
     machine, _ = sampled(seed, name, period, model="cache")
     assert machine.sampled
     assert [s.pc for s in machine.sampled] == by_steps(seed, E[name], period)
@@ -147,6 +151,20 @@ def test_ticks_of_the_counter_choose_the_operation_during_which_they_came(period
         if rate.ticks(n) // period != rate.ticks(n - 1) // period
     ]
     assert [s.operation for s in machine.sampled] == crossing
+
+
+@pytest.mark.parametrize("core", [MAX, NEOVERSE], ids=["instructions", "micro-operations"])
+def test_micro_operations_are_counted_where_the_core_has_some(core: Core) -> None:
+    machine, _ = sampled(1, "op_retired", 3, core=core)
+    stepped = Machine(
+        random_program(1, settings_of(1)), ram=RAM, seed=1, core=core, event="op_retired", period=1
+    )
+    stepped.run(OPERATIONS)
+    places = [
+        (s.pc, o.instruction.part) for s, o in zip(stepped.sampled, stepped.operations, strict=True)
+    ]
+    assert [s.pc for s in machine.sampled] == [pc for pc, _ in places[2::3]]
+    assert any(part for _, part in places) == (core is NEOVERSE)
 
 
 def test_filters_come_after_the_choice() -> None:

@@ -3,8 +3,8 @@
 Pairs whose members set and clear the same bits, such as PMCNTENSET_EL0 and PMCNTENCLR_EL0, are two
 classes for one value, and PMXEVTYPER_EL0 and PMXEVCNTR_EL0 are names for what PMSELR_EL0 selects:
 ``pmu`` keeps the values. There is no AArch32, so the cycle counter always overflows at 64 bits and
-counts every cycle. Not here, and RES0 in the registers: threshold counting (FEAT_PMUv3_TH),
-snapshots (FEAT_PMUv3_SS), external counters (FEAT_PMUv3_EXTPMN) and multithreading.
+counts every cycle. Not here, and RES0 in the registers: snapshots (FEAT_PMUv3_SS), external
+counters (FEAT_PMUv3_EXTPMN) and multithreading.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _P9: Final = Feature.FEAT_PMUv3p9
 _ICNTR: Final = Feature.FEAT_PMUv3_ICNTR
 _EBEP: Final = Feature.FEAT_EBEP
 _SEBEP: Final = Feature.FEAT_SEBEP
+_TH: Final = Feature.FEAT_PMUv3_TH
 _EL2: Final = Feature.FEAT_EL2
 _EL3: Final = Feature.FEAT_EL3
 _SECURE_EL2: Final = every(Feature.FEAT_EL3, Feature.FEAT_SEL2)
@@ -274,10 +275,12 @@ class PMEVTYPER(PMURegister):
 
     __slots__ = ()
 
-    RES0_63_59 = Res0(63, 59)
+    TC = Field(63, 61, when=_TH, doc="Not equal 0, equal 2, at least 4, less 6; +1: count 1.")
+    RES0_60_59 = Res0(60, 59)
     SYNC = Field(58, when=_SEBEP, doc="Synchronous mode: nothing else counts synchronous events.")
     VS = Field(57, 56, StreamingFilter, when=_SME)
-    RES0_55_32 = Res0(55, 32)
+    RES0_55_44 = Res0(55, 44)
+    TH = Field(43, 32, when=_TH, doc="What the event's count in each cycle is compared with.")
     P = Field(31, doc="Do not count at EL1.")
     U = Field(30, doc="Do not count at EL0.")
     NSK = Field(29, when=_EL3, doc="Where it is not P: do not count at Non-secure EL1.")

@@ -91,6 +91,7 @@ DEPENDENCIES: tuple[Dependency, ...] = (
     _needs(Feature.FEAT_PMUv3p8, Feature.FEAT_PMUv3p7),
     _needs(Feature.FEAT_PMUv3p9, Feature.FEAT_PMUv3p8),
     _needs(Feature.FEAT_PMUv3_ICNTR, Feature.FEAT_PMUv3),
+    _needs(Feature.FEAT_PMUv3_TH, Feature.FEAT_PMUv3p4),  # whose PMMIR_EL1 shows it
     _needs(Feature.FEAT_EBEP, Feature.FEAT_PMUv3),
     _needs(Feature.FEAT_SEBEP, Feature.FEAT_EBEP),
     _needs(Feature.FEAT_FGT, Feature.FEAT_EL2),

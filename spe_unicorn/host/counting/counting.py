@@ -16,7 +16,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionRecord
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
-from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.arch.ports import Cracker, IRQLine
 from spe_unicorn.arch.registers.pmu import PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
@@ -31,6 +31,7 @@ from spe_unicorn.pmu.exceptions import exception_events, is_call
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.pmu.monitors import MonitorState, PerformanceMonitors
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, returned_ppend
+from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.pmu.views import MonitorView
 from spe_unicorn.spe.enabling import profiling_stopped
 from spe_unicorn.stateful import Stateful
@@ -55,14 +56,16 @@ def monitored(
     interrupt: IRQLine,
     exception: IRQLine,
     samples: EventJunction,
+    cracker: Cracker | None = None,
 ) -> Counting:
     """The Performance Monitors of a PE, with ``counters`` event counters.
 
-    ``samples`` is where the events of sampling arrive; other arguments are as of :class:`Counting`.
+    ``samples`` is where the events of sampling arrive, ``cracker`` what makes micro-operations of
+    instructions; other arguments are as of :class:`Counting`.
     """
     spe = Feature.FEAT_SPE in cpu.features
     monitors = PerformanceMonitors(cpu, counters, lambda: spe and profiling_stopped(cpu))
-    totals = EventTotals(cpu, samples)
+    totals = EventTotals(cpu, samples, cracker)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
     view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
     counting.registers = registers(cpu.registers, view, counting.settle, counting.changed)
@@ -78,7 +81,7 @@ class Counting(Stateful[CountingState]):
 
     DERIVED = (
         *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
-        *("_el", "_stale"),
+        *("_el", "_stale", "_thresholds"),
     )
     WIRING = ("outside", "registers", "taken")
 
@@ -106,6 +109,8 @@ class Counting(Stateful[CountingState]):
         self._exception = exception
         self._live = 0
         self._by_event: dict[int, tuple[int, ...]] = {}
+        self._thresholds: dict[int, Threshold] = {}
+        """What counters that count compare the events of each cycle with."""
         self._due = NEVER_HAPPENS
         self._executed = 0
         """Operations executed at the last look."""
@@ -155,7 +160,8 @@ class Counting(Stateful[CountingState]):
         if not self._cpu.inside:
             totals.tallies.between_runs()
         active = self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled
-        if not active and self.outside is None and self._due == NEVER_HAPPENS:
+        wanted = self.outside is not None or bool(self.totals.also)
+        if not active and not wanted and self._due == NEVER_HAPPENS:
             return
         last = totals.look()
         if self.outside is not None:
@@ -165,14 +171,14 @@ class Counting(Stateful[CountingState]):
             self.s.last = last
         executed = totals.executed
         if executed != self._executed:
-            self._executed = executed
+            cycles, self._executed = executed - self._executed, executed
             monitors.landed(
-                self._increments(), self._live, self.s.last, raised=raised, masked_by=before
+                self._increments(cycles), self._live, self.s.last, raised=raised, masked_by=before
             )
         self._look_anew()
 
-    def _increments(self) -> dict[int, int]:
-        """By how much each counter moves, by what its event came to since the last look."""
+    def _increments(self, cycles: int) -> dict[int, int]:
+        """By how much each counter moves, by what its event came to in the last ``cycles``."""
         seen = self._seen
         increments: dict[int, int] = {}
         for event, counters in self._by_event.items():
@@ -181,6 +187,14 @@ class Counting(Stateful[CountingState]):
                 for counter in counters:
                     increments[counter] = total - seen[event]
                 seen[event] = total
+        for counter, threshold in self._thresholds.items():
+            events = increments.pop(counter, 0)
+            if cycles <= 1:
+                counted = threshold.counted(events) if cycles or events else 0
+            else:
+                counted = threshold.counted_of(events, cycles)
+            if counted:
+                increments[counter] = counted
         return increments
 
     def sample(self, taken: TakenExceptions) -> None:
@@ -221,10 +235,19 @@ class Counting(Stateful[CountingState]):
             self._cpu.state.unretired += raised
             if not raised:
                 self.totals.retired_at_last_look()
+                self._look_if_stepwise()
 
-    def stepped(self, instruction: Instruction) -> None:
-        """An operation has retired that the engine has executed by itself."""
-        self.totals.retired(instruction)
+    def stepped(self, instruction: Instruction, pc: int) -> None:
+        """An operation at ``pc`` has retired that the engine has executed by itself."""
+        self.totals.retired(instruction, pc)
+        self._look_if_stepwise()
+
+    def _look_if_stepwise(self) -> None:
+        """Who samples by what is known of single operations asks at once."""
+        if self.totals.stepwise:
+            last = self.totals.look()
+            if last is not None:
+                self.s.last = last
 
     def goes_straight(self, operations: int) -> None:
         """So many operations are about to run from the PC on as one run of the engine."""
@@ -278,7 +301,7 @@ class Counting(Stateful[CountingState]):
         if self.outside is not None:
             self.outside.count(self._el)
         if self._by_event:
-            self.monitors.landed(self._increments(), self._live, self.s.last, raised=True)
+            self.monitors.landed(self._increments(0), self._live, self.s.last, raised=True)
 
     def returned(self, before: PE, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
@@ -323,13 +346,16 @@ class Counting(Stateful[CountingState]):
             wanted |= self.outside.events
             if self.outside.by_level:
                 cpu.counted_at = tuple(live << 2 | el for el, live in enumerate(counted_at))
+        compared = {n: t for n in _members(anywhere) if (t := monitors.threshold(n)) is not None}
+        stepped = any(totals.several(monitors.event_of(n)) for n in compared)
         synchronous = anywhere & monitors.synchronous & monitors.s.noticed
-        totals.want(wanted, exceptions=bool(synchronous))
+        totals.want(wanted, exceptions=bool(synchronous), stepwise=stepped)
         self._live = counted_at[cpu.el]
+        self._thresholds = {n: t for n, t in compared.items() if self._live >> n & 1}
         by_event: dict[int, list[int]] = {}
         for counter in _members(self._live):
             event = monitors.event_of(counter)
-            if event not in _BY_HAND:
+            if event not in _BY_HAND or counter in self._thresholds:
                 by_event.setdefault(event, []).append(counter)
         self._by_event = {event: tuple(found) for event, found in by_event.items()}
         self._seen = {event: totals.of(event) for event in by_event}
@@ -337,13 +363,16 @@ class Counting(Stateful[CountingState]):
     def _next_overflow(self) -> int:
         monitors, totals = self.monitors, self.totals
         now = totals.executed
-        if totals.stepwise and (self._by_event or self.outside is not None):
+        if totals.stepwise and (self._by_event or self.outside is not None or totals.also):
             return now + 1
         synchronous = monitors.synchronous & monitors.s.noticed & self._live
         distances = []
         for event, counters in self._by_event.items():
-            if most := totals.most(event):
-                for counter in counters:
+            for counter in counters:
+                most = totals.most(event)
+                if counter in self._thresholds:
+                    most = max(most, 1)
+                if most:
                     distance = -(-monitors.until_overflow(counter) // most)
                     # a synchronous one is stepped to, so that the operation is known by itself
                     distances.append(distance - (synchronous >> counter & 1))

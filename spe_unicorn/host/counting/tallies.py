@@ -13,14 +13,21 @@ from typing import Final
 import numpy as np
 
 from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.state import BLOCKS, LANES, State
+from spe_unicorn.host.native.state import BLOCKS, LANES, ROW, State
 from spe_unicorn.host.native.tables import BlockTable
-from spe_unicorn.pmu.words import events_of
+from spe_unicorn.pmu.words import (
+    JUMP_EVENTS,
+    PART_EVENTS,
+    events_of,
+    jumps_always,
+    may_jump,
+)
 from spe_unicorn.stateful import Stateful
 
 _LANE_BITS: Final = 32
-_WORDS: Final = LANES // 2
+_MASK: Final = (1 << 64) - 1
 MOST_EVENTS: Final = LANES
 """Events of words that compiled code adds up at once."""
 
@@ -34,20 +41,26 @@ class TalliesState:
 
 
 class Tallies(Stateful[TalliesState]):
-    """The tallies of one PE, whose hooks share ``state``."""
+    """The tallies of one PE, whose hooks share ``state``.
+
+    ``cracker`` makes micro-operations of instructions, None where each is one.
+    """
 
     DERIVED = ("_rows", "_stale", "_table")
-    TRANSIT = ("straight", "straight_from")
+    TRANSIT = ("straight", "straight_at", "straight_from")
 
-    def __init__(self, state: State, blocks: BlockTable) -> None:
+    def __init__(self, state: State, blocks: BlockTable, cracker: Cracker | None = None) -> None:
         self.s = TalliesState()
         self.straight: Sequence[int] = ()
         """The words that run now without being added up by the hooks."""
         self.straight_from = 0
         """Operations executed before them."""
+        self.straight_at = 0
+        """Where they begin."""
         self._state = state
         self._blocks = blocks
-        self._table = np.zeros((BLOCKS, _WORDS), np.int64)
+        self._cracker = cracker
+        self._table = np.zeros((BLOCKS, ROW), np.int64)
         self._stale = False
         """Whether the rows are those of other events than are wanted now."""
         self._rows: dict[tuple[Instruction, ...], tuple[int, ...]] = {}
@@ -96,10 +109,22 @@ class Tallies(Stateful[TalliesState]):
     def _row(self, code: tuple[Instruction, ...]) -> tuple[int, ...]:
         counts = [0] * LANES
         for instruction in code:
-            events = events_of(instruction)
             for lane, event in enumerate(self.s.wanted):
-                counts[lane] += event in events
-        return tuple(counts[2 * n] | counts[2 * n + 1] << _LANE_BITS for n in range(_WORDS))
+                counts[lane] += self._made(instruction, event)
+        lanes = (counts[2 * n] | counts[2 * n + 1] << _LANE_BITS for n in range(ROW - 1))
+        return (*lanes, -1 if self._follows_jumps and may_jump(code[-1]) else 0)
+
+    @property
+    def _follows_jumps(self) -> bool:
+        return not JUMP_EVENTS.isdisjoint(self.s.wanted)
+
+    def _made(self, instruction: Instruction, event: int) -> int:
+        """How often an instruction makes an event, wherever it goes."""
+        if event in JUMP_EVENTS:
+            return jumps_always(instruction)
+        if event in PART_EVENTS:
+            return 1 if self._cracker is None else len(self._cracker.parts(instruction))
+        return event in events_of(instruction)
 
     def of(self, event: int, ahead: Sequence[int] = (), behind: Sequence[int] = ()) -> int:
         """How often an event has happened.
@@ -108,25 +133,37 @@ class Tallies(Stateful[TalliesState]):
         """
         self._collect()
         count = self.s.counts.get(event, 0)
-        return count - _count(event, ahead) + _count(event, behind)
+        return count - self._count(event, ahead) + self._count(event, behind)
 
     def add(self, words: Iterable[int], sign: int = 1) -> None:
         """Words have retired that the hooks have not added up; with ``sign`` -1 the opposite."""
         counts = self.s.counts
         for word in words:
-            events = events_of(decode(word))
+            instruction = decode(word)
             for event in self.s.wanted:
-                if event in events:
-                    counts[event] += sign
+                counts[event] += sign * self._made(instruction, event)
+
+    def jumped(self, count: int = 1) -> None:
+        """Conditional branches have been taken that :meth:`add` was told of, or the hooks."""
+        for event in JUMP_EVENTS.intersection(self.s.wanted):
+            self.s.counts[event] += count
+
+    def after_block(self, executed: bool, pc: int) -> None:
+        """The engine stands at ``pc``; the last block, if any, was ``executed`` to its end."""
+        if self._state.falls_to:
+            if executed and pc != self._state.falls_to & _MASK:
+                self.jumped()
+            self._state.falls_to = 0
 
     def _collect(self) -> None:
         """Take what compiled code has added up."""
         if not self.native:
             return
         counts = self.s.counts
-        for event, count in zip(self.s.wanted, self._state.take_tallied(), strict=False):
+        lanes, jumps = self._state.take_tallied()
+        for event, count in zip(self.s.wanted, lanes, strict=False):
             counts[event] += count
+        self.jumped(jumps)
 
-
-def _count(event: int, words: Sequence[int]) -> int:
-    return sum(event in events_of(decode(word)) for word in words)
+    def _count(self, event: int, words: Sequence[int]) -> int:
+        return sum(self._made(decode(word), event) for word in words)

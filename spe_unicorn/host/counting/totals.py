@@ -10,24 +10,29 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.modelled import MOST_AT_ONCE, modelled
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import Latch
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction
-from spe_unicorn.pmu.words import WORD_EVENTS
+from spe_unicorn.pmu.words import JUMP_EVENTS, PART_EVENTS, WORD_EVENTS, may_jump
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.stateful import Stateful
 
 _MASK: Final = (1 << 64) - 1
 _RETIRED: Final = (E.INST_RETIRED, E.INST_SPEC)
-_WRITES_OF_PC: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
+_STALLS: Final = frozenset({E.STALL, E.STALL_FRONTEND, E.STALL_BACKEND})
+"""Cycles in which no operation is begun: there are none, as each operation is a cycle."""
+_MOST_PARTS: Final = 1 << 8
+"""No instruction has more micro-operations."""
 _SAMPLING: Final = frozenset(SampleEvent)
-_STEPPED: Final = _WRITES_OF_PC
+_STEPPED: Final = frozenset({E.UNALIGNED_LDST_RETIRED})
 """Events that need each operation by itself."""
 
 
@@ -48,7 +53,8 @@ class TotalsState:
 
 def countable(model: CacheModel | None) -> frozenset[int]:
     """The numbers of the events that have a total, with ``model`` or without one."""
-    known = {E.CPU_CYCLES, E.CNT_CYCLES, *_RETIRED, *WORD_EVENTS, *EXCEPTION_EVENTS, *_STEPPED}
+    known = {E.CPU_CYCLES, E.CNT_CYCLES, *_RETIRED, *_STALLS, *_STEPPED, *EXCEPTION_EVENTS}
+    known |= WORD_EVENTS | JUMP_EVENTS | PART_EVENTS
     return frozenset({*map(int, known), *_SAMPLING, *({} if model is None else modelled(model))})
 
 
@@ -58,13 +64,18 @@ class EventTotals(Stateful[TotalsState]):
     CPU_CYCLES and CNT_CYCLES stand still while the PE waits in a WFI, as its clock does.
     """
 
-    TRANSIT = ("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next")
+    TRANSIT = (
+        *("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next"),
+        *("_unaligned", "_unaligned_wanted"),
+    )
     DERIVED = ("_samples_wanted",)
     WIRING = ("also", "aside", "sampling")
 
-    def __init__(self, cpu: UnicornCPU, samples: EventJunction) -> None:
+    def __init__(
+        self, cpu: UnicornCPU, samples: EventJunction, cracker: Cracker | None = None
+    ) -> None:
         self.s = TotalsState()
-        self.tallies = Tallies(cpu.state, cpu.hooks.blocks)
+        self.tallies = Tallies(cpu.state, cpu.hooks.blocks, cracker)
         self.hosted = 0
         """1 while the host carries out an operation, which has been counted as executed already."""
         self.stepwise = False
@@ -76,19 +87,30 @@ class EventTotals(Stateful[TotalsState]):
         self.sampling: Callable[[], bool] = lambda: False
         """Whether operations are counted as members of SPE's population now."""
         self._samples_wanted = False
+        self._cracked = cracker is not None
         self._cpu = cpu
         self._state = cpu.state
         self._pc = self._executed = self._unretired = 0
         """Where the PE stood at the last :meth:`look`, and what had been executed."""
+        self._latch = Latch(cpu)
+        self._unaligned_wanted = self._unaligned = False
+        """Whether accesses that are not aligned are looked for; whether the next one is one."""
         self._next: Instruction | None = None
         """The operation there, where each is looked at."""
         sources: dict[int, Source] = {
             E.CPU_CYCLES: Source(self._cycles),
-            E.CNT_CYCLES: Source(lambda: cpu.rate.ticks(self._cycles())),
+            E.CNT_CYCLES: Source(
+                lambda: cpu.rate.ticks(self._cycles()), -(-cpu.rate.ticks_of // cpu.rate.cycles_of)
+            ),
             **dict.fromkeys(_RETIRED, Source(self._retired)),
         }
-        for event in WORD_EVENTS:
+        for event in WORD_EVENTS | JUMP_EVENTS:
             sources[event] = self._of_words(event)
+        for event in PART_EVENTS:
+            cracked = Source(self._of_words(event).total, _MOST_PARTS)
+            sources[event] = cracked if cracker is not None else Source(self._retired)
+        for event in _STALLS:
+            sources[event] = Source(lambda: 0, 0)
         for event in EXCEPTION_EVENTS | _STEPPED:
             sources[event] = self._kept(event)
         for sampling in SampleEvent:
@@ -109,17 +131,29 @@ class EventTotals(Stateful[TotalsState]):
         source = self.sources.get(event)
         return 0 if source is None else source.most
 
-    def want(self, events: Iterable[int], *, exceptions: bool = False) -> None:
+    def several(self, event: int) -> bool:
+        """Whether one operation may make an event more than once."""
+        return self.most(event) > 1 or event in _SAMPLING
+
+    def want(
+        self, events: Iterable[int], *, exceptions: bool = False, stepwise: bool = False
+    ) -> None:
         """Keep the totals of these events from now on, as far as they have to be kept.
 
         ``exceptions``: whether each entry of an exception has to be told of, whatever the events.
+        ``stepwise``: whether each operation has to be looked at by itself in any case.
         """
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
         events |= self.also
         self._samples_wanted = bool(events & _SAMPLING)
-        tallies.want(int(event) for event in events & WORD_EVENTS)
-        self.stepwise = tallies.stepwise or bool(events & _STEPPED)
+        tallied = WORD_EVENTS | JUMP_EVENTS
+        if self._cracked:
+            tallied |= PART_EVENTS
+        tallies.want(int(event) for event in events & tallied)
+        self._unaligned_wanted = bool(events & _STEPPED)
+        self._unaligned = False
+        self.stepwise = stepwise or tallies.stepwise or self._unaligned_wanted
         cpu.tallies_blocks = tallies.native
         counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
         cpu.notes_exceptions = exceptions or bool(counted)
@@ -165,40 +199,52 @@ class EventTotals(Stateful[TotalsState]):
                 self._stepped(self._next, pc)
             words = self._cpu.virtual.code(pc, 1)
             self._next = decode(words[0]) if words else None
+            if self._unaligned_wanted and self._next is not None:
+                self._unaligned = self._latch.unaligned(self._next, pc)
         self._pc, self._executed, self._unretired = pc, executed, int(self._state.unretired)
         return last
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
         """An operation has retired by itself, and the PE stands at ``pc``."""
-        if instruction.family is Family.BRANCH:
-            always = not instruction.conditional
-            if always or pc != self._pc + 4 & _MASK:
-                self.happen(_WRITES_OF_PC)
+        if self._unaligned:
+            self.happen(_STEPPED)
         if self.tallies.stepwise:
-            self.tallies.add((instruction.word,))
+            self._add(instruction, self._pc)
 
-    def retired(self, instruction: Instruction) -> None:
-        """An operation has retired that the hooks have not added up."""
+    def retired(self, instruction: Instruction, pc: int) -> None:
+        """An operation at ``pc`` has retired that the hooks have not added up."""
         if self.tallies.native:
-            self.tallies.add((instruction.word,))
+            self._add(instruction, pc)
+
+    def _add(self, instruction: Instruction, pc: int) -> None:
+        self.tallies.add((instruction.word,))
+        if may_jump(instruction) and self._cpu.pc != pc + 4 & _MASK:
+            self.tallies.jumped()
 
     def retired_at_last_look(self) -> None:
         """The operation at which the PE stood at the last look has retired, by the host's hand."""
-        if self.tallies.native:
-            self.tallies.add(self._cpu.virtual.code(self._pc, 1) or ())
+        words = self._cpu.virtual.code(self._pc, 1) if self.tallies.native else None
+        if words:
+            self._add(decode(words[0]), self._pc)
 
     def goes_straight(self, operations: int) -> None:
         """So many operations are about to run from the PC on, without being added up."""
         if self.tallies.native:
             self.tallies.straight = self._cpu.virtual.code(self._cpu.pc, operations) or ()
             self.tallies.straight_from = self._cpu.executed
+            self.tallies.straight_at = self._cpu.pc
 
     def after_run(self, done: int) -> None:
         """The engine has stopped; ``done`` operations of the block that began last have run."""
         tallies, state = self.tallies, self._state
+        tallies.after_block(done == state.block_operations, self._cpu.pc)
         if tallies.straight:
-            executed = self._cpu.executed - tallies.straight_from
-            tallies.add(tallies.straight[:executed])
+            ran = tallies.straight[: self._cpu.executed - tallies.straight_from]
+            tallies.add(ran)
+            if ran and may_jump(decode(ran[-1])):
+                last = tallies.straight_at + 4 * len(ran) & _MASK
+                if self._cpu.pc != last:
+                    tallies.jumped()
             tallies.straight = ()
         elif state.tally and done < state.block_operations:
             address = int(state.block) + 4 * done & _MASK

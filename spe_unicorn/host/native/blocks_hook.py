@@ -23,7 +23,6 @@ from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
     FETCH,
-    LANES,
     LAYOUT,
     MARK_RETURN,
     MARK_SYNC,
@@ -48,6 +47,7 @@ from spe_unicorn.host.native.state import (
     PLAN_WORDS,
     PLAN_WRITE,
     PLANS,
+    ROW,
     SAMPLE,
     SAMPLE_BYTES,
     SAMPLE_PA,
@@ -143,12 +143,15 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 def _begin(s: Any, address: Any, operations: Any) -> None:
     """A block begins: count it, and add up what it holds."""
     if s.tally != 0:
-        place = s.tallies + slot_of(address, operations) * (LANES // 2 * 8)
-        row = array_at(pointer_to(place), (LANES // 2,), np.int64)
+        place = s.tallies + slot_of(address, operations) * (ROW * 8)
+        row = array_at(pointer_to(place), (ROW,), np.int64)
         s.tallied0 += row[0]
         s.tallied1 += row[1]
         s.tallied2 += row[2]
         s.tallied3 += row[3]
+        if s.falls_to != 0 and s.falls_to != address:
+            s.jumps += 1
+        s.falls_to = address + 4 * operations & row[ROW - 1]
     s.budget -= operations
     s.block = address
     s.block_operations = operations

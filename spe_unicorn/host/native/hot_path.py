@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from spe_unicorn.compiled import HandWritten
 from spe_unicorn.compiled.machine_code import SYMBOL
-from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LANES, LENGTH, SPREAD, State
+from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LANES, LENGTH, ROW, SPREAD, State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -107,11 +107,18 @@ def _block_hook(weighed: bool, inline: bool, replaces: bool) -> str:
     # add up what the block holds
     code.position_at_end(tally)
     rows = code.inttoptr(code.load(place("tallies")), _STATE)
-    row = code.gep(rows, [code.mul(slot, ir.Constant(_WIDE, LANES // 2))])
+    row = code.gep(rows, [code.mul(slot, ir.Constant(_WIDE, ROW))])
     for n in range(LANES // 2):
         lanes = code.load(code.gep(row, [ir.Constant(_WIDE, n)]))
         place_of = place(f"tallied{n}")
         code.store(code.add(code.load(place_of), lanes), place_of)
+    falls_to = code.load(place("falls_to"))
+    awaited = code.icmp_signed("!=", falls_to, zero)
+    elsewhere = code.and_(awaited, code.icmp_signed("!=", falls_to, address))
+    code.store(code.add(code.load(place("jumps")), code.zext(elsewhere, _WIDE)), place("jumps"))
+    end = code.add(address, code.shl(operations, ir.Constant(_WIDE, 2)))
+    matters = code.load(code.gep(row, [ir.Constant(_WIDE, ROW - 1)]))
+    code.store(code.and_(end, matters), place("falls_to"))
     code.branch(count)
 
     code.position_at_end(count)

@@ -113,6 +113,12 @@ _ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 
 LANES: Final = 8
 """Events of words that compiled code adds up at once."""
+ROW: Final = LANES // 2 + 1
+"""Words of a row of the table `tallies`: two lanes each, and all ones where the block ends with a
+conditional branch whose way matters."""
+
+
+_TALLIED: Final = (*(f"tallied{n}" for n in range(LANES // 2)), "jumps")
 
 
 class Clock(ctypes.Structure):
@@ -235,6 +241,13 @@ class Transit(ctypes.Structure):
         *(
             Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
             for n in range(LANES // 2)
+        ),
+        Field("jumps", _HOOKS, "Conditional branches that went elsewhere, as far as is known."),
+        Field(
+            "falls_to",
+            _TURNS,
+            "What follows the conditional branch at the end of the block that runs, 0 for none: it"
+            " is in `jumps` if another block is next.",
         ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
@@ -385,11 +398,12 @@ class State(ctypes.Structure):
         self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
         self.attend = bool(self.deliver or self.weigh or self.tally)
 
-    def take_tallied(self) -> list[int]:
-        """What compiled code has added up in each lane since it was last asked."""
-        words: list[int] = [getattr(self, f"tallied{n}") for n in range(LANES // 2)]
-        self.tallied0 = self.tallied1 = self.tallied2 = self.tallied3 = 0
-        return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)]
+    def take_tallied(self) -> tuple[list[int], int]:
+        """What compiled code has added up since it was last asked: each lane, and ``jumps``."""
+        words: list[int] = [getattr(self, name) for name in _TALLIED]
+        self.tallied0 = self.tallied1 = self.tallied2 = self.tallied3 = self.jumps = 0
+        jumps = words.pop()
+        return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)], jumps
 
     def nothing_is_due(self) -> None:
         """Whatever the hooks noticed has been seen to, or is nobody's matter."""

@@ -105,6 +105,26 @@ class Latch:
             operation.condition_failed = not branch_taken(instruction, registers, nzcv)
         return operation
 
+    def unaligned(self, instruction: Instruction, pc: int) -> bool:
+        """Whether an access of the operation at ``pc``, where the PE stands, is not aligned."""
+        elements = instruction.elements
+        if elements is None:
+            return instruction.access is not None and self._begin(pc, instruction, True).misaligned
+        cpu = self._cpu
+        assert instruction.governor is not None
+        active = predicate(cpu, instruction.governor)
+        return any(
+            self._element(elements, instruction.lane, n) % elements.size != 0
+            for n in range(vector_bits(cpu) // 8 // instruction.lane)
+            if active >> instruction.lane * n & 1
+        )
+
+    def _element(self, elements: VectorAccess, lane: int, number: int) -> int:
+        """The address of an element of a gather or scatter."""
+        base = 0 if elements.base is None else self._engine.get(register(elements.base))
+        offset = extended(vector_element(self._cpu, elements.vector, lane, number), elements.extend)
+        return base + elements.offset + (offset << elements.shift) & _MASK
+
     def _branched_to(self, pc: int) -> bool:
         """Whether the operation before ``pc``, executed last, is a branch that led there."""
         cpu = self._cpu
@@ -266,9 +286,7 @@ class Latch:
         assert instruction.governor is not None
         if not predicate(cpu, instruction.governor) >> lane * element & 1:
             return
-        base = 0 if elements.base is None else self._engine.get(register(elements.base))
-        offset = extended(vector_element(cpu, elements.vector, lane, element), elements.extend)
-        va = base + elements.offset + (offset << elements.shift) & _MASK
+        va = self._element(elements, lane, element)
         operation.va = va
         operation.pa = cpu.virtual.translate(va, instruction.family in WRITES)
         operation.misaligned = va % elements.size != 0

@@ -92,7 +92,7 @@ class ExactRuns:
             else:
                 self._host.execute(stop)
             return
-        parts.counting.stepped(instruction)
+        parts.counting.stepped(instruction, pc)
         mark = instruction.mark
         if mark is Mark.ERET:
             cpu.returned(level)

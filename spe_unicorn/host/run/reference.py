@@ -74,7 +74,7 @@ class ReferenceRunner(Runner):
         state.granted = before + executed + state.budget
         done = decode(words[0]) if executed and words else None
         if done is not None:
-            parts.counting.stepped(done)
+            parts.counting.stepped(done, begun)
         if done is not None and parts.model is not None:
             parts.model.executed(done, begun, cpu.pc)
         if executed:

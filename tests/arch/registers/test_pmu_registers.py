@@ -89,7 +89,7 @@ def test_no_two_registers_have_the_same_encoding() -> None:
         (PLAIN | {Feature.FEAT_EL2}, PMEVTYPERS[0], 0xC800_FFFF),  # NSH
         (PLAIN | {Feature.FEAT_EL2, Feature.FEAT_EL3}, PMEVTYPERS[0], 0xFC00_FFFF),
         (PLAIN | {Feature.FEAT_EL2, Feature.FEAT_EL3}, pmu.PMCCFILTR_EL0, 0xFC00_0000),
-        (ALL, PMEVTYPERS[0], 1 << 58 | 3 << 56 | 0xFD70_FFFF),
+        (ALL, PMEVTYPERS[0], 7 << 61 | 1 << 58 | 3 << 56 | 0xFFF << 32 | 0xFD70_FFFF),  # TC, TH
         (ALL, pmu.PMICFILTR_EL0, 1 << 58 | 3 << 56 | 0xFD70_0000),
         (ALL, pmu.PMECR_EL1, 0x7),
         (ALL, pmu.PMIAR_EL1, (1 << 64) - 4),

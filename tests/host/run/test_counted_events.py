@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from random import Random
 
 import pytest
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
+from spe_unicorn.arch.operation import Family
 from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMEVTYPER
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.decode import decode
@@ -27,7 +29,10 @@ from tests.support.random_runs import MAX, NEOVERSE, Trace, run_in_pieces, setti
 
 COUNTERS = 6
 CLOCK = (E.INST_RETIRED, E.CPU_CYCLES, E.CNT_CYCLES)
-COUNTED = sorted({*CLOCK, *WORD_EVENTS, *EXCEPTION_EVENTS, E.PC_WRITE_RETIRED})
+BY_RUN = (E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC, E.UNALIGNED_LDST_RETIRED)
+PARTS = (E.OP_RETIRED, E.OP_SPEC)
+STALLS = (E.STALL, E.STALL_FRONTEND, E.STALL_BACKEND)
+COUNTED = sorted({*CLOCK, *WORD_EVENTS, *EXCEPTION_EVENTS, *BY_RUN, *PARTS, *STALLS})
 GROUPS = [COUNTED[n : n + COUNTERS] for n in range(0, len(COUNTED), COUNTERS)]
 FILTERS = {0: 0, 1: PMEVTYPER.P.mask, 2: PMEVTYPER.U.mask}
 """Everything; EL0 alone; EL1 alone."""
@@ -60,6 +65,8 @@ class RetiredTrace(Trace):
         super().__init__(machine)
         self.failed: set[int] = set()
         self.exceptions = 0
+        self.end = 0
+        """Where the PE is after the last operation."""
         machine.board.cpu.exception_taken.connect(self._on_exception)
 
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
@@ -74,8 +81,21 @@ class RetiredTrace(Trace):
             if number not in self.failed:
                 found[E.INST_RETIRED] += 1
                 found.update(events_of(decode(word)))
+                found.update(self.of_the_run(number))
+                found.update(PARTS)
         found[E.EXC_TAKEN] = self.exceptions
         return found
+
+    def of_the_run(self, number: int) -> list[E]:
+        """What an operation makes that its word alone does not say."""
+        instruction = decode(self.words[number])
+        if instruction.family is Family.BRANCH:
+            following = (*self.pcs, self.end)[number + 1]
+            jumps = not instruction.conditional or following != self.pcs[number] + 4
+            return [E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC] if jumps else []
+        first, access = self.accesses.get(number + 1, [0])[0], instruction.access
+        unaligned = access is not None and first % access.element
+        return [E.UNALIGNED_LDST_RETIRED] if unaligned else []
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -92,9 +112,10 @@ def test_both_runners_and_the_trace_count_the_same(seed: int, group: int) -> Non
         machine.run(2500)
         values.append(counted(machine))
         if trace is not None:
+            trace.end = machine.board.cpu.pc
             traced = trace.events()
     assert values[0] == values[1]
-    known = {*CLOCK, *WORD_EVENTS, E.EXC_TAKEN} - {E.CNT_CYCLES}
+    known = {*CLOCK, *WORD_EVENTS, *BY_RUN, *PARTS, *STALLS, E.EXC_TAKEN} - {E.CNT_CYCLES}
     for event, value in zip(events, values[0], strict=False):
         if event in known:
             assert value == traced[event], E(event)
@@ -115,6 +136,65 @@ def test_counters_reprogrammed_at_random_count_the_same(seed: int, core: Core) -
             values.append(counted(machine))
         found.append(values)
     assert found[0] == found[1]
+
+
+def of_cycle(value: int, control: int, limit: int) -> int:
+    """What PMEVTYPER<n>_EL0.TC and TH make of the events of one cycle."""
+    met = (value != limit, value == limit, value >= limit, value < limit)[control >> 1]
+    return met * (1 if control & 1 else value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thresholds_count_cycles_as_a_trace_says(seed: int) -> None:
+    """FEAT_PMUv3_TH: what an operation makes is compared in its cycle."""
+    image = random_program(seed, settings_of(seed))
+    random = Random(seed)
+    chosen = [random.choice((E.LD_RETIRED, E.BR_RETIRED, E.CPU_CYCLES, E.STALL)) for _ in range(4)]
+    controls = [random.randrange(8) for _ in chosen]
+    limits = [random.randrange(1, 3) for _ in chosen]
+    types = [
+        PMEVTYPER.of(evtCount=e, TC=c, TH=n).value
+        for e, c, n in zip(chosen, controls, limits, strict=True)
+    ]
+    values = []
+    expected: list[int] = []
+    for runner in (Runner, ReferenceRunner):
+        machine = Machine(image, runner=runner, ram=RAM, seed=seed, core=MAX)
+        trace = RetiredTrace(machine) if runner is ReferenceRunner else None
+        program(machine, types)
+        run_in_pieces(machine, 700, Random(seed))
+        values.append(counted(machine)[:4])
+        if trace is not None:
+            made = [
+                {E.CPU_CYCLES, *(() if n in trace.failed else events_of(decode(word)))}
+                for n, word in enumerate(trace.words)
+            ]
+            expected = [
+                sum(of_cycle(event in found, control, limit) for found in made)
+                for event, control, limit in zip(chosen, controls, limits, strict=True)
+            ]
+    assert values == [expected, expected]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_threshold_compares_all_that_one_operation_makes(limit: int) -> None:
+    """Lines that each access touches, as both runners see them, against each operation's total."""
+    image = random_program(1, settings_of(1))
+    types = [PMEVTYPER.of(evtCount=E.L1D_CACHE, TC=c, TH=limit).value for c in (0b101, 0b100)]
+    found = []
+    for runner in (Runner, ReferenceRunner):
+        machine = Machine(image, runner=runner, ram=RAM, core=MAX, model="cache")
+        program(machine, types)
+        machine.run(600)
+        found.append(counted(machine)[:2])
+    machine = Machine(image, ram=RAM, core=MAX, model="cache")
+    totals, made = machine.board.pes[0].counting.totals, [0]
+    for _ in range(600):
+        machine.board.run(1)
+        made.append(totals.of(E.L1D_CACHE))
+    each = [after - before for before, after in pairwise(made)]
+    reached = [n for n in each if n >= limit]
+    assert found[0] == found[1] == [len(reached), sum(reached)]
 
 
 MODELLED = sorted(
