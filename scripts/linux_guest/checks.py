@@ -276,6 +276,38 @@ class Checks:
             "exited normally",
         )
 
+    def pmu(self, tap: Tap) -> None:
+        """perf counts and records by the Performance Monitors."""
+        result = self.boot(tap, self.guest(), "pmu")
+        _expect(tap, result, "enabled with armv8_pmuv3 PMU driver, 7 counters available")
+        once, twice = _counted(result, "counted"), _counted(result, "counted twice as long")
+        user, kernel, all_ = (once.get(f"instructions{k}", 0) for k in (":u", ":k", ""))
+        tap.ok(user + kernel == all_ > 0, f"instructions: {user} + {kernel} = {all_}")
+        faults = once.get("cycles:u", 0) - user
+        tap.ok(0 <= faults < 500, f"cycles:u: {faults} more, operations that took an exception")
+        known = sum(evidence.read_workload(result.section("once")).operations.values())
+        more = twice.get("instructions:u", 0) - user - known
+        tap.ok(
+            0 <= more < 500, f"twice the loops: {known} instructions more, and {more} around them"
+        )
+        samples = [int(line.split()[0]) for line in result.section("recorded").splitlines()[-2:]]
+        found = re.search(r"(\d+) +GICv3 +23 .*arm-pmu", result.section("interrupts"))
+        interrupts = int(found[1]) if found else 0
+        tap.ok(
+            samples == [interrupts] * 2 and interrupts > 400,
+            f"{samples} samples, {interrupts} IRQs",
+        )
+
+    def pmu_caches(self, tap: Tap) -> None:
+        """perf counts and records events of caches and of the branch predictor."""
+        result = self.boot(tap, self.guest(), "pmu_caches", "--model", "cache")
+        counted = _counted(result, "counted")
+        for event in ("branch-misses", "cache-references", "cache-misses"):
+            tap.ok(counted.get(event, 0) > 0, f"{event}: {counted.get(event)}")
+        text = result.section("recorded")
+        for event in ("branch-misses:u", "cache-misses:u"):
+            tap.ok(event in text, f"{event} is recorded", *text.splitlines()[:5])
+
     def collisions(self, tap: Tap) -> None:
         """Operations that take longer than the interval: collisions, and perf is told of them."""
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as slow:
@@ -340,17 +372,8 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     name: getattr(Checks, name)
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
-        *(
-            "shell",
-            "snapshot",
-            "debug",
-            "long",
-            "collisions",
-            "discard",
-            "virtio",
-            "cores",
-            "repeat",
-        ),
+        *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
+        *("virtio", "cores", "repeat"),
     )
 }
 
@@ -374,6 +397,12 @@ def _interrupts(tap: Tap, result: Run, serviced: int | None) -> None:
     tap.ok(serviced == full, f"{full} management events, {serviced} interrupts serviced")
     spurious = result.section("spurious")
     tap.ok("unhandled 0" in spurious, "no interrupt was spurious", *spurious.splitlines())
+
+
+def _counted(result: Run, title: str) -> dict[str, int]:
+    """What ``perf stat -x,`` has counted, by its names of the events."""
+    rows = [line.split(",") for line in result.section(title).splitlines()]
+    return {row[2]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
 
 def _expect(tap: Tap, result: Run, *texts: str) -> None:
