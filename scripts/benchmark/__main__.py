@@ -12,11 +12,13 @@ from pathlib import Path
 
 from commands import NAMES, find
 from measure import LOOPS, WORK, Result, measure
+from past import PAST, find_past
 from report import as_json, print_tables
 from rich.console import Console
 from sides import CommitError, ProgramError, sides
 
 PROGRAMS = LOOPS + WORK
+FIGURES = NAMES + PAST
 QUICK = ("alu8", "crc")
 ROUNDS = 7
 """Fewer leave the quartiles to chance."""
@@ -36,7 +38,7 @@ def _programs(text: str) -> list[str]:
 
 
 def _figures(text: str) -> list[str]:
-    return _names("figure", NAMES, text)
+    return _names("figure", FIGURES, text)
 
 
 def _positive(text: str) -> float:
@@ -65,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--programs", type=_programs, metavar="A,B", help=f"of {', '.join(PROGRAMS)}"
     )
-    parser.add_argument("--figures", type=_figures, metavar="A,B", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--figures", type=_figures, metavar="A,B", help=f"of {', '.join(FIGURES)}")
     parser.add_argument(
         "--against", metavar="COMMIT", help="measure an older commit side by side with this one"
     )
@@ -75,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     arguments.seconds = arguments.seconds or (0.02 if quick else 0.3)
     arguments.rounds = arguments.rounds or (1 if quick else ROUNDS)
     if arguments.programs is None and arguments.figures is None:
-        arguments.programs, arguments.figures = (QUICK, ()) if quick else (PROGRAMS, NAMES)
+        arguments.programs, arguments.figures = (QUICK, ()) if quick else (PROGRAMS, FIGURES)
     return arguments
 
 
@@ -91,6 +93,7 @@ def _measure(arguments: argparse.Namespace) -> None:
             for name in arguments.programs or ()
         ]
         found = find(arguments.figures or (), there, rounds, status.update, _warn)
+        found += find_past(arguments.figures or (), rounds, status.update)
         commit = there[-1].commit
     results = [side[0] for side in by_program]
     older = [side[1] for side in by_program if len(side) > 1]

@@ -29,7 +29,7 @@ from spe_unicorn.parts import signals_of
 
 HISTORY: Final = 256 << 20
 """Bytes of the host that the past takes, if nobody says otherwise."""
-_FIRST_SPACING: Final = 1 << 16
+_FIRST_SPACING: Final = 1 << 21
 """Operations between two snapshots at first; it doubles as there come to be many."""
 _FOR_A_PAGE: Final = 1 << 8
 """Operations between two snapshots for each page of memory in use, as saving looks at all."""
