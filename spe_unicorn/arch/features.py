@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
+from typing import Final
 
 
 class Feature(Enum):
@@ -141,3 +142,10 @@ class ImpDef:
     """Without EL3, whether the one Security state is Secure."""
     el3_sdd_undef_priority: bool = False
     """EL3SDDUndefPriority(): in Debug state, checks for EL3 traps come first."""
+    identity: tuple[tuple[str, int], ...] = ()
+    """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
+    no more than that, even where more could be executed."""
+
+
+CHOICES: Final = tuple(choice for choice in fields(ImpDef) if choice.name != "identity")
+"""The choices that stand under ``impdef`` in a profile."""

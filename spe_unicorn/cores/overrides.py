@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.features import CHOICES, Feature
 
 NOT_EXECUTED: Final = frozenset(
     {
@@ -23,7 +23,7 @@ NOT_EXECUTED: Final = frozenset(
 """Features that have to do with instructions or states that the engine lacks."""
 _SWITCH: Final = {"on": True, "off": False}
 _FEATURES: Final = {feature.value: feature for feature in Feature}
-_CHOICES: Final = {f.name: f.default for f in fields(ImpDef)}
+_CHOICES: Final = {choice.name: choice.default for choice in CHOICES}
 
 
 class OverrideError(ValueError):

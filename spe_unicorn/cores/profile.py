@@ -9,21 +9,24 @@ number of event counters of the Performance Monitors (0 to 31, else 6). A core t
 micro-operations has ``cracking``: a table of rules, or the name of a set of them (see
 :mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which are read as
 zero: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4"``), or a list of names of such tables.
-``clock`` is how many operations a second of the guest has, in whole MHz.
+``id`` are the core's ID registers as its manual has them (``ID_AA64ISAR0_EL1 = 0x...``): of what
+can be executed, no field shows more. ``clock`` is how many operations a second of the guest has, in
+whole MHz.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from spe_unicorn.arch.access.core import encoding_of
 from spe_unicorn.arch.counter import CLOCK, Rate
-from spe_unicorn.arch.features import Feature, Features, ImpDef
+from spe_unicorn.arch.features import CHOICES, Feature, Features, ImpDef
+from spe_unicorn.arch.registers.id import ID_REGISTERS
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
@@ -162,11 +165,11 @@ def parse_core(data: bytes, source: str) -> Core:
 
 _KEYS = (
     *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
-    *("registers", "clock", "pmu"),
+    *("registers", "clock", "pmu", "id"),
 )
 _RULES = files(__package__) / "micro_operations"
 _REGISTERS = files(__package__) / "registers"
-_CHOICES = {f.name: f for f in fields(ImpDef)}
+_CHOICES = {choice.name: choice for choice in CHOICES}
 
 
 def _core(table: Mapping[str, Any]) -> Core:
@@ -186,7 +189,10 @@ def _core(table: Mapping[str, Any]) -> Core:
         description=_take(table, "description", str, ""),
         midr=_take(table, "midr", int),
         features=features,
-        impdef=_impdef(_take(table, "impdef", dict, {})),
+        impdef=replace(
+            _impdef(_take(table, "impdef", dict, {})),
+            identity=_identity(_take(table, "id", dict, {})),
+        ),
         architecture=_take(table, "architecture", str, "") or None,
         clock=_take(table, "clock", int, CLOCK),
         cracking=_cracking(table),
@@ -316,6 +322,15 @@ def _features(key: str, names: list[Any]) -> Features:
 
 def _numbers(key: str, value: Any) -> frozenset[int]:
     return frozenset(_typed(key, number, int) for number in _typed(key, value, list))
+
+
+def _identity(table: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    _only(table, tuple(register.__name__ for register in ID_REGISTERS), "ID register")
+    values = {name: _typed(f"id.{name}", value, int) for name, value in table.items()}
+    for name, value in values.items():
+        if not 0 <= value < 1 << 64:
+            raise CoreError(f"id.{name} = {value:#x}: allowed are 64 bits")
+    return tuple(sorted(values.items()))
 
 
 def _impdef(table: Mapping[str, Any]) -> ImpDef:

@@ -1,10 +1,12 @@
-"""Micro-operations of Neoverse N1 by the public scheduling model of LLVM."""
+"""Neoverse N1: micro-operations by LLVM's scheduling model, ID registers by its manual."""
 
 from __future__ import annotations
 
 import pytest
 
 from spe_unicorn.arch.operation import Family
+from spe_unicorn.arch.registers.id import ID_AA64ISAR0_EL1, ID_AA64ISAR1_EL1, ID_AA64MMFR0_EL1
+from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.decode import decode
 from tests.support import a64
@@ -89,3 +91,23 @@ def test_the_branch_that_links_is_the_last_of_its_micro_operations() -> None:
     assert (link.family, branch.family) == (Family.OTHER, Family.BRANCH)
     assert branch.target_offset == 8
     assert (link.part, branch.part) == (0, 1)
+
+
+def test_a_field_shows_what_the_manual_says_as_far_as_it_can_be_executed() -> None:
+    """Neoverse N1's manual: no RNDR, FlagM, FHM and SHA3; DPB 1 where the engine has 2."""
+    n1 = load_core("neoverse-n1")
+    everything = 0x1021_1111_1021_2120
+    assert id_register(ID_AA64ISAR0_EL1, everything, n1.features, n1.impdef) == 0x1000_1021_1120
+    assert id_register(ID_AA64ISAR1_EL1, 0x111_0121_1012, n1.features, n1.impdef) == 0x10_0001
+    nothing = id_register(ID_AA64ISAR0_EL1, 0, n1.features, n1.impdef)
+    assert nothing == 0
+    generic = load_core("generic")
+    found = id_register(ID_AA64ISAR0_EL1, everything, generic.features, generic.impdef)
+    assert found == everything
+
+
+def test_what_the_profile_decides_goes_before_the_manual() -> None:
+    """PARange is 5 in the manual, and 4 where 44 bits can be executed."""
+    n1 = load_core("neoverse-n1")
+    value = id_register(ID_AA64MMFR0_EL1, 0x1124, n1.features, n1.impdef)
+    assert ID_AA64MMFR0_EL1(value).PARange == 4

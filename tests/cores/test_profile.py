@@ -136,6 +136,11 @@ WRONG = [
         HEAD + 'cracking = "n7"',
         "x.toml: cracking = 'n7': allowed are neoverse, neoverse-n1, or a table",
     ),
+    (HEAD + "[id]\nID_PFR0_EL1 = 1", "x.toml: ID_PFR0_EL1: no such ID register; allowed are ID_"),
+    (
+        HEAD + "[id]\nID_AA64PFR0_EL1 = 0x10000000000000000",
+        "x.toml: id.ID_AA64PFR0_EL1 = 0x10000000000000000: allowed are 64 bits",
+    ),
     (HEAD + "[cracking]\nload = 1", "x.toml: cracking.load = 1: allowed is a list"),
     (HEAD + "[cracking]\nload = [1]", "x.toml: cracking.load = 1: allowed is a string"),
     (HEAD + "[cracking]\nload = []", "x.toml: cracking.load: a list of at least one "),

@@ -27,6 +27,7 @@ from spe_unicorn.arch.rules.effective import (
     profiling_buffer_owner,
     security_state_at,
 )
+from spe_unicorn.bits import ReadOnly
 
 
 def pmsidr_el1(features: Features, impdef: ImpDef) -> PMSIDR_EL1:
@@ -206,6 +207,16 @@ def _decided(
 def id_register(
     register: type[SysReg], engine_value: int, features: Features, impdef: ImpDef
 ) -> int:
-    """What an ID register reads as, of the engine's own value (0 where it has none)."""
-    decided = dict(_decided(register, engine_value, features, impdef))
-    return register(engine_value).replace(**decided).value
+    """What an ID register reads as, of the engine's own value (0 where it has none).
+
+    A field that the profile does not decide is the engine's, or what the core's manual says where
+    that is less: the core has less than could be executed here.
+    """
+    shown = dict(_decided(register, engine_value, features, impdef))
+    manual = dict(impdef.identity).get(register.__name__)
+    if manual is not None:
+        theirs = {field.name: value for field, value in register(engine_value).items()}
+        for field, value in register(manual).items():
+            if field.name not in shown and isinstance(field, ReadOnly):
+                shown[field.name] = min(value, theirs[field.name])
+    return register(engine_value).replace(**shown).value

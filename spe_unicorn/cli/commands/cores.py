@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import click
 
-from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.features import CHOICES, Feature
 from spe_unicorn.arch.rules.identification import pmsidr_el1
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.commands.regs import RegsError, table
@@ -53,9 +53,10 @@ def show(core: Core) -> Iterator[str]:
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
     yield "Choices:"
-    yield from table(
-        (field.name, _value(getattr(core.impdef, field.name))) for field in fields(core.impdef)
-    )
+    yield from table((choice.name, _value(getattr(core.impdef, choice.name))) for choice in CHOICES)
+    if core.impdef.identity:
+        yield "ID registers, as far as they can be executed:"
+        yield from table((name, f"{value:#018x}") for name, value in core.impdef.identity)
     yield "With --model cache:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.model_features)
     if core.model_events:
