@@ -90,8 +90,19 @@ def boot_plan(options: MachineOptions) -> BootPlan:
     """
     _check_combination(options)
     plan = _firmware_plan(options) if _starts_as_firmware(options) else _kernel_plan_of(options)
-    more = tuple(_loaded(text, options.ram) for text in options.load)
-    return replace(plan, pieces=(*plan.pieces, *more))
+    pieces = plan.pieces
+    for text in options.load:
+        pieces = (*pieces, _beside(pieces, _loaded(text, options.ram)))
+    return replace(plan, pieces=pieces)
+
+
+def _beside(others: tuple[Piece, ...], piece: Piece) -> Piece:
+    """Plain data, which is to lie over nothing that is loaded. Raises LoadError."""
+    for other in others:
+        if piece.address < other.end and other.address < piece.end:
+            what = f"{other.name} ({other.address:#x} to {other.end - 1:#x})"
+            raise LoadError(f"`load` {piece.name}@{piece.address:#x}: {what} is there already")
+    return piece
 
 
 def _starts_as_firmware(options: MachineOptions) -> bool:

@@ -300,6 +300,20 @@ def test_tree_of_a_machine_with_nothing_loaded_is_that_of_a_start_without_files(
     assert machine_dtb(options) == files.plan(firmware=elf(), el=2, smp=4).dtb
 
 
+# Plain data
+
+
+def test_plain_data_goes_beside_what_is_loaded_and_not_over_it(files):
+    data = files.file("data", b"x" * 0x1000)
+    plan = files.plan(firmware=elf(RAM + MIB), load=(f"{data}@{RAM + MIB + 0x1000:#x}",))
+    assert places(plan)["data"] == RAM + MIB + 0x1000
+    said = files.problem(firmware=elf(RAM + MIB), load=(f"{data}@{RAM + MIB + 0xFFF:#x}",))
+    assert said.startswith("`load` data@0x40100fff: ")
+    assert said.endswith("(0x40100000 to 0x40100fff) is there already")
+    twice = (f"{data}@{RAM + 4 * MIB:#x}",) * 2
+    assert "data (0x40400000 to 0x40400fff)" in files.problem(firmware=elf(), load=twice)
+
+
 # The user's device tree
 
 
