@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+import campaigns
 from commands import NAMES, find
 from measure import LOOPS, WORK, Result, measure
 from past import PAST, find_past
@@ -18,7 +19,7 @@ from rich.console import Console
 from sides import CommitError, ProgramError, sides
 
 PROGRAMS = LOOPS + WORK
-FIGURES = NAMES + PAST
+FIGURES = (*NAMES, *PAST, campaigns.NAME)
 QUICK = ("alu8", "crc")
 ROUNDS = 7
 """Fewer leave the quartiles to chance."""
@@ -94,6 +95,8 @@ def _measure(arguments: argparse.Namespace) -> None:
         ]
         found = find(arguments.figures or (), there, rounds, status.update, _warn)
         found += find_past(arguments.figures or (), rounds, status.update)
+        if campaigns.NAME in (arguments.figures or ()):
+            found += campaigns.campaign_findings(rounds, status.update)
         commit = there[-1].commit
     results = [side[0] for side in by_program]
     older = [side[1] for side in by_program if len(side) > 1]
