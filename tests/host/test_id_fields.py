@@ -1,0 +1,88 @@
+"""ID registers tell the truth: what a field shows is executed, and what it does not show is not.
+
+Each instruction is executed at EL3 on the core that has all that the engine has. An encoding that
+is not there is UNDEFINED, so the PC does not come to the operation behind it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.registers import id as ids
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.system import CPTR_EL3
+from spe_unicorn.cores.profile import core_names, load_core
+from spe_unicorn.machine.board import Board
+from tests.support.small_boards import RAM, board_at
+
+ISAR0, ISAR1, ISAR2 = ids.ID_AA64ISAR0_EL1, ids.ID_AA64ISAR1_EL1, ids.ID_AA64ISAR2_EL1
+MMFR1, MMFR2 = ids.ID_AA64MMFR1_EL1, ids.ID_AA64MMFR2_EL1
+PFR0, PFR1 = ids.ID_AA64PFR0_EL1, ids.ID_AA64PFR1_EL1
+
+PROBES = [
+    (ISAR0, "AES", 1, 0x4E28_4820),  # AESE
+    (ISAR0, "SHA1", 1, 0x5E28_0820),  # SHA1H
+    (ISAR0, "SHA2", 1, 0x5E28_2820),  # SHA256SU0
+    (ISAR0, "SHA2", 2, 0xCEC0_8020),  # SHA512SU0
+    (ISAR0, "CRC32", 1, 0x1AC2_4020),  # CRC32B
+    (ISAR0, "Atomic", 2, 0xF821_0062),  # LDADD
+    (ISAR0, "RDM", 1, 0x6E82_8420),  # SQRDMLAH
+    (ISAR0, "SHA3", 1, 0xCE02_0C20),  # EOR3
+    (ISAR0, "SM3", 1, 0xCE62_C020),  # SM3PARTW1
+    (ISAR0, "SM4", 1, 0xCEC0_8420),  # SM4E
+    (ISAR0, "DP", 1, 0x6E82_9420),  # UDOT
+    (ISAR0, "FHM", 1, 0x4E22_EC20),  # FMLAL
+    (ISAR0, "TS", 1, 0xD500_401F),  # CFINV
+    (ISAR0, "TS", 2, 0xD500_405F),  # AXFLAG
+    (ISAR0, "TLB", 1, 0xD508_811F),  # TLBI VMALLE1OS
+    (ISAR0, "TLB", 2, 0xD508_8620),  # TLBI RVAE1
+    (ISAR0, "RNDR", 1, 0xD53B_2400),  # MRS X0, RNDR
+    (ISAR1, "DPB", 1, 0xD50B_7C23),  # DC CVAP
+    (ISAR1, "DPB", 2, 0xD50B_7D23),  # DC CVADP
+    (ISAR1, "JSCVT", 1, 0x1E7E_0020),  # FJCVTZS
+    (ISAR1, "FCMA", 1, 0x6E82_E420),  # FCADD
+    (ISAR1, "LRCPC", 1, 0xF8BF_C060),  # LDAPR
+    (ISAR1, "LRCPC", 2, 0xD940_0060),  # LDAPUR
+    (ISAR1, "FRINTTS", 1, 0x1E28_4020),  # FRINT32Z
+    (ISAR1, "SB", 1, 0xD503_30FF),  # SB
+    (ISAR1, "SPECRES", 1, 0xD50B_7380),  # CFP RCTX
+    (ISAR1, "BF16", 1, 0x6E42_FC20),  # BFDOT
+    (ISAR1, "I8MM", 1, 0x4E82_A420),  # SMMLA
+    (ISAR2, "WFxT", 2, 0xD503_1000),  # WFET
+    (MMFR1, "PAN", 1, 0xD500_419F),  # MSR PAN, #1
+    (MMFR2, "UAO", 1, 0xD500_417F),  # MSR UAO, #1
+    (PFR0, "DIT", 1, 0xD503_415F),  # MSR DIT, #1
+    (PFR1, "SSBS", 2, 0xD503_413F),  # MSR SSBS, #1
+]
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    board = board_at([], core=load_core("max"))
+    board.cpu.registers.set_raw(CPTR_EL3, CPTR_EL3.EZ.mask)
+    return board
+
+
+@pytest.mark.parametrize(
+    ("register", "field", "least", "word"), PROBES, ids=[f"{f}-{n}" for _, f, n, _ in PROBES]
+)
+def test_an_instruction_is_there_if_its_field_says_so(
+    board: Board, register: type[SysReg], field: str, least: int, word: int
+) -> None:
+    cpu = board.cpu
+    board.memory.fill(RAM, word.to_bytes(4, "little"))
+    cpu.engine.forget_all_code()
+    cpu.engine.set_x(3, RAM + 0x1000)
+    cpu.pc = RAM
+    board.run(1)
+    shown = getattr(cpu.registers.read(register), field)
+    assert (cpu.pc == RAM + 4) == (shown >= least)
+
+
+@pytest.mark.parametrize("name", core_names())
+def test_no_core_shows_more_than_can_be_executed(board: Board, name: str) -> None:
+    """Each field that one of the instructions is about; what a profile lacks may be hidden."""
+    registers = board_at([], core=load_core(name)).cpu.registers
+    for register, field, _, _ in PROBES:
+        most = getattr(board.cpu.registers.read(register), field)
+        assert getattr(registers.read(register), field) <= most
