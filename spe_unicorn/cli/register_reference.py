@@ -8,10 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from spe_unicorn.arch.access.debug import FIRST_ACCESSORS
+from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor
+from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cli import register_text
 
@@ -28,9 +31,19 @@ with EC 0x18 has the encoding, the direction and Rt in its ISS, and returns to t
 """
 
 
-_GROUPS = (
+_EVENT_COUNTERS: Final = 6
+"""Of a core whose profile does not say."""
+_FURTHER: Final = {
+    f"PMEV{kind}{n}_EL0" for kind in ("CNTR", "TYPER") for n in range(1, MOST_COUNTERS)
+}
+_MONITORS: Final = tuple(a for a in pmu_accessors(_EVENT_COUNTERS) if a.name not in _FURTHER)
+_GROUPS: Final = (
     ("SPE", SPE_ACCESSORS),
     ("What steers SPE", STEERING_ACCESSORS),
+    (
+        f"Performance Monitors, number 0 of the {_EVENT_COUNTERS} event counters' registers",
+        _MONITORS,
+    ),
     ("Debug, number 0 of each breakpoint and watchpoint register", FIRST_ACCESSORS),
 )
 
