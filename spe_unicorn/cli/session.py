@@ -35,7 +35,8 @@ from spe_unicorn.cli.traces import Traces
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.gdb.connection import AddressError, Listener
-from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
+from spe_unicorn.debug.gdb.debugger import Debugger
+from spe_unicorn.debug.gdb.surroundings import Surroundings
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.travel import HISTORY

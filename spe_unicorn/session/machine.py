@@ -24,7 +24,8 @@ from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.gdb.connection import Listener
-from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
+from spe_unicorn.debug.gdb.debugger import Debugger
+from spe_unicorn.debug.gdb.surroundings import Surroundings
 from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from spe_unicorn import Machine
 from spe_unicorn.debug.gdb.connection import Address, Listener
-from spe_unicorn.debug.gdb.debugger import Debugger, Surroundings
+from spe_unicorn.debug.gdb.debugger import Debugger
 from spe_unicorn.debug.gdb.packets import Reader, frame
+from spe_unicorn.debug.gdb.surroundings import Surroundings
 from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.session.outcome import Outcome

@@ -1,0 +1,104 @@
+"""Who is connected: at most one debugger, what it is sent, and who is turned away meanwhile."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from spe_unicorn.debug.gdb.commands import Commands
+from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost, Listener
+
+_PATIENCE: Final = 0.05
+"""Seconds between two looks at whether the run is to end while GDB holds the machine."""
+_LONGEST_TEXT: Final = 1 << 12
+_HELD: Final = b"E.another debugger holds this machine"
+
+
+class Client:
+    """The debugger at ``listener``, if there is one.
+
+    ``commands`` makes what answers the packets of one that comes, ``gone`` is called when it has
+    gone, ``say`` prints a sentence for the user of this program.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        commands: Callable[[Connection], Commands],
+        gone: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self.connection: Connection | None = None
+        self.commands: Commands | None = None
+        self.new = False
+        """Whether the debugger has just come: it asks by itself why the machine stands."""
+        self._listener = listener
+        self._make_commands = commands
+        self._gone = gone
+        self._say = say
+
+    def has_come(self) -> bool:
+        """Whether somebody has come just now, and was taken."""
+        return bool(select.select((self._listener,), (), (), 0)[0]) and self._accept()
+
+    def wait(self) -> None:
+        """Wait a little for something to arrive."""
+        ready: list[Listener | Connection] = [self._listener]
+        if self.connection is not None:
+            ready.append(self.connection)
+        for source in select.select(ready, (), (), _PATIENCE)[0]:
+            if source is self._listener:
+                self._accept()
+            elif source is self.connection and self.connection is not None:
+                self.connection.receive()
+
+    def _accept(self) -> bool:
+        """Take a debugger that has come, unless there is one already."""
+        if self.connection is not None:
+            try:
+                self.connection.receive()  # it may have gone just before
+            except ConnectionLost as lost:
+                self._say(f"{lost}; the next one has come")
+                self.drop()
+        if self.connection is not None and self.connection.waiting:
+            return False  # before the next one comes, this one is answered
+        connection = self._listener.accept()
+        if connection is None:
+            return False
+        if self.connection is not None:
+            with suppress(ConnectionLost):
+                connection.send(_HELD)
+            connection.close()
+            self._say("a second debugger was turned away: one holds this machine already")
+            return False
+        self.connection = connection
+        self.new = True
+        self.commands = self._make_commands(connection)
+        return True
+
+    def drop(self) -> None:
+        """The debugger has gone: nothing of its is left."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = self.commands = None
+        self._gone()
+
+    def print(self, text: str) -> None:
+        """Have GDB print a text."""
+        data = text.encode()
+        try:
+            while data and self.connection is not None:
+                self.connection.send(b"O" + data[:_LONGEST_TEXT].hex().encode())
+                data = data[_LONGEST_TEXT:]
+        except ConnectionLost as lost:
+            self.drop()
+            self._say(str(lost))
+
+    def tell_last(self, reply: str) -> None:
+        """Send a last packet, and let it go."""
+        if self.connection is not None:
+            with suppress(ConnectionLost):
+                self.connection.send(reply.encode())
+            self.drop()
