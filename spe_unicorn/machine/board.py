@@ -6,7 +6,7 @@ places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,31 +25,22 @@ from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.controls import answer_el12_names
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.stops import HVC, StopHandler
+from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending, EngineException
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import memory_map
-from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.bus import NonSecureMemory
-from spe_unicorn.machine.calls.psci import (
-    CPUOff,
-    CPUOn,
-    CPUSuspend,
-    PowerState,
-    Status,
-    SystemAction,
-)
+from spe_unicorn.machine.calls.answers import answer_call
+from spe_unicorn.machine.calls.guest_memory import GuestMemory
+from spe_unicorn.machine.calls.psci import CPUOn, SystemAction
 from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
-from spe_unicorn.machine.calls.smccc import Registers, firmware_call
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
-from spe_unicorn.machine.files import naming
-from spe_unicorn.machine.host_folder import HostFolder
 from spe_unicorn.machine.inputs import FILE, KEY, Inputs, LoggedFile, ReplayError
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
@@ -58,31 +49,14 @@ from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.samplers import sampler_of
 from spe_unicorn.machine.schedule import Schedule
-from spe_unicorn.machine.virtio import Drives, VirtioSlots
+from spe_unicorn.machine.storage.flash_files import flash_files, more_memory
+from spe_unicorn.machine.storage.host_folder import HostFolder
+from spe_unicorn.machine.storage.virtio import Drives, VirtioSlots
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 _SECOND: Final = 1_000_000_000
 """Nanoseconds."""
-
-
-class _GuestMemory:
-    """The virtual memory of the code that makes a semihosting call."""
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self.size = sum(region.size for region in board.memory.regions)
-
-    def read(self, address: int, size: int) -> bytes | None:
-        """Bytes, None where they cannot be read."""
-        return self._board.running.cpu.virtual.read(address, size)
-
-    def write(self, address: int, data: bytes) -> bool:
-        """False where they cannot be written."""
-        written = self._board.running.cpu.virtual.write(address, data)
-        if written:
-            self._board.inputs.stored(address, data)
-        return written
 
 
 @dataclass(slots=True)
@@ -115,10 +89,10 @@ class Board(Stateful[BoardState]):
         """What comes from outside."""
         self._console = self.inputs.ends
         self.ram = Ram(RAM_BASE, options.ram)
-        self._files = _flash_files(options)
+        self._files = flash_files(options)
         self._drives = Drives(options.drive)
         self._shares = [HostFolder(text) for text in options.share]
-        self.memory = RamMemory(self.ram, *_more_memory(options, self._files))
+        self.memory = RamMemory(self.ram, *more_memory(options, self._files))
         features = self.core.features
         if options.sampling is not None:
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
@@ -191,7 +165,11 @@ class Board(Stateful[BoardState]):
     def _host_of_calls(self) -> Semihosting:
         folder = self.options.semihosting_dir
         return Semihosting(
-            _GuestMemory(self),
+            GuestMemory(
+                sum(region.size for region in self.memory.regions),
+                lambda: self.running,
+                self.inputs.stored,
+            ),
             write=self._console.write,
             read=self._console.read,
             stopping=self._asked_to_stop,
@@ -437,39 +415,13 @@ class Board(Stateful[BoardState]):
         return self._press_power_key() or (came and self.peripherals.uart.listening)
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
-        """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.
-
-        An SMC where HVC is that instruction is UNDEFINED, as on a machine without EL3.
-        """
-        engine = pe.cpu.engine
-        called_by = "hvc" if exception.number == HVC else "smc"
-        if called_by != self.conduit:
-            if self.conduit != "hvc":
-                return False
-            pe.cpu.pc = pe.cpu.pc - 4
-            pe.cpu.state.unretired += 1
-            pe.handler.exceptions.undefined()
-            return True
-        states = {p.number: PowerState.ON if p.s.on else PowerState.OFF for p in self.pes}
-        arguments = [engine.x(n) for n in (1, 2, 3)]
-        answer = firmware_call(engine.x(0), arguments, states, self._entropy.bits64)
-        if isinstance(answer, int):
-            engine.set_x(0, answer)
-        elif isinstance(answer, Registers):
-            for number, value in enumerate(answer.x):
-                engine.set_x(number, value)
-        elif isinstance(answer, CPUSuspend):
-            engine.set_x(0, Status.SUCCESS)
-            pe.handler.sleep()
-        elif isinstance(answer, CPUOff):
-            pe.s.on = False
-            pe.handler.ending = Ending.ASLEEP
-        elif isinstance(answer, CPUOn):
-            engine.set_x(0, Status.SUCCESS)
+        """Firmware's answer to an HVC or SMC; False where the call is the guest's."""
+        answer = answer_call(pe, exception, self.conduit, self.pes, self._entropy.bits64)
+        if isinstance(answer, CPUOn):
             self._turn_on(answer)
-        else:
+        elif isinstance(answer, SystemAction):
             self._system(pe, answer)
-        return True
+        return answer is not False
 
     def _system(self, pe: ProcessingElement, action: SystemAction) -> None:
         """The machine as a whole goes off, or is reset."""
@@ -522,32 +474,3 @@ class Board(Stateful[BoardState]):
     def _end(self, pe: ProcessingElement, status: int) -> None:
         self.s.exit_status = status
         pe.handler.ending = Ending.EXIT
-
-
-def _flash_files(options: MachineOptions) -> dict[int, HostFile]:
-    """The files of ``pflash`` by the address of their flash."""
-    banks = (memory_map.SECURE_FLASH, memory_map.OTHER_FLASH)
-    files = {}
-    for text, bank in zip(options.pflash, banks[options.bios is not None :], strict=False):
-        file = HostFile(text)
-        files[bank.base] = file
-        if file.size != bank.size:
-            with naming(file.path):
-                raise LoadError(f"has {file.size:#x} bytes; flash has {bank.size:#x}")
-    return files
-
-
-def _more_memory(options: MachineOptions, files: Mapping[int, HostFile]) -> list[Ram]:
-    """Memory besides RAM."""
-    regions = []
-    if options.has_flash:
-        for flash, secure in (
-            (memory_map.SECURE_FLASH, options.secure),
-            (memory_map.OTHER_FLASH, False),
-        ):
-            regions.append(Ram(flash.base, flash.size, writable=False, secure=secure))
-            if flash.base in files:
-                regions[-1].bytes[:] = files[flash.base].read(0, flash.size) or bytes(flash.size)
-    if options.secure:
-        regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size, secure=True))
-    return regions

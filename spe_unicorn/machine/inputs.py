@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from spe_unicorn.machine.backing import HostFile
 from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.storage.backing import HostFile
 
 T = TypeVar("T")
 POLL, READ, WAIT, KEY, CALL, FILE = "poll", "read", "wait", "key", "call", "file"

@@ -16,10 +16,10 @@ from typing import Final, get_args
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.devices.gicv3 import MAX_PES
-from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.events import one_event
 from spe_unicorn.machine.memory_map import RAM_MAX, VIRTIO_SLOTS
+from spe_unicorn.machine.storage.backing import split_read_only
 from spe_unicorn.pmu.names import EventError, NamedEvent
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 

@@ -28,7 +28,7 @@ from spe_unicorn.machine.bus import (
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.inputs import LoggedFile
 from spe_unicorn.machine.memory_map import Region
-from spe_unicorn.machine.virtio import VirtioSlots
+from spe_unicorn.machine.storage.virtio import VirtioSlots
 
 Windows = list[tuple[Region, Device]]
 """Devices and where they answer."""

@@ -12,7 +12,6 @@ from typing import Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3
-from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.dtb import BoardDescription, board_dtb, with_boot_data
 from spe_unicorn.machine.boot.fdt import DeviceTreeError
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, LoadError, Segment
@@ -21,6 +20,7 @@ from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.files import beginning, contents, naming
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.storage.backing import split_read_only
 from spe_unicorn.symbols.table import SymbolTable
 
 FLASH_BANK: Final = FLASH.size // 2

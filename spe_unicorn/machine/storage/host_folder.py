@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from spe_unicorn.devices.virtio.ninep.folder import Changes, Path
-from spe_unicorn.machine.backing import split_read_only
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.storage.backing import split_read_only
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -13,12 +13,12 @@ from spe_unicorn.devices.virtio.overlay import Overlay
 from spe_unicorn.devices.virtio.queue import Memory
 from spe_unicorn.devices.virtio.share import Answers, Share
 from spe_unicorn.devices.virtio.transport import Device, Transport
-from spe_unicorn.machine.backing import READ_ONLY, HostFile, split_read_only
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
-from spe_unicorn.machine.host_folder import HostFolder
 from spe_unicorn.machine.memory_map import VIRTIO_SLOTS
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.storage.backing import READ_ONLY, HostFile, split_read_only
+from spe_unicorn.machine.storage.host_folder import HostFolder
 
 _WRITE: Final = ",write"
 """What stands behind the name of a disk whose file is written."""

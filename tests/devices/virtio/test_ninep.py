@@ -11,7 +11,7 @@ import pytest
 
 from spe_unicorn.devices.virtio.ninep.server import Server
 from spe_unicorn.devices.virtio.share import Share
-from spe_unicorn.machine.host_folder import HostFolder
+from spe_unicorn.machine.storage.host_folder import HostFolder
 from tests.devices.virtio.bench import BUFFERS, NEXT, VERSION_1, WRITE, Driver
 
 RLERROR = 7

@@ -1,0 +1,62 @@
+"""HVC and SMC as the machine's own firmware answers them, at the PE that makes the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spe_unicorn.host.pe.stops import HVC
+from spe_unicorn.host.ports import Ending, EngineException
+from spe_unicorn.machine.calls.psci import (
+    CPUOff,
+    CPUOn,
+    CPUSuspend,
+    PowerState,
+    Status,
+    SystemAction,
+)
+from spe_unicorn.machine.calls.smccc import Registers, firmware_call
+from spe_unicorn.machine.pe import ProcessingElement
+
+
+def answer_call(
+    pe: ProcessingElement,
+    exception: EngineException,
+    conduit: str | None,
+    pes: Sequence[ProcessingElement],
+    random: Callable[[], int],
+) -> bool | CPUOn | SystemAction:
+    """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.
+
+    ``conduit`` is that instruction, ``hvc`` or ``smc``. An SMC where it is HVC is UNDEFINED, as on
+    a machine without EL3. False where the call is the guest's; what is more than this PE's, for
+    the machine to do; else True.
+    """
+    engine = pe.cpu.engine
+    called_by = "hvc" if exception.number == HVC else "smc"
+    if called_by != conduit:
+        if conduit != "hvc":
+            return False
+        pe.cpu.pc = pe.cpu.pc - 4
+        pe.cpu.state.unretired += 1
+        pe.handler.exceptions.undefined()
+        return True
+    states = {p.number: PowerState.ON if p.s.on else PowerState.OFF for p in pes}
+    arguments = [engine.x(n) for n in (1, 2, 3)]
+    answer = firmware_call(engine.x(0), arguments, states, random)
+    if isinstance(answer, int):
+        engine.set_x(0, answer)
+    elif isinstance(answer, Registers):
+        for number, value in enumerate(answer.x):
+            engine.set_x(number, value)
+    elif isinstance(answer, CPUSuspend):
+        engine.set_x(0, Status.SUCCESS)
+        pe.handler.sleep()
+    elif isinstance(answer, CPUOff):
+        pe.s.on = False
+        pe.handler.ending = Ending.ASLEEP
+    elif isinstance(answer, CPUOn):
+        engine.set_x(0, Status.SUCCESS)
+        return answer
+    else:
+        return answer
+    return True

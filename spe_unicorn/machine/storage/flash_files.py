@@ -1,0 +1,41 @@
+"""Memory besides RAM: flash, with what its files hold, and Secure RAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spe_unicorn.host.engine.memory import Ram
+from spe_unicorn.machine import memory_map
+from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.storage.backing import HostFile
+
+
+def flash_files(options: MachineOptions) -> dict[int, HostFile]:
+    """The files of ``pflash`` by the address of their flash."""
+    banks = (memory_map.SECURE_FLASH, memory_map.OTHER_FLASH)
+    files = {}
+    for text, bank in zip(options.pflash, banks[options.bios is not None :], strict=False):
+        file = HostFile(text)
+        files[bank.base] = file
+        if file.size != bank.size:
+            with naming(file.path):
+                raise LoadError(f"has {file.size:#x} bytes; flash has {bank.size:#x}")
+    return files
+
+
+def more_memory(options: MachineOptions, files: Mapping[int, HostFile]) -> list[Ram]:
+    """Memory besides RAM."""
+    regions = []
+    if options.has_flash:
+        for flash, secure in (
+            (memory_map.SECURE_FLASH, options.secure),
+            (memory_map.OTHER_FLASH, False),
+        ):
+            regions.append(Ram(flash.base, flash.size, writable=False, secure=secure))
+            if flash.base in files:
+                regions[-1].bytes[:] = files[flash.base].read(0, flash.size) or bytes(flash.size)
+    if options.secure:
+        regions.append(Ram(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.size, secure=True))
+    return regions
