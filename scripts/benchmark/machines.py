@@ -45,12 +45,14 @@ class ProgramError(Exception):
 class Run:
     """One run in the measured region: iterations, CPU seconds, and what was counted meanwhile.
 
-    ``events`` are operations, blocks or samples, as the machine's description says.
+    ``events`` are operations, blocks or samples, as the machine's description says. ``refused`` are
+    blocks that could not be made to count themselves.
     """
 
     iterations: int
     seconds: float
     events: int = 0
+    refused: int = 0
 
     @property
     def pace(self) -> float:
@@ -226,7 +228,7 @@ def board(
             raise ProgramError(f"{program.name}: samples without records: {statistics}")
         if bool(samples) != bool(interval or period):
             raise ProgramError(f"{program.name}: {samples} records")
-        return Run(iterations, seconds, samples)
+        return Run(iterations, seconds, samples, board.cpu.hooks.counted_inline.refused)
 
     return run
 

@@ -86,6 +86,8 @@ class Result:
     refused: bool
     paces: dict[str, float] = field(default_factory=dict)
     """Seconds an iteration, by column; nothing if refused."""
+    blocks_refused: int = 0
+    """Blocks that could not be made to count themselves, in the run that had most of them."""
 
     @property
     def judged(self) -> bool:
@@ -171,6 +173,7 @@ def summary(name: str, counts: Counts, runs: Runs) -> Result:
         apart,
         refused,
         paces,
+        max(run.refused for column in runs.values() for run in column),
     )
 
 

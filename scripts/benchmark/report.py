@@ -27,6 +27,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from spe_unicorn.host.engine.known import why_not
+
 NOTHING = "-"
 """Stands for a figure that was refused, or that there is not."""
 
@@ -45,8 +47,19 @@ def print_tables(
         console.print(_against(results, older, against))
     if found:
         console.print(_commands(found, against))
+    if results:
+        console.print(inline_counting(results))
     for line in refusals([*results, *older], found):
         console.print(line)
+
+
+def inline_counting(results: Sequence[Result]) -> str:
+    """Whether blocks counted themselves, and how many could not."""
+    why = why_not()
+    if why is not None:
+        return f"inline counting: off ({why})"
+    refused = [f"{r.program} {r.blocks_refused}" for r in results if r.blocks_refused]
+    return f"inline counting: on; blocks refused: {', '.join(refused) or 'none'}"
 
 
 def _print_programs(console: Console, results: list[Result]) -> None:
@@ -186,6 +199,7 @@ def as_json(
             "python": platform.python_version(),
             "unicorn": version("unicorn"),
             "numba": version("numba"),
+            "inline_counting": why_not() is None,
         },
         "seconds": seconds,
         "rounds": rounds,

@@ -27,11 +27,15 @@ class CommitError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """One run in the measured region: iterations, CPU seconds, and samples if there are any."""
+    """One run in the measured region: iterations, CPU seconds, and samples if there are any.
+
+    ``refused`` are blocks that could not be made to count themselves.
+    """
 
     iterations: int
     seconds: float
     events: int = 0
+    refused: int = 0
 
     @property
     def pace(self) -> float:

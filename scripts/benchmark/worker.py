@@ -9,7 +9,7 @@ by its own interfaces. All that is asked of it are ``Program(name)``, ``bare``, 
 Each line of standard input is a request as JSON, each line of standard output its answer:
 
     {"program": NAME, "machine": {"kind": KIND, ...}, "iterations": N}
-        -> {"iterations": N, "seconds": S, "events": N}
+        -> {"iterations": N, "seconds": S, "events": N, "refused": N}
     {"program": NAME} -> {"operations": N, "blocks": N}, of one iteration
 
 or {"error": TEXT}.
@@ -60,7 +60,8 @@ def main() -> None:
             blocks = machines.per_block(program, 1).events
             return {"operations": machines.operations(program), "blocks": blocks}
         run = machine(**request["machine"])(program, request["iterations"])
-        return {"iterations": run.iterations, "seconds": run.seconds, "events": run.events}
+        names = ("iterations", "seconds", "events", "refused")
+        return {name: getattr(run, name, 0) for name in names}
 
     for line in sys.stdin:
         try:

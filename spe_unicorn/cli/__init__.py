@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from typing import Any
 
 import click
@@ -101,8 +102,26 @@ class _Guarded(click.Group):
             ) from error
 
 
+def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    from spe_unicorn.host.engine.known import why_not
+
+    why = why_not()
+    click.echo(f"spe-unicorn, version {version('spe-unicorn')}")
+    click.echo("inline counting: on" if why is None else f"inline counting: off ({why})")
+    ctx.exit()
+
+
 @click.group(cls=_Guarded, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="spe-unicorn", prog_name="spe-unicorn")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version, and whether inline counting is on; then exit.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 def main(debug: bool) -> None:
     """Run AArch64 firmware with Arm's Statistical Profiling Extension (SPE), and read its records.

@@ -123,7 +123,7 @@ def _named(pmu_events: Mapping[int, int]) -> dict[str, int]:
 
 
 def json_object(report: Report) -> dict[str, Any]:
-    """The same for programs; only ``seconds`` differs between two equal runs."""
+    """The same for programs; only ``host`` differs between two equal runs."""
     outcome, reason = report.outcome, report.reason
     here = outcome.places[outcome.running].place
     return {
@@ -135,7 +135,10 @@ def json_object(report: Report) -> dict[str, Any]:
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "few_places": [_few_places(found) for found in report.few_places],
-        "seconds": round(outcome.seconds, 6),
+        "host": {
+            "seconds": round(outcome.seconds, 6),
+            "inline": None if outcome.inline is None else outcome.inline._asdict(),
+        },
         "cpus": [
             {
                 **_json_place(place),

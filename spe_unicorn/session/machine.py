@@ -16,7 +16,8 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 from typing import Any, Final, Literal, get_args
 
 from spe_unicorn.arch.counter import FREQUENCY
@@ -390,6 +391,7 @@ class Machine:
             ),
             0,
             None if self._misuses is None else self.misuses,
+            reduce(add, (pe.cpu.hooks.counted_inline for pe in board.pes)),
         )
 
     def _typed(self) -> None:

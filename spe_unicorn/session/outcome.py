@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.whereabouts import Whereabouts
+from spe_unicorn.host.engine.known import Counted
 from spe_unicorn.spe.sampler import Statistics
 
 Ending = Literal["exit", "until", "limit", "timeout", "interrupted", "asleep", "failed"]
@@ -49,6 +50,8 @@ class Outcome:
     executed: int
     misuses: tuple[Misuse, ...] | None = None
     """None where nobody watched for any."""
+    inline: Counted | None = field(default=None, compare=False)
+    """Whether blocks counted themselves, and how many: a matter of the host's."""
 
     @property
     def pc(self) -> int:

@@ -22,6 +22,6 @@ KEYS = {
     "pmu_events",
     "misuses",
     "few_places",
-    "seconds",
+    "host",
     "cpus",
 }

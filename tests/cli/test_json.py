@@ -18,7 +18,7 @@ COUNTS = KEYS - {
     "symbol",
     "misuses",
     "few_places",
-    "seconds",
+    "host",
     "cpus",
 }
 PLACE = {
@@ -37,6 +37,21 @@ PLACE = {
 def test_the_object_has_every_key_whatever_happened(run_json, tmp_path, firmware):
     assert set(run_json("run", firmware("hello"))) == KEYS
     assert set(run_json("run", program(tmp_path, CRASH), status=126)) == KEYS
+
+
+def test_what_is_the_host_s_stands_by_itself(run_json, firmware, monkeypatch):
+    monkeypatch.setenv("SPE_UNICORN_INLINE", "0")
+    said = run_json("run", firmware("hello"))["host"]
+    assert set(said) == {"seconds", "inline"}
+    off = {"on": False, "why_not": "SPE_UNICORN_INLINE=0", "blocks": 0, "refused": 0}
+    assert said["inline"] == off
+
+
+def test_the_version_says_whether_blocks_count_themselves(command, monkeypatch):
+    monkeypatch.setenv("SPE_UNICORN_INLINE", "0")
+    lines = command("--version").stdout.splitlines()
+    assert lines[0].startswith("spe-unicorn, version ")
+    assert lines[1:] == ["inline counting: off (SPE_UNICORN_INLINE=0)"]
 
 
 def test_counts_belong_together(run_json, tmp_path, firmware):

@@ -74,6 +74,19 @@ def summary(bench: SimpleNamespace, program: str, *args: Any, **columns: Any) ->
     return bench.measure.summary(program, counts, runs(bench, *args, **columns))
 
 
+def test_the_report_says_whether_blocks_count_themselves(bench, monkeypatch):
+    run = bench.measure.Run(10, 1.0, 500, refused=3)
+    counts = bench.measure.Counts(operations=8_000_000, blocks=1_000_000)
+    found = bench.measure.summary("crc", counts, {"bare": [bench.measure.Run(10, 1.0), run]})
+    clean = summary(bench, "sort", QUIET)
+    monkeypatch.setattr(bench.report, "why_not", lambda: None)
+    said = bench.report.inline_counting([found, clean])
+    assert said == "inline counting: on; blocks refused: crc 3"
+    assert bench.report.inline_counting([clean]) == "inline counting: on; blocks refused: none"
+    monkeypatch.setattr(bench.report, "why_not", lambda: "SPE_UNICORN_INLINE=0")
+    assert bench.report.inline_counting([]) == "inline counting: off (SPE_UNICORN_INLINE=0)"
+
+
 def test_a_program_is_told_by_quartiles_of_its_rounds(bench: SimpleNamespace) -> None:
     off = [2 * pace for pace in QUIET]
     sampled = {"1024": [pace + 0.05 for pace in off]}

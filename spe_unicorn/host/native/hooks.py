@@ -27,6 +27,7 @@ from spe_unicorn.arch.registers.system import ESR_EL2
 from spe_unicorn.compiled import address_of, entry, record_at
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
+from spe_unicorn.host.engine.known import Counted
 from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
 from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
 from spe_unicorn.host.native.code import named_registers, rows_of
@@ -60,6 +61,7 @@ _WRITE_UNMAPPED: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
 _FETCH_UNMAPPED: Final = int(uc_const.UC_MEM_FETCH_UNMAPPED)
 _WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
 _FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
+_FLOW: Final = "records tell the previous branch's target"
 
 
 @entry("void", "pointer", "uint32", "pointer")
@@ -94,7 +96,7 @@ class NativeHooks:
     """The compiled hooks on one engine. The tables that they read have owners of their own."""
 
     TRANSIT = ("_constants",)
-    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "follows_flow")
+    WIRING = ("inline", "_ask", "_exceptions", "_hooks", "_not_inline", "follows_flow")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -108,6 +110,7 @@ class NativeHooks:
         """Whether the last branch is known."""
         self.inline: Inline | None = None
         """Inline counting, where there is any."""
+        self._not_inline: str | None = "somebody else has the engine"
         self._hooks: list[ctypes.c_size_t] = []
         for function in (
             *("emu_stop", "reg_read", "reg_write", "context_save", "context_restore"),
@@ -135,12 +138,12 @@ class NativeHooks:
         withheld: Iterable[tuple[int, int]] = (),
         *,
         weighed: bool = False,
-        inline: bool = False,
+        not_inline: str | None = "somebody else has the engine",
     ) -> None:
         """Add the hooks to the engine, whose translated code must be none or be flushed.
 
-        ``weighed``: the population that is sampled can be micro-operations. ``inline``: blocks may
-        come to count themselves, which nobody else's block hooks allow.
+        ``weighed``: the population that is sampled can be micro-operations. ``not_inline`` says why
+        blocks must not come to count themselves; None: they may. Others' block hooks forbid it.
         ``gaps`` are the physical address ranges, first to last, where there is no memory and
         accesses are ours to answer, ``read_only`` those where stores are if the engine has no right
         to them, ``withheld`` those where the same goes for loads and fetches. They are needed
@@ -150,7 +153,8 @@ class NativeHooks:
         self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
         hooks = BLOCK_HOOKS
-        if inline and not self.follows_flow:
+        self._not_inline = _FLOW if self.follows_flow else not_inline
+        if self._not_inline is None:
             self.inline = Inline(self.engine, self.state, INLINE_BLOCK_HOOKS[weighed].address)
             self.state.inline_hook = on_counted_block.address
             hooks = REPLACING_BLOCK_HOOKS
@@ -203,9 +207,21 @@ class NativeHooks:
             self.follows_flow = True
             if self._hooks:
                 self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)
-                if self.inline is not None:
-                    self.inline.stop()
+                self.stop_inline(_FLOW)
                 self.engine.forget_all_code()
+
+    def stop_inline(self, why: str) -> None:
+        """Have all blocks call the hook from now on, and say ``why`` to those who ask."""
+        if self.inline is not None:
+            self.inline.stop(why)
+
+    @property
+    def counted_inline(self) -> Counted:
+        """What has come of inline counting on this engine."""
+        inline = self.inline
+        if inline is None:
+            return Counted(False, self._not_inline, 0, 0)
+        return Counted(inline.why_not is None, inline.why_not, *inline.numbers)
 
     def stop_at_exceptions(self) -> None:
         """Have exceptions stop the engine, after all other hooks for them."""

@@ -6,7 +6,7 @@ and replaced by what the hook does for nearly every block: subtract, store, go o
 different in one byte stays as it is, and is not tried again. Blocks that a run may have to look at
 are never replaced.
 
-This is an optional layer (ADR 0029). It changes no number that anybody can see but the time that a
+This is an optional layer (ADR 0030). It changes no number that anybody can see but the time that a
 run takes. What it writes is derived: given up with the translations that it stands in.
 
 A replaced block, with the centre of the hot fields of the state in RCX::
@@ -32,10 +32,6 @@ whoever asks sets ``State.attend`` (:func:`~spe_unicorn.host.native.calls.stop_e
 
 from __future__ import annotations
 
-import ctypes
-import os
-import platform
-import sys
 import weakref
 from typing import Any, Final
 
@@ -43,11 +39,9 @@ import numpy as np
 
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.near_memory import REACH, memory_near, unmap
 from spe_unicorn.host.native.blocks_hook import marks_here
 from spe_unicorn.host.native.state import LAYOUT, State
-
-OPTION: Final = "SPE_UNICORN_INLINE"
-"""The environment variable that switches inline counting on (1) and off (0)."""
 
 INLINE: Final = np.dtype(
     [
@@ -65,9 +59,7 @@ _DONE: Final = 3
 _STUB: Final = 128
 """Bytes of the largest stub, and more."""
 _STUBS: Final = 16 << 20
-_REACH: Final = 1 << 31
-_STEP: Final = 16 << 20
-"""How far apart the places are where memory for stubs is asked for."""
+"""Bytes of memory for stubs."""
 
 _CENTRE: Final = 96
 """What RCX points to in the state, so that all four fields are within a signed byte of it."""
@@ -222,7 +214,7 @@ def replace(inline: Any, engine: Any, state: Any, address: Any, size: Any, back:
     after = back + length
     stub = inline.free
     room = after - begin - inline_length(address, size >> 2)
-    if room < 0 or room > _LARGEST_BYTE or abs(stub - begin) >= _REACH - _STUBS:
+    if room < 0 or room > _LARGEST_BYTE or abs(stub - begin) >= REACH - _STUBS:
         return 0
     end = put_stub(stub, engine, state, inline.hook, address, size, check_target(back), after)
     inline.free = end
@@ -273,16 +265,6 @@ def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any)
     return to
 
 
-def supported() -> bool:
-    """Whether this host's engine is one whose code is known: Linux on x86-64."""
-    return sys.platform == "linux" and platform.machine() == "x86_64"
-
-
-def wanted() -> bool:
-    """Whether the environment asks for inline counting."""
-    return os.environ.get(OPTION, "0") == "1" and supported()
-
-
 class Inline:
     """Inline counting on one engine.
 
@@ -290,9 +272,11 @@ class Inline:
     has run.
     """
 
-    DERIVED = ("_numbers", "_sites", "_begin")
+    DERIVED = ("_numbers", "_sites", "_begin", "_reasons")
 
     def __init__(self, engine: Engine, state: State, hook: int) -> None:
+        self._reasons: list[str] = []
+        """What keeps blocks from counting themselves, for the time being or for good."""
         self._engine = engine
         self._state = state
         self._sites = np.zeros(SITES, np.int64)
@@ -305,23 +289,32 @@ class Inline:
         engine.code_forgotten.wire(self._forget)
 
     @property
-    def patched(self) -> int:
-        """Blocks that count themselves, or did."""
-        return int(self._numbers["patched"][0])
+    def prepared(self) -> bool:
+        """Whether memory for stubs has been looked for."""
+        return self._begin != 0
 
     @property
-    def refused(self) -> int:
-        """Blocks whose code was not what was expected."""
-        return int(self._numbers["refused"][0])
+    def numbers(self) -> tuple[int, int]:
+        """How many blocks count themselves, or did; how many had code that was not expected."""
+        return int(self._numbers["patched"][0]), int(self._numbers["refused"][0])
 
-    def stop(self) -> None:
-        """Replace no more blocks, and give up those that are."""
+    @property
+    def why_not(self) -> str | None:
+        """What keeps blocks from counting themselves; None if nothing does."""
+        return self._reasons[0] if self._reasons else None
+
+    def stop(self, why: str) -> None:
+        """Replace no more blocks, and give up those that are, until ``why`` is taken back."""
+        if why not in self._reasons:
+            self._reasons.append(why)
         self._state.inline = 0
         self.give_up()
 
-    def resume(self) -> None:
-        """Replace blocks again after :meth:`stop`, where there is memory for stubs."""
-        if self._begin >= 0:
+    def resume(self, why: str) -> None:
+        """Take back the reason of a :meth:`stop`: if it was the last, blocks are replaced again."""
+        if why in self._reasons:
+            self._reasons.remove(why)
+        if not self._reasons:
             self._state.inline = self._numbers.ctypes.data
 
     def never(self, marks: int) -> None:
@@ -342,58 +335,15 @@ class Inline:
         if self._begin > 0 and free + _STUB > end:
             self._engine.forget_all_code()
         elif not self._begin and place:
-            self._begin = _memory_near(place)
+            self._begin = memory_near(place, _STUBS)
             if self._begin > 0:
-                weakref.finalize(self._engine.uc, _unmap, self._begin)
+                weakref.finalize(self._engine.uc, unmap, self._begin, _STUBS)
                 self._numbers["end"] = self._begin + _STUBS
                 self._numbers["free"] = self._begin
             else:
-                self._state.inline = 0
+                self.stop("the host gives no memory near the engine's code")
 
     def _forget(self) -> None:
         """The engine has no translated code any more."""
         self._sites.fill(0)
         self._numbers["free"] = max(self._begin, 0)
-
-
-_PROT_ALL, _PRIVATE, _ANONYMOUS, _NO_REPLACE, _NO_RESERVE = 7, 2, 0x20, 0x100000, 0x4000
-_libc: Final = ctypes.CDLL(None)
-_mmap: Final = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_size_t),
-    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
-]
-
-
-def _code_region(place: int) -> tuple[int, int] | None:
-    """First byte and end of the mapping with an address; None unless code can be written there."""
-    with open("/proc/self/maps", encoding="ascii") as maps:
-        for line in maps:
-            bounds, rights, *_ = line.split()
-            begin, end = (int(bound, 16) for bound in bounds.split("-"))
-            if begin <= place < end:
-                return (begin, end) if rights.startswith("rwx") else None
-    return None
-
-
-def _memory_near(place: int) -> int:
-    """Memory for stubs, within reach of jumps from all translated code; -1 if there is none."""
-    region = _code_region(place)
-    if region is None:
-        return -1
-    begin, end = region
-    flags = _PRIVATE | _ANONYMOUS | _NO_REPLACE | _NO_RESERVE
-    for address in range(begin - _STUBS, end - _REACH + _STUBS, -_STEP):
-        if address <= 0:
-            break
-        at = _mmap(address, _STUBS, _PROT_ALL, flags, -1, 0)
-        if at == address:
-            return int(at)
-        if at not in (None, ctypes.c_void_p(-1).value):
-            _unmap(at)
-    return -1
-
-
-def _unmap(at: int) -> None:
-    _libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(_STUBS))

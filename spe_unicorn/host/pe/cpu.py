@@ -27,9 +27,9 @@ from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine
+from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.inline import wanted
 from spe_unicorn.host.native.state import (
     READ,
     SYSTEM,
@@ -287,8 +287,8 @@ class UnicornCPU(Stateful[CPUState]):
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
         refused = memory.read_only()
-        inline = self.model is None and wanted()
-        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, inline=inline)
+        alone = why_not() if self.model is None else "a core model looks at blocks, too"
+        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, not_inline=alone)
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""

@@ -229,6 +229,9 @@ class Runner:
         state.horizon = min(int(state.limit), nearest(self.horizons, Approach.BLOCK))
         grant = self._chosen.grant(int(state.horizon) - self.cpu.executed)
         stop = parts.runs.run(grant.budget, until, grant.samples_itself, grant.members)
+        inline = self.cpu.hooks.inline
+        if inline is not None and not inline.prepared:
+            inline.prepare()
         self._after.settle(stop)
         if stop is Stop.BUDGET and not state.block & state.pc_mask:
             self._go_on_in_block()

@@ -118,7 +118,7 @@ def test_a_time_limit_ends_the_run(run_json, tmp_path):
     said = run_json("run", "--timeout", "0.05", program(tmp_path, LOOP), status=124)
     assert said["ending"] == "timeout"
     assert said["cause"] == "the time limit of 0.05 s was reached"
-    assert said["seconds"] >= 0.05
+    assert said["host"]["seconds"] >= 0.05
 
 
 def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(tmp_path, start):

@@ -10,7 +10,7 @@ import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.compiled import entry, pointer_to, record_at
-from spe_unicorn.host.native import inline
+from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline import INLINE, inline_length, put_inline, put_stub, replace
 from spe_unicorn.host.native.state import State
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -18,7 +18,7 @@ from spe_unicorn.machine.shipped import shipped_firmware
 ENGINE, STATE, HOOK, CHECK = 0x5555_0000_1000, 0x5555_0000_2000, 0x7F00_0000_3000, 0x7F00_0000_4000
 
 needs_this_host = pytest.mark.skipif(
-    not inline.supported(), reason="inline counting is for Linux on x86-64"
+    known.why_not() is not None, reason="inline counting is for Linux on x86-64"
 )
 
 
@@ -191,7 +191,7 @@ PROGRAMS = ("hello", "spe_copy", "spe_irq_el1", "spe_full", "priv_timer", "excep
 def test_nobody_sees_a_difference(name, monkeypatch):
     seen = []
     for value in ("0", "1"):
-        monkeypatch.setenv(inline.OPTION, value)
+        monkeypatch.setenv(known.OPTION, value)
         records = bytearray()
         with Machine(shipped_firmware(name)) as machine:
             machine.board.unit.streamed.connect(records.extend)
@@ -199,7 +199,7 @@ def test_nobody_sees_a_difference(name, monkeypatch):
             hooks = machine.board.cpu.hooks
             assert (hooks.inline is not None) == (value == "1")
             if hooks.inline is not None:
-                assert hooks.inline.refused == 0
+                assert hooks.counted_inline.refused == 0
             timeless = replace_fields(outcome, seconds=0.0)
             seen.append((timeless, bytes(records), machine.console.text))
     assert seen[0] == seen[1]
@@ -207,19 +207,61 @@ def test_nobody_sees_a_difference(name, monkeypatch):
 
 @needs_this_host
 def test_blocks_that_run_often_count_themselves(monkeypatch):
-    monkeypatch.setenv(inline.OPTION, "1")
+    monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("spe_copy")) as machine:
         machine.run(operations=10_000)
         machine.run(operations=10_000)
-        patched = machine.board.cpu.hooks.inline.patched
+        patched = machine.board.cpu.hooks.counted_inline.blocks
         assert patched
         machine.board.cpu.engine.forget_all_code()
         machine.run(operations=10_000)
-        assert machine.board.cpu.hooks.inline.patched > patched
+        assert machine.board.cpu.hooks.counted_inline.blocks > patched
+
+
+@needs_this_host
+def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(monkeypatch):
+    monkeypatch.delenv(known.OPTION, raising=False)
+    with Machine(shipped_firmware("spe_copy")) as machine:
+        machine.run(operations=10_000)
+        machine.run(operations=10_000)
+        hooks = machine.board.cpu.hooks
+        blocks = hooks.counted_inline.blocks
+        hooks.stop_inline("instructions are traced")
+        outcome = machine.run(operations=10_001)
+        assert outcome.operations == 30_001
+        assert outcome.inline == (False, "instructions are traced", blocks, 0)
+        hooks.stop_inline("somebody else, too")
+        hooks.inline.resume("instructions are traced")
+        assert machine.run(operations=10_000).inline == (False, "somebody else, too", blocks, 0)
+        hooks.inline.resume("somebody else, too")
+        outcome = machine.run(operations=10_000)
+        assert outcome.inline.on
+        assert outcome.inline.blocks > blocks
+
+
+@needs_this_host
+@pytest.mark.parametrize("value", ["0", "off", "2"])
+def test_the_environment_switches_it_off(value, monkeypatch):
+    monkeypatch.setenv(known.OPTION, value)
+    with Machine(shipped_firmware("hello")) as machine:
+        assert machine.run().inline == (False, f"SPE_UNICORN_INLINE={value}", 0, 0)
+
+
+def test_it_is_for_one_version_of_the_engine_on_one_kind_of_host(monkeypatch):
+    monkeypatch.delenv(known.OPTION, raising=False)
+    monkeypatch.setattr(known.sys, "platform", "linux")
+    monkeypatch.setattr(known.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(known, "uc_version", lambda: (2, 1, 0x020104FF))
+    assert known.why_not() is None
+    monkeypatch.setattr(known, "uc_version", lambda: (2, 1, 0x020105FF))
+    assert known.why_not() == "only with Unicorn 2.1.4, this is 2.1.5"
+    monkeypatch.setattr(known.platform, "machine", lambda: "aarch64")
+    assert known.why_not() == "only on Linux on x86-64"
 
 
 @needs_this_host
 def test_with_a_core_model_blocks_do_not_count_themselves(monkeypatch):
-    monkeypatch.setenv(inline.OPTION, "1")
+    monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("hello"), model="cache") as machine:
         assert machine.board.cpu.hooks.inline is None
+        assert machine.board.cpu.hooks.counted_inline.why_not == "a core model looks at blocks, too"

@@ -26,6 +26,7 @@ from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 _TABLES: Final = 3
+_LOOKED_AT: Final = "each operation is looked at"
 """Tables of encodings: MRS, MSR, SYS."""
 ROOM: Final = native.NOTES // 2
 """Operations after which notes are taken: one that was stopped has a note more."""
@@ -72,7 +73,7 @@ class Observers:
 
     DERIVED = ("_looked_at", "_noted_last", "watched", "_system", "checking", "noted")
     TRANSIT = ("_before", "_kept")
-    WIRING = ("_inlined", "_note_hook", "_noting", "_observers")
+    WIRING = ("_note_hook", "_noting", "_observers")
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self.executed: Signal[[Note]] = Signal()
@@ -96,8 +97,6 @@ class Observers:
         """After how many operations notes were taken last."""
         self._noting = 0
         """How many traces want operations noted."""
-        self._inlined = False
-        """Whether blocks count themselves but for us."""
         self._note_hook: c_size_t | None = None
         cpu.state.looked_at = self._looked_at.ctypes.data
         cpu.state.notes = self._ring.ctypes.data
@@ -145,15 +144,13 @@ class Observers:
 
     def _count_inline(self, allowed: bool) -> None:
         """Have blocks count themselves, where they did, or have none do so."""
-        hooks = self._cpu.hooks
-        if hooks.inline is None:
+        inline = self._cpu.hooks.inline
+        if inline is None:
             return
-        if allowed and self._inlined:
-            self._inlined = False
-            hooks.inline.resume()
-        elif not allowed and hooks.state.inline:
-            self._inlined = True
-            hooks.inline.stop()
+        if allowed:
+            inline.resume(_LOOKED_AT)
+        else:
+            inline.stop(_LOOKED_AT)
 
     @property
     def active(self) -> bool:
