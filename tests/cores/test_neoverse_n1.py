@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.operation import Family
 from spe_unicorn.arch.registers.id import ID_AA64ISAR0_EL1, ID_AA64ISAR1_EL1, ID_AA64MMFR0_EL1
 from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.cores.profile import load_core
@@ -62,8 +61,8 @@ UMAXV_16B, LD2_LANE, LD1R = 0x6E30_A820, 0x4D60_8020, 0x4D40_C820
         (UMAXV_16B, 2),
         (LD2_LANE, 4),
         (LD1R, 2),
-        (a64.bl(8), 2),
-        (a64.blr(1), 2),
+        (a64.bl(8), 1),
+        (a64.blr(1), 1),
         (a64.b(8), 1),
         (a64.RET, 1),
         (a64.add(0, 1, 2), 1),
@@ -84,13 +83,12 @@ def test_the_halves_of_a_vector_are_stored_one_after_the_other() -> None:
     assert [(a.offset, a.size, a.element) for a in accesses] == [(0, 8, 8), (8, 8, 8)]
 
 
-def test_the_branch_that_links_is_the_last_of_its_micro_operations() -> None:
+def test_the_operation_itself_is_one_of_its_micro_operations() -> None:
     cracking = load_core("neoverse-n1").cracking
     assert cracking is not None
-    link, branch = cracking.parts(decode(a64.bl(8)))
-    assert (link.family, branch.family) == (Family.OTHER, Family.BRANCH)
-    assert branch.target_offset == 8
-    assert (link.part, branch.part) == (0, 1)
+    move, convert = cracking.parts(decode(SCVTF_S_W))
+    assert (move.fp, convert.fp) == (False, True)
+    assert (move.part, convert.part) == (0, 1)
 
 
 def test_a_field_shows_what_the_manual_says_as_far_as_it_can_be_executed() -> None:
