@@ -90,7 +90,7 @@ class Board(Stateful[BoardState]):
         self._console = self.inputs.ends
         self.ram = Ram(RAM_BASE, options.ram)
         self._files = flash_files(options)
-        self._drives = Drives(options.drive)
+        self._drives = Drives(options.drive, self.inputs)
         self._shares = [HostFolder(text) for text in options.share]
         self.memory = RamMemory(self.ram, *more_memory(options, self._files))
         features = self.core.features

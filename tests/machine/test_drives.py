@@ -8,6 +8,7 @@ import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.inputs import InputLog
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.claims import all_objects, changed, held, unclaimed
@@ -80,6 +81,20 @@ def test_or_go_to_the_file_or_nowhere(tmp_path, disk) -> None:
         assert disk.read_bytes()[3 * 512 : 4 * 512] == b"w" * 512
     assert transfer(machine(tmp_path, f"{disk},readonly"), 1, 4, b"v" * 512)[1] == 1
     assert disk.read_bytes()[4 * 512] == 4
+
+
+def test_going_back_in_time_reads_again_what_a_file_held_and_writes_nothing(tmp_path, disk) -> None:
+    with machine(tmp_path, f"{disk},write") as made:
+        saved = made.save()
+        log = made.board.inputs.log = InputLog()
+        assert transfer(made, 0, 3) == (b"\3" * 512, 0)
+        assert transfer(made, 1, 3, b"w" * 512)[1] == 0
+        disk.write_bytes(bytes(16 * 512))
+        made.restore(saved)
+        log.replaying, log.cursor = True, 0
+        assert transfer(made, 0, 3) == (b"\3" * 512, 0)
+        assert transfer(made, 1, 3, b"w" * 512)[1] == 0
+    assert disk.read_bytes() == bytes(16 * 512)
 
 
 def test_what_was_written_is_part_of_a_saved_machine(tmp_path, disk) -> None:

@@ -15,6 +15,7 @@ from spe_unicorn.devices.virtio.share import Answers, Share
 from spe_unicorn.devices.virtio.transport import Device, Transport
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.inputs import Inputs, LoggedFile
 from spe_unicorn.machine.memory_map import VIRTIO_SLOTS
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.storage.backing import READ_ONLY, HostFile, split_read_only
@@ -25,9 +26,13 @@ _WRITE: Final = ",write"
 
 
 class Drives:
-    """The disks of ``MachineOptions.drive`` and their files. Raises LoadError."""
+    """The disks of ``MachineOptions.drive`` and their files. Raises LoadError.
 
-    def __init__(self, texts: tuple[str, ...]) -> None:
+    A file that is written is no part of a saved machine, so ``inputs`` keep what it answered.
+    """
+
+    def __init__(self, texts: tuple[str, ...], inputs: Inputs) -> None:
+        self._inputs = inputs
         self.disks: list[Disk] = []
         self._files: list[HostFile] = []
         for text in texts:
@@ -41,7 +46,9 @@ class Drives:
         if file.size < SECTOR:
             with naming(name):
                 raise LoadError(f"has {file.size} bytes; a disk has {SECTOR} at least")
-        return file if read_only or written != text else Overlay(file)
+        if written != text:
+            return LoggedFile(file, self._inputs)
+        return file if read_only else Overlay(file)
 
     def close(self) -> None:
         """Give the files free."""
