@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn import Machine
+from spe_unicorn import Machine, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.stateful import Stateful
 from tests.support.claims import (
@@ -24,6 +24,10 @@ MACHINES = {
     "cache model": ("spe_model", {"model": "cache", "core": "neoverse-v2"}),
     "timers": ("priv_timer", {}),
     "input": ("uart_echo", {}),
+    "samples by an event": (
+        "ipi_pingpong",
+        {"smp": 2, "model": "cache", "sampling": Sampling(7, event="l1d_cache_refill:k")},
+    ),
 }
 """What is run, on which machine."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import campaigns
 from commands import NAMES, find
+from counters import measure_counters, print_costs
 from measure import LOOPS, WORK, Result, measure
 from past import PAST, find_past
 from report import as_json, print_tables
@@ -72,11 +73,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--against", metavar="COMMIT", help="measure an older commit side by side with this one"
     )
+    parser.add_argument(
+        "--pmu", action="store_true", help="only what four of the guest's counters cost"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.seconds = arguments.seconds or (0.02 if quick else 0.3)
     arguments.rounds = arguments.rounds or (1 if quick else ROUNDS)
+    if arguments.pmu and arguments.programs is None:
+        arguments.programs = QUICK if quick else PROGRAMS
     if arguments.programs is None and arguments.figures is None:
         arguments.programs, arguments.figures = (QUICK, ()) if quick else (PROGRAMS, FIGURES)
     return arguments
@@ -84,6 +90,17 @@ def _arguments() -> argparse.Namespace:
 
 def _warn(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr)
+
+
+def _measure_counters(arguments: argparse.Namespace) -> None:
+    with sides(None) as there, Console(stderr=True).status("") as status:
+        found = measure_counters(
+            arguments.programs, there[0], arguments.seconds, arguments.rounds, status.update
+        )
+    print_costs(Console(), found)
+    if arguments.json:
+        costs = {cost.program: cost.percent for cost in found}
+        arguments.json.write_text(json.dumps({"pmu": costs}, indent=2) + "\n")
 
 
 def _measure(arguments: argparse.Namespace) -> None:
@@ -110,7 +127,10 @@ def main() -> int:
     """The command."""
     arguments = _arguments()
     try:
-        _measure(arguments)
+        if arguments.pmu:
+            _measure_counters(arguments)
+        else:
+            _measure(arguments)
     except CommitError as wrong:
         _warn(str(wrong))
         return 2

@@ -110,7 +110,7 @@ def measure(
     tell(f"{name}: counting")
     here = there[0]
     counts = here.count(name)
-    sizes = {c.name: 1 if c.once else _fit(here, c, name, seconds) for c in (BARE, *COLUMNS)}
+    sizes = {c.name: 1 if c.once else fit(here, c, name, seconds) for c in (BARE, *COLUMNS)}
     for side in there[1:]:  # what it compiles at first is no part of a round
         _round(side, {}, name, dict.fromkeys(sizes, 1), 1)
     for again in (False, True):
@@ -139,7 +139,7 @@ def _round(side: Side, runs: Runs, name: str, sizes: dict[str, int], number: int
             runs.setdefault(column.name, []).append(run)
 
 
-def _fit(side: Side, column: Column, program: str, seconds: float) -> int:
+def fit(side: Side, column: Column, program: str, seconds: float) -> int:
     """How many iterations take about ``seconds``; at least one."""
     machine = dict(column.machine)
     run = side.run(program, machine, 1)

@@ -149,6 +149,8 @@ class Recorder:
     Physical addresses are given the PA space of that Security state, or what ``space`` says it is.
     """
 
+    DERIVED = ("_layouts",)
+
     def __init__(
         self,
         format_: Format,

@@ -27,7 +27,7 @@ _MASK: Final = (1 << 64) - 1
 class Population:
     """Tells ``unit`` of what one PE has executed, and has records made of what is sampled."""
 
-    DERIVED = ("_counted", "_epoch", "row")
+    DERIVED = ("_counted", "_epoch", "_known_weights", "row")
 
     def __init__(self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks, latch: Latch) -> None:
         self.row: list[int] | None = None
