@@ -34,9 +34,9 @@ class RunError(AssertionError):
 class MachineOfTest:
     """A machine, started and not yet run. Everything it does is exact and the same each time.
 
-    ``kinds`` names the kinds of trace lines (``sysreg``, ``exception``, ``spe``) of which a failure
-    shows the last ones; fewer kinds run faster. With ``misuse`` mistakes in how the guest
-    programs SPE are found, which is slower.
+    ``kinds`` names the kinds of trace lines (``sysreg``, ``exception``, ``spe``, and the others of
+    ``debug.trace.TRACERS``) of which a failure shows the last ones; fewer kinds run faster. With
+    ``misuse`` mistakes in how the guest programs SPE are found, which is slower.
     """
 
     def __init__(
