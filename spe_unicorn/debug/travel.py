@@ -220,6 +220,7 @@ class Travel:
             self._thin_out()
         while self.size > self._history and len(self._moments) > 1:
             del self._moments[0]
+            self._log.forget(self._moments[0].inputs)
 
     def _thin_out(self) -> None:
         """Forget every other snapshot, but for the first and the latest."""

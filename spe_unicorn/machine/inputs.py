@@ -49,6 +49,8 @@ class InputLog:
 
     def __init__(self) -> None:
         self.entries: list[Input] = []
+        """Those that are kept, from number :attr:`begin` on."""
+        self.begin = 0
         self.cursor = 0
         self.replaying = False
         self.size = 0
@@ -61,7 +63,14 @@ class InputLog:
         self._stores.clear()
         self.entries.append(entry)
         self.size += entry.size
-        self.cursor = len(self.entries)
+        self.cursor = self.begin + len(self.entries)
+
+    def forget(self, number: int) -> None:
+        """Forget what came before that number: nobody goes back to there."""
+        count = number - self.begin
+        self.size -= sum(entry.size for entry in self.entries[:count])
+        del self.entries[:count]
+        self.begin = number
 
     def stored(self, address: int, data: bytes) -> None:
         """Write down what a call has stored, before its answer is known."""
@@ -69,7 +78,8 @@ class InputLog:
 
     def next(self) -> Input | None:
         """What comes next in the replay, None for nothing."""
-        return self.entries[self.cursor] if self.cursor < len(self.entries) else None
+        number = self.cursor - self.begin
+        return self.entries[number] if number < len(self.entries) else None
 
     def take(self, at: int, kind: str) -> Input | None:
         """What came as ``kind`` after so many operations, if that is next."""
