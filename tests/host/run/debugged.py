@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import astuple
+from random import Random
 from typing import NamedTuple
 
 from spe_unicorn.arch.registers import debug as d
@@ -24,6 +25,8 @@ EL0_AND_EL1 = 3 << 1
 EL2_ALONE = 1 << 13 | 3 << 14
 LOADS, STORES, BOTH = 1 << 3, 2 << 3, 3 << 3
 EIGHT = 0xFF << 5
+OPERATIONS = 240
+"""How many of random code are executed."""
 
 
 class Taken(NamedTuple):
@@ -100,3 +103,49 @@ def taken(
     log = made.memory.read(LOG, 24 * count)
     assert log is not None
     return [Taken(pc - CODE, esr, far) for pc, esr, far in struct.iter_unpack("<3Q", log)], made
+
+
+def random_registers(random: Random) -> dict[type, int]:
+    """Some breakpoints and watchpoints, near the code and the data, often enabled."""
+    found: dict[type, int] = {d.MDSCR_EL1: random.choice((0xA000, 0xA000, 0xA000, 0x2000))}
+    levels = (3 << 1, 1 << 1, 1 << 13 | 3 << 1, 1 << 13 | 3 << 14)
+    for n in range(d.BREAKPOINTS):
+        if random.random() < 0.4:
+            bt = random.choice((0, 0, 0, 1, 2, 3, 4, 8, 10, 12))
+            value = CODE + 4 * random.randrange(40) if bt < 2 else random.randrange(3)
+            control = bt << 20 | random.randrange(6) << 16 | random.choice(levels)
+            found |= {d.DBGBVRS[n]: value, d.DBGBCRS[n]: control | 0xF << 5 | 1}
+    for n in range(d.WATCHPOINTS):
+        if random.random() < 0.5:
+            control = random.choice(levels) | random.randrange(4) << 3 | 1
+            control |= random.choice((0xFF, 0x0F, 0x3C, 0x80, 0x81)) << 5
+            control |= random.choice((0, 0, 3, 6)) << 24
+            found |= {d.DBGWVRS[n]: DATA + 4 * random.randrange(32), d.DBGWCRS[n]: control}
+    return found
+
+
+def random_code(random: Random) -> list[int]:
+    """Loads, stores, atomics, and writes of what is looked for, some of them over and over."""
+    makers = (
+        lambda: a.ldr(random.randrange(5), 6, 8 * random.randrange(16)),
+        lambda: a.str_(random.randrange(5), 6, 8 * random.randrange(16)),
+        lambda: a.pair(bool(random.randrange(2)), 1, 2, 6, 8 * random.randrange(8)),
+        lambda: a.ldadd(1, 2, 6),
+        lambda: a.ldxr(3, 6),
+        lambda: a.stxr(4, 3, 6),
+        lambda: a.add_imm(1, 1, 3),
+        lambda: a.svc(1),
+        lambda: a.brk(1),
+        lambda: a.daifset(8),
+        lambda: a.daifclr(8),
+        lambda: a.msr((3, 0, 13, 0, 1), random.choice((8, 31))),
+        lambda: a.msr(encoding(d.OSLAR_EL1), random.choice((8, 31, 31))),
+        lambda: a.msr(encoding(random.choice(d.DBGWVRS)), 6),
+        lambda: a.mrs(2, encoding(d.MDSCR_EL1)),
+        lambda: a.ISB,
+        lambda: a.fadd(0, 0, 0),
+        lambda: a.dc_zva(6),
+        lambda: a.b(8),
+    )
+    words = [random.choice(makers)() for _ in range(40)]
+    return [a.movz(8, 1), *words, a.sub_imm(9, 9, 1), a.cbnz(9, -4 * 42)]

@@ -17,8 +17,14 @@ from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from tests.firmware.programs import MADE_FOR
-from tests.host.run.debugged import DATA, LOG, board
-from tests.host.run.test_debug_at_random import OPERATIONS, code, registers
+from tests.host.run.debugged import (
+    DATA,
+    LOG,
+    OPERATIONS,
+    board,
+    random_code,
+    random_registers,
+)
 from tests.support import a64 as a
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -40,7 +46,7 @@ def seen(made: Board) -> list[object]:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_debug_registers_are_armed_in_the_machine_that_goes_on(seed, runner):
     random = Random(seed)
-    chosen, words = registers(random), code(random)
+    chosen, words = random_registers(random), random_code(random)
     sampling = Sampling(random.choice((1, 7)), jitter=False)
     make = partial(board, words, chosen, runner, el=random.choice((1, 1, 2)), sampling=sampling)
     plain, before = make()
