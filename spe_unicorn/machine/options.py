@@ -29,6 +29,8 @@ KINDS: Final = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
 """Kinds of operation that sampling from outside can be restricted to."""
 
 _PAGE: Final = 4096
+_LONGEST: Final = 1 << 60
+"""Operations between two samples, as compiled code can count them."""
 _SHIFTS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
@@ -64,6 +66,8 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.period < 1:
             raise OptionError(f"`period` is a number of operations from 1 on, got {self.period}")
+        if self.period > _LONGEST:
+            raise OptionError(f"`period` is at most {_LONGEST}, got {self.period}")
         if self.event is not None:
             try:
                 one_event(self.event)

@@ -204,3 +204,8 @@ def test_a_name_that_is_no_event_is_refused(event: str, said: str) -> None:
 def test_an_event_that_the_machine_cannot_know_is_refused(event: str, why: str) -> None:
     with pytest.raises(OptionError, match=why):
         Board(MachineOptions(sampling=Sampling(10, event=event)))
+
+
+def test_a_period_that_compiled_code_cannot_count_is_refused() -> None:
+    with pytest.raises(OptionError, match="`period` is at most 1152921504606846976"):
+        Sampling((1 << 60) + 1, event="branches")
