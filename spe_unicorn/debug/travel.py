@@ -39,6 +39,8 @@ _LATEST: Final = 8
 """So many of the latest stay as they are when others are thinned out."""
 _STATE: Final = 64 << 10
 """Bytes of the host that a snapshot takes beside its pages, about."""
+_FOR_INPUTS: Final = 8
+"""The part of the past's bytes, one in so many, that inputs between two snapshots may take."""
 _KEPT_ALWAYS: Final = "slice_ended"
 """The signal by which the user and the clock are heard, in a replay as well."""
 
@@ -79,7 +81,9 @@ class Travel:
         self._saver = BoardSaver(board)
         self._live = [p for p, part in self._saver.parts.items() if isinstance(part, Semihosting)]
         """Parts that are always as they are at the end: host files, which a replay leaves alone."""
-        self._log = board.inputs.log = InputLog()
+        self._overfull = False
+        """The operation that was executed last has asked for more than a piece may hold."""
+        self._log = self._empty_log()
         self._moments: list[_Moment] = []
         self._spacing = _FIRST_SPACING
         self._muted = False
@@ -125,7 +129,7 @@ class Travel:
         The past begins anew, here, and what had come after this position is forgotten.
         """
         self._mute(False)
-        self._log = self._board.inputs.log = InputLog()
+        self._log = self._empty_log()
         self._moments.clear()
         self._saved_at.clear()
         self.end = self.position
@@ -156,11 +160,16 @@ class Travel:
         goes_on = False
         while True:
             self._enter()
+            self._overfull = False
             ending = run(self._piece(goal), goes_on)
             goes_on = True
             self.end = max(self.end, self.position)
             self._board.hear_again()
             self._forget_again()
+            if ending is Ending.UNTIL and self._overfull and not self._stopped():
+                self._enter()
+                self._save()
+                continue
             if ending is not Ending.LIMIT or (goal is not None and self.position >= goal):
                 self._enter()
                 return ending
@@ -208,9 +217,24 @@ class Travel:
 
     # The past
 
+    def _empty_log(self) -> InputLog:
+        log = InputLog(self._history // _FOR_INPUTS, self._end_piece)
+        self._board.inputs.log = log
+        return log
+
+    def _end_piece(self) -> None:
+        """Have the piece end with the operation that runs, unless that ends it anyway."""
+        if self._board.running.handler.ending is None:
+            self._overfull = True
+            self._board.reached()
+
+    def _stopped(self) -> bool:
+        return any(pe.runner.stops.stopped is not None for pe in self._board.pes)
+
     def _save(self) -> None:
         earlier = self._moments[-1].state.memory if self._moments else NO_PAGES
         state = self._saver.save(earlier, self._live)
+        self._log.settle()
         self._saved_at.append(self.position)
         self._moments.append(_Moment(self.position, state, self._log.cursor))
         if len(self._moments) > _MOST:

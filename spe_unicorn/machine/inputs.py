@@ -7,6 +7,7 @@ came. In a replay nothing is asked of the outside, and nothing goes there.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -20,6 +21,8 @@ POLL, READ, WAIT, KEY, CALL, FILE = "poll", "read", "wait", "key", "call", "file
 woken, the power key was pressed, a semihosting call was answered, a file of a device's was used."""
 _FROM_OUTSIDE: Final = frozenset({POLL, KEY})
 """Kinds that come between two operations by nobody's doing in the guest."""
+_ASKED_FOR: Final = frozenset({READ, CALL, FILE})
+"""Kinds that an operation of the guest's asks for."""
 _ENTRY: Final = 200
 """Bytes that an entry takes, about."""
 
@@ -47,7 +50,14 @@ class Input:
 class InputLog:
     """What came, in order. ``cursor`` is how many the machine has had where it stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = sys.maxsize, full: Callable[[], None] = lambda: None) -> None:
+        """``full`` is called at each operation that asks for more than ``most`` bytes in all.
+
+        They count from the last :meth:`settle` on.
+        """
+        self._most = most
+        self._full = full
+        self._new = 0
         self.entries: list[Input] = []
         """Those that are kept, from number :attr:`begin` on."""
         self.begin = 0
@@ -63,7 +73,14 @@ class InputLog:
         self._stores.clear()
         self.entries.append(entry)
         self.size += entry.size
+        self._new += entry.size
         self.cursor = self.begin + len(self.entries)
+        if self._new > self._most and kind in _ASKED_FOR:
+            self._full()
+
+    def settle(self) -> None:
+        """Somebody has seen to what has come so far."""
+        self._new = 0
 
     def forget(self, number: int) -> None:
         """Forget what came before that number: nobody goes back to there."""

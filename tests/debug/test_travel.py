@@ -15,7 +15,7 @@ from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support import a64
 from tests.support.elf_builder import RAM, Sym
-from tests.support.small_programs import program
+from tests.support.small_programs import ECHO, program
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +185,29 @@ def test_the_past_is_bounded(calls):
     assert 0 < travel.begin < travel.end
     with pytest.raises(PastError, match=f"from before operation {travel.begin}"):
         travel.back_to(0)
+
+
+@pytest.mark.parametrize("smp", [1, 2])
+def test_a_guest_that_asks_for_much_ends_a_piece_of_the_past(tmp_path, monkeypatch, smp):
+    monkeypatch.setattr(travelling, "_FIRST_SPACING", 1 << 40)
+    monkeypatch.setattr(travelling, "_FOR_INPUTS", 16)
+    typed = bytes(range(97, 123)) * 40
+    left, printed = [bytes([byte]) for byte in typed], bytearray()
+    ends = ConsoleEnds(printed.extend, read=lambda size: left.pop(0) if left else b"")
+    machine = Machine(program(tmp_path, ECHO), console=ends, smp=smp)
+    history = 512 << 10
+    travel = Travel(machine.board, history=history)
+    assert travel.run() is Ending.EXIT
+    assert bytes(printed) == typed + b"\xff"
+    assert travel.size <= history + history // 16 + 1000
+    assert 0 < travel.begin < travel.end
+    end, registers = travel.end, [machine.pes[0].x[n] for n in range(31)]
+    for at in (travel.begin, (travel.begin + end) // 2, end - 1):
+        travel.back_to(at)
+        assert travel.run() is Ending.EXIT
+        assert travel.position == end
+        assert [machine.pes[0].x[n] for n in range(31)] == registers
+    assert bytes(printed) == typed + b"\xff"
 
 
 def test_many_snapshots_are_thinned_out(calls, monkeypatch):
