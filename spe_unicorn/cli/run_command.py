@@ -65,7 +65,9 @@ _QEMU = {
     "-drive": "here it is --drive FILE[,readonly|,write]",
     **dict.fromkeys(("-virtfs", "-fsdev"), "here it is --share DIR[,readonly]"),
     "-device": "virtio devices are --drive FILE, --share DIR and --entropy",
-    **dict.fromkeys(("-netdev", "-nic", "-net"), "the board has no network"),
+    **dict.fromkeys(
+        ("-netdev", "-nic", "-net"), "the board has no network; files come by --share DIR"
+    ),
     "-fw_cfg": "here it is --fw-cfg NAME=FILE",
     "-accel": "there is nothing to choose; see --model for what is modelled",
 }
