@@ -13,8 +13,10 @@ from spe_unicorn.debug.trace import TRACERS
 from spe_unicorn.machine.shipped import shipped_names
 from tests.firmware.programs import MADE_FOR, TYPED, arguments
 
-LIMIT = 2_000_000
-"""Operations after which a long program is left alone."""
+EACH = ("insn", "memory")
+"""Kinds that look at each operation."""
+LIMITS = {EACH: 4_000, tuple(kind for kind in TRACERS if kind not in EACH): 500_000}
+"""Operations after which a long program is left alone, by what is traced."""
 ENDS, LIMIT_STATUS = 0, 124
 LINE = re.compile(r"(?:cpu \d )?\d+ (\w+) \S.*")
 
@@ -22,13 +24,15 @@ LINE = re.compile(r"(?:cpu \d )?\d+ (\w+) \S.*")
 def traced(name: str, folder: Path) -> dict[str, list[str]]:
     """The lines of each kind of trace, while driver mistakes are watched for, too."""
     files = {kind: folder / f"{kind}.txt" for kind in TRACERS}
-    options = [f"--trace={kind}:{file}" for kind, file in files.items()]
-    result = CliRunner().invoke(
-        main,
-        ["run", "-q", "--warn", "misuse", "--max-insns", str(LIMIT), *options, *arguments(name)],
-        input=TYPED.get(name),
-    )
-    assert result.exit_code in (ENDS, LIMIT_STATUS), (result.stdout[-2000:], result.stderr[-2000:])
+    for kinds, limit in LIMITS.items():
+        options = [f"--trace={kind}:{files[kind]}" for kind in kinds]
+        result = CliRunner().invoke(
+            main,
+            ["run", "-q", "--warn=misuse", f"--max-insns={limit}", *options, *arguments(name)],
+            input=TYPED.get(name),
+        )
+        said = result.stdout[-2000:], result.stderr[-2000:]
+        assert result.exit_code in (ENDS, LIMIT_STATUS), said
     return {kind: file.read_text().splitlines() for kind, file in files.items()}
 
 
