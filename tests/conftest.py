@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from typing import Any
@@ -17,6 +18,12 @@ settings.load_profile("steady")
 
 NO_SKIPS = "SPE_UNICORN_NO_SKIPS"
 """The environment variable with which a skipped test fails; .ci/run sets it."""
+
+
+def pytest_collection_finish() -> None:
+    """Garbage is looked for among what tests make, not among the tests: a quarter of their time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
