@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from spe_unicorn.arch.access.accessors import NOT_AT_EL0, allowed, trap, undefined
+from spe_unicorn.arch.access.accessors import NOT_AT_EL0, allowed, trap
 from spe_unicorn.arch.access.checks import el3_bit, fgt
 from spe_unicorn.arch.access.verdicts import Accessor, Levels, Step, Steps, Test
 from spe_unicorn.arch.features import Feature
@@ -102,13 +102,6 @@ def _channel(register: type[SysReg]) -> Accessor:
     return Accessor(register.__name__, register.encoding, register, levels, levels)
 
 
-def _of_aarch32(register: type[SysReg]) -> Accessor:
-    """A register that is there with FEAT_AA32EL1 alone."""
-    nowhere = (undefined("AA32EL1", "EL1 has AArch64 state alone"),)
-    levels = (NOT_AT_EL0, nowhere, nowhere, nowhere)
-    return Accessor(register.__name__, register.encoding, register, levels, levels)
-
-
 def _own_tdcc(pe: PE) -> bool:
     return bool(pe.registers.read(d.MDSCR_EL1).TDCC)
 
@@ -144,7 +137,6 @@ DEBUG_ACCESSORS: Final[tuple[Accessor, ...]] = (
         for r in (d.OSLAR_EL1, d.OSLSR_EL1, d.OSDLR_EL1, d.DBGPRCR_EL1)
     ),
     _accessor(d.MDRAR_EL1, "TDRA", "TDA"),
-    _of_aarch32(d.DBGVCR32_EL2),
     *map(_channel, (d.MDCCINT_EL1, d.OSDTRRX_EL1, d.OSDTRTX_EL1)),
     _channel_of_el0(d.MDCCSR_EL0, "MDCCSR_EL0", read=True, write=False),
     _channel_of_el0(d.DBGDTR_EL0, "DBGDTR_EL0", read=True, write=True),

@@ -223,12 +223,6 @@ class DBGAUTHSTATUS_EL1(SysReg, op=(2, 0, 7, 14, 6), read_only=True, owner=Owner
     NSID = ReadOnly(1, 0, reset=0b10)
 
 
-class DBGVCR32_EL2(SysReg, op=(2, 4, 0, 7, 0), owner=Owner.HOST):
-    """Debug Vector Catch Register, of AArch32 state at EL1: no core here has that."""
-
-    RES0_63_0 = Res0(63, 0)
-
-
 class MDCCSR_EL0(SysReg, op=(2, 3, 0, 1, 0), read_only=True, owner=Owner.HOST):
     """Monitor DCC Status Register."""
 
@@ -259,7 +253,7 @@ DEBUG_REGISTERS: Final[tuple[type[SysReg], ...]] = (
     *DBGWVRS,
     *DBGWCRS,
     *(MDRAR_EL1, OSLAR_EL1, OSLSR_EL1, OSDLR_EL1, DBGPRCR_EL1),
-    *(DBGCLAIMSET_EL1, DBGCLAIMCLR_EL1, DBGAUTHSTATUS_EL1, DBGVCR32_EL2),
+    *(DBGCLAIMSET_EL1, DBGCLAIMCLR_EL1, DBGAUTHSTATUS_EL1),
     *(MDCCSR_EL0, DBGDTR_EL0, DBGDTRTX_EL0),
 )
 """All of them."""

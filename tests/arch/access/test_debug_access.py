@@ -157,14 +157,6 @@ def test_el1_keeps_the_channel_from_el0() -> None:
     assert verdict(pe(1, MDSCR_EL1=1 << 12), status, True) == "allowed"
 
 
-@pytest.mark.parametrize("el", range(4))
-@pytest.mark.parametrize("read", [True, False])
-def test_registers_of_aarch32_state_are_undefined(el: int, read: bool) -> None:
-    # DBGVCR32_EL2: "if !IsFeatureImplemented(FEAT_AA32EL1) then UNDEFINED", before any trap
-    everything = {"MDCR_EL2": TDE | TDA, "MDCR_EL3": TDA}
-    assert verdict(pe(el, **everything), Encoding(2, 4, 0, 7, 0), read) == "undefined"
-
-
 def test_only_the_directions_that_there_are() -> None:
     named = {a.name: (a.read is not None, a.write is not None) for a in DEBUG_ACCESSORS}
     assert {name for name, (read, _) in named.items() if not read} == {"OSLAR_EL1"}
