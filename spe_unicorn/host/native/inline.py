@@ -68,6 +68,8 @@ _BUDGET, _BLOCK, _OPERATIONS, _ATTEND = (
     for field in ("budget", "block", "block_operations", "attend")
 )
 _LARGEST_BYTE: Final = 0x7F
+SHORT_ADDRESSES: Final = "Python's heap lies below 4 GiB, where the engine's code is shorter"
+"""Why nothing is replaced under a Python that is not position-independent, such as Debian's."""
 
 
 @routine
@@ -287,6 +289,8 @@ class Inline:
         self._numbers["hook"] = hook
         state.inline = self._numbers.ctypes.data
         engine.code_forgotten.wire(self._forget)
+        if engine.uc._uch.value >> 32 == 0:
+            self.stop(SHORT_ADDRESSES)
 
     @property
     def prepared(self) -> bool:

@@ -11,7 +11,14 @@ import pytest
 from spe_unicorn import Machine
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
-from spe_unicorn.host.native.inline import INLINE, inline_length, put_inline, put_stub, replace
+from spe_unicorn.host.native.inline import (
+    INLINE,
+    SHORT_ADDRESSES,
+    inline_length,
+    put_inline,
+    put_stub,
+    replace,
+)
 from spe_unicorn.host.native.state import State
 from spe_unicorn.machine.shipped import shipped_firmware
 
@@ -40,6 +47,12 @@ def length_of(address, operations):
 @entry("int64", "int64", "int64", "int64", "int64")
 def replaced(numbers, address, size, back):
     return replace(record_at(pointer_to(numbers), INLINE), ENGINE, STATE, address, size, back)
+
+
+def has_to_replace(machine: Machine) -> None:
+    """A Python with a low heap keeps it from replacing anything: the test cannot pass there."""
+    if machine.board.cpu.hooks.counted_inline.why_not == SHORT_ADDRESSES:
+        pytest.xfail(SHORT_ADDRESSES)
 
 
 class Memory:
@@ -209,6 +222,7 @@ def test_nobody_sees_a_difference(name, monkeypatch):
 def test_blocks_that_run_often_count_themselves(monkeypatch):
     monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("spe_copy")) as machine:
+        has_to_replace(machine)
         machine.run(operations=10_000)
         machine.run(operations=10_000)
         patched = machine.board.cpu.hooks.counted_inline.blocks
@@ -222,6 +236,7 @@ def test_blocks_that_run_often_count_themselves(monkeypatch):
 def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(monkeypatch):
     monkeypatch.delenv(known.OPTION, raising=False)
     with Machine(shipped_firmware("spe_copy")) as machine:
+        has_to_replace(machine)
         machine.run(operations=10_000)
         machine.run(operations=10_000)
         hooks = machine.board.cpu.hooks
