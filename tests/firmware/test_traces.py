@@ -15,7 +15,7 @@ from tests.firmware.programs import MADE_FOR, TYPED, arguments
 
 EACH = ("insn", "memory")
 """Kinds that look at each operation."""
-LIMITS = {EACH: 4_000, tuple(kind for kind in TRACERS if kind not in EACH): 500_000}
+LIMITS = {EACH: 4_000, tuple(kind for kind in TRACERS if kind not in EACH): 2_000_000}
 """Operations after which a long program is left alone, by what is traced."""
 ENDS, LIMIT_STATUS = 0, 124
 LINE = re.compile(r"(?:cpu \d )?\d+ (\w+) \S.*")
