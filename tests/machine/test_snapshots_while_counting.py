@@ -10,9 +10,8 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from spe_unicorn.pmu.events import PMUEvent as E
-from tests.host.run.test_pmu_exceptions import HANDLER, LOOP, MSR_PM, REPORT, SYNC, prepared
 from tests.support import a64 as a
-from tests.support.counters import MAX, RUNNERS
+from tests.support.counters import HANDLER, LOOP, MAX, MSR_PM, REPORT, RUNNERS, SYNC, prepared
 from tests.support.small_boards import board_at
 
 DISTANCE = 4

@@ -9,35 +9,26 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.pmu.events import PMUEvent as E
 from tests.support import a64 as a
-from tests.support.counters import MAX, RUNNERS, counters, get, put, x
+from tests.support.counters import (
+    ASYNCHRONOUS,
+    ELR,
+    HANDLER,
+    LOOP,
+    MAX,
+    MSR_PM,
+    PM,
+    PPEND,
+    REPORT,
+    RUNNERS,
+    SPSR,
+    SYNC,
+    SYNCHRONOUS,
+    get,
+    prepared,
+    put,
+    x,
+)
 from tests.support.small_boards import RAM, board_at
-
-VECTORS, HANDLER = RAM + 0x800, RAM + 0x800 + 0x200
-ESR, ELR, SPSR = (3, 0, 5, 2, 0), (3, 0, 4, 0, 1), (3, 0, 4, 0, 0)
-SYNC = 1 << 58
-ALL_BITS = 1 << 64
-MSR_PM = (0xD501_421F, 0xD501_431F)
-"""MSR PM, #0 and #1."""
-PPEND, PM = 1 << 33, 1 << 32
-SYNCHRONOUS, ASYNCHRONOUS = 0xF600_0001, 0xF600_0000
-"""ESR_EL1: class 0x3D, IL, SYNC or not."""
-REPORT = [
-    *(a.mrs(9, ESR), a.mrs(10, ELR), a.mrs(12, SPSR), get(r.PMIAR_EL1, 11)),
-    *(get(r.PMEVCNTRS[0], 13), get(r.PMOVSSET_EL0, 14), a.b(0)),
-]
-LOOP = [a.movz(4, 0), a.add_imm(4, 4, 1), a.b(-4)]
-"""X4 counts how often its branch is about to be executed."""
-
-
-def prepared(event: int, value: int, noticed: int = 1) -> list[int]:
-    """Counter 0 from ``value`` on, its overflow an exception to EL1; PSTATE.PM is 1 at a start."""
-    return [
-        *[*a.mov64(0, VECTORS), a.msr((3, 0, 12, 0, 0), 0)],
-        *counters(event),
-        *put(r.PMINTENSET_EL1, noticed),
-        *put(r.PMECR_EL1, 0b111),  # KPME, PMEE
-        *put(r.PMEVCNTRS[0], value % ALL_BITS),
-    ]
 
 
 def ran(code: list[int], runner: type[Runner], handler: list[int] | None = None) -> Board:
