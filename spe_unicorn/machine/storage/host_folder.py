@@ -178,7 +178,7 @@ class HostFolder:
         status = self.status(path)
         now = time.time_ns()
         times = tuple(
-            old if new is None else now if new < 0 else new
+            old if new is None else now if new < 0 else _time(new)
             for new, old in (
                 (changes.accessed, status.st_atime_ns),
                 (changes.modified, status.st_mtime_ns),
@@ -264,6 +264,13 @@ def _offset(number: int) -> int:
     if number >> 63:
         raise _error(errno.EFBIG)
     return number
+
+
+def _time(nanoseconds: int) -> int:
+    """Nanoseconds since 1970. Raises OSError for seconds that are more than the host can name."""
+    if nanoseconds // 1_000_000_000 >> 63:
+        raise _error(errno.EINVAL)
+    return nanoseconds
 
 
 def _error(number: int) -> OSError:

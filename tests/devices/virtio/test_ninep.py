@@ -230,6 +230,17 @@ def test_attributes_are_changed(client, shared) -> None:
     assert status.st_uid == os.getuid()
 
 
+def test_a_time_that_the_host_cannot_name_is_refused(client, shared) -> None:
+    client.walk("a.txt")
+    before = (shared / "a.txt").stat().st_mtime_ns
+    for seconds in (1 << 63, (1 << 64) - 1):
+        with fails(errno.EINVAL):
+            client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x120, 0, 0, 0, 0, 0, 0, seconds, 0))
+    assert (shared / "a.txt").stat().st_mtime_ns == before
+    client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x120, 0, 0, 0, 0, 0, 0, (1 << 63) - 1, 0))
+    assert client.attributes(FILE)[0] == 0x7FF
+
+
 def test_a_symbolic_link_is_told_and_not_followed(client) -> None:
     client.walk("out")
     assert client.ask(22, struct.pack("<I", FILE)) == s("../secret")
