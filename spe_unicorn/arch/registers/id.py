@@ -64,6 +64,27 @@ class ID_AA64PFR2_EL1(SysReg, op=(3, 0, 0, 4, 2), read_only=True):
     MTEPERM = ReadOnly(3, 0)
 
 
+class ID_AA64ZFR0_EL1(SysReg, op=(3, 0, 0, 4, 4), read_only=True):
+    """SVE Feature ID Register 0."""
+
+    RES0_63_60 = Res0(63, 60)
+    F64MM = ReadOnly(59, 56)
+    F32MM = ReadOnly(55, 52)
+    F16MM = ReadOnly(51, 48)
+    I8MM = ReadOnly(47, 44)
+    SM4 = ReadOnly(43, 40)
+    RES0_39_36 = Res0(39, 36)
+    SHA3 = ReadOnly(35, 32)
+    RES0_31_28 = Res0(31, 28)
+    B16B16 = ReadOnly(27, 24)
+    BF16 = ReadOnly(23, 20)
+    BitPerm = ReadOnly(19, 16)
+    EltPerm = ReadOnly(15, 12)
+    RES0_11_8 = Res0(11, 8)
+    AES = ReadOnly(7, 4)
+    SVEver = ReadOnly(3, 0)
+
+
 class ID_AA64DFR0_EL1(SysReg, op=(3, 0, 0, 5, 0), read_only=True):
     """AArch64 Debug Feature Register 0."""
 
@@ -295,6 +316,7 @@ ID_REGISTERS: tuple[type[SysReg], ...] = (
     ID_AA64PFR0_EL1,
     ID_AA64PFR1_EL1,
     ID_AA64PFR2_EL1,
+    ID_AA64ZFR0_EL1,
     ID_AA64DFR0_EL1,
     ID_AA64DFR1_EL1,
     ID_AA64DFR2_EL1,

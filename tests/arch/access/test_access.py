@@ -239,21 +239,24 @@ def test_steering_registers_follow_exception_levels_and_their_own_traps(
         assert spelled(access(pe, named(name), read)) == expected
 
 
+@pytest.mark.parametrize("name", ["ID_AA64DFR0_EL1", "ID_AA64ZFR0_EL1"])
 @pytest.mark.parametrize(
     ("settings", "el", "expected"),
     [
         ("", 0, "UNDEFINED"),
-        ("SCR_EL3.NS=1", 1, "ID_AA64DFR0_EL1"),
+        ("SCR_EL3.NS=1", 1, "read"),
         ("SCR_EL3.NS=1 HCR_EL2.TID3=1", 1, "EL2"),
-        ("HCR_EL2.TID3=1 SCR_EL3.NS=0", 1, "ID_AA64DFR0_EL1"),  # EL2 is off in Secure state
-        ("SCR_EL3.NS=1 HCR_EL2.TID3=1", 2, "ID_AA64DFR0_EL1"),
-        ("", 3, "ID_AA64DFR0_EL1"),
+        ("HCR_EL2.TID3=1 SCR_EL3.NS=0", 1, "read"),  # EL2 is off in Secure state
+        ("SCR_EL3.NS=1 HCR_EL2.TID3=1", 2, "read"),
+        ("", 3, "read"),
     ],
 )
-def test_id_registers_are_trapped_by_tid3_only(settings: str, el: int, expected: str) -> None:
+def test_id_registers_are_trapped_by_tid3_only(
+    settings: str, el: int, expected: str, name: str
+) -> None:
     pe = prepare(EVERYTHING, el, settings.split())
-    assert spelled(access(pe, named("ID_AA64DFR0_EL1"), read=True)) == expected
-    assert isinstance(access(pe, named("ID_AA64DFR0_EL1"), read=False), Undefined)
+    assert spelled(access(pe, named(name), read=True)) == expected.replace("read", name)
+    assert isinstance(access(pe, named(name), read=False), Undefined)
 
 
 PSB = "SCR_EL3.NS=1 SCR_EL3.FGTEn=1 HFGITR_EL2.PSBCSYNC=1"

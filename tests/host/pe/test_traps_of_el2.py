@@ -22,7 +22,7 @@ from tests.support import a64 as a
 from tests.support.small_boards import board_at
 
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-RW, TID1, TID2, TSC, HCD = 1 << 31, 1 << 16, 1 << 17, 1 << 19, 1 << 29
+RW, TID1, TID2, TID3, TSC, HCD = 1 << 31, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 29
 SMC = 0xD400_0003
 REVIDR, AIDR = (3, 0, 0, 0, 6), (3, 1, 0, 0, 7)
 CCSIDR, CLIDR, CSSELR = (3, 1, 0, 0, 0), (3, 1, 0, 0, 1), (3, 2, 0, 0, 0)
@@ -46,6 +46,19 @@ def test_identification_is_trapped_by_groups(runner, bit, op) -> None:
         assert run(subject) == (1, trap(op, 6, True), GUEST + 4)
     else:
         assert run(subject)[0] == 0
+
+
+@RUNNERS
+@pytest.mark.parametrize("traps", [True, False])
+def test_the_id_register_of_sve_is_trapped_with_the_others(runner, traps) -> None:
+    zfr0 = (3, 0, 0, 4, 4)
+    subject = board({s.HCR_EL2: RW | TID3 * traps}, [a.movz(5, 1), a.mrs(5, zfr0)], runner)
+    if traps:
+        assert run(subject) == (1, trap(zfr0, 5, True), GUEST + 4)
+        assert subject.cpu.engine.x(5) == 1
+    else:
+        assert run(subject)[0] == 0
+        assert subject.cpu.engine.x(5) == 0  # SVE, and nothing of SVE2: the engine has no more
 
 
 @RUNNERS
