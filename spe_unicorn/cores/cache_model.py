@@ -25,6 +25,8 @@ from typing import Final
 
 from spe_unicorn.arch.operation import CostClass, Family, Operation, Timing
 from spe_unicorn.cores.caches import (
+    FROM_PEER_CLUSTER,
+    FROM_PEER_CORE,
     L1D_ACCESS,
     L1D_REFILL,
     L2_TLB_ACCESS,
@@ -32,6 +34,8 @@ from spe_unicorn.cores.caches import (
     L2D_MISS,
     LLC_ACCESS,
     LLC_MISS,
+    MODIFIED_ELSEWHERE,
+    SNOOPED,
     TLB_ACCESS,
     TLB_WALK,
     DataSide,
@@ -48,7 +52,7 @@ MISPREDICTED: Final = 1 << 7
 _READS: Final = frozenset({Family.LOAD, Family.ATOMIC})
 """Families that wait for data."""
 _DATA_EVENTS: Final = TLB_ACCESS | TLB_WALK | L1D_ACCESS | L1D_REFILL | LLC_ACCESS | LLC_MISS
-_READ_EVENTS: Final = L2D_ACCESS | L2D_MISS
+_READ_EVENTS: Final = L2D_ACCESS | L2D_MISS | MODIFIED_ELSEWHERE | SNOOPED
 
 
 class DataSource(IntEnum):
@@ -56,13 +60,26 @@ class DataSource(IntEnum):
 
     L1D = 0x0
     L2 = 0x8
+    PEER_CORE = 0x9
     SYSTEM_CACHE = 0xB
+    PEER_CLUSTER = 0xC
     DRAM = 0xE
 
 
-def last_level(numbers: ModelNumbers) -> SharedCache:
+_SOURCES: Final = {
+    DataSource.L1D: L1D_ACCESS,
+    DataSource.L2: L2D_ACCESS,
+    DataSource.PEER_CORE: FROM_PEER_CORE,
+    DataSource.SYSTEM_CACHE: LLC_ACCESS,
+    DataSource.PEER_CLUSTER: FROM_PEER_CLUSTER,
+    DataSource.DRAM: LLC_MISS,
+}
+"""What an access does that goes at least so far."""
+
+
+def last_level(numbers: ModelNumbers, pes: int = 1) -> SharedCache:
     """The last-level cache of a board, for all of its PEs."""
-    return SharedCache(numbers.level("last"))
+    return SharedCache(numbers.level("last"), pes, numbers.cluster)
 
 
 class CacheModel:
@@ -85,7 +102,9 @@ class CacheModel:
         self._cycles = {
             DataSource.L1D: numbers.l1d.cycles,
             DataSource.L2: numbers.l2.cycles,
+            DataSource.PEER_CORE: numbers.peer_core,
             DataSource.SYSTEM_CACHE: numbers.last.cycles,
+            DataSource.PEER_CLUSTER: numbers.peer_cluster,
             DataSource.DRAM: numbers.memory,
         }
         self._timing = lru_cache(maxsize=None)(self._work_out)
@@ -136,24 +155,23 @@ class CacheModel:
         if not outcome & L1D_ACCESS:
             return Timing(execution, ISSUE, numbers.l1_tlb.cycles)
         reads = family in _READS
-        source = _source(outcome)
+        source = self._source(outcome)
         translation = self._translation(outcome)
         total = execution + translation - numbers.l1_tlb.cycles
         if reads:
             total += self._cycles[source] - numbers.l1d.cycles
         events = outcome & (_DATA_EVENTS | _READ_EVENTS if reads else _DATA_EVENTS)
+        if outcome & FROM_PEER_CLUSTER:
+            events |= LLC_ACCESS | LLC_MISS
         return Timing(total, ISSUE, translation, events, source if reads else None)
+
+    def _source(self, outcome: int) -> DataSource:
+        """Of all places that lines came from, the one from which it took longest."""
+        seen = [source for source, did in _SOURCES.items() if outcome & did]
+        return max(seen, key=lambda source: (self._cycles[source], source))
 
     def _translation(self, outcome: int) -> int:
         numbers = self._numbers
         if outcome & TLB_WALK:
             return numbers.walk
         return numbers.l2_tlb.cycles if outcome & L2_TLB_ACCESS else numbers.l1_tlb.cycles
-
-
-def _source(outcome: int) -> DataSource:
-    if outcome & LLC_MISS:
-        return DataSource.DRAM
-    if outcome & LLC_ACCESS:
-        return DataSource.SYSTEM_CACHE
-    return DataSource.L2 if outcome & L2D_ACCESS else DataSource.L1D

@@ -3,7 +3,8 @@
 A :class:`DataSide` belongs to one PE: two levels of TLB, the L1 data cache and the L2 cache. The
 last-level cache is a :class:`SharedCache`, which several PEs may share. Each is a flat array of
 numbers, so that :func:`access`, which is compiled, can be called from compiled hooks by its address
-for each access that a guest makes.
+for each access that a guest makes. Where several PEs have caches, ``cores.coherence`` has what is
+called instead.
 
 A set lists what it holds with the most recent first. So an access to what was accessed last changes
 nothing, and it makes no difference whether one operation touches a line once or in pieces.
@@ -27,17 +28,24 @@ LLC_ACCESS: Final = 1 << 8
 LLC_MISS: Final = 1 << 9
 L2D_ACCESS: Final = 1 << 19
 L2D_MISS: Final = 1 << 20
+MODIFIED_ELSEWHERE: Final = 1 << 21
+SNOOPED: Final = 1 << 23
 L2_TLB_ACCESS: Final = 1 << 32
-"""What an access did: bits of the Events packet, but for the last, which no packet shows."""
+FROM_PEER_CORE: Final = 1 << 33
+FROM_PEER_CLUSTER: Final = 1 << 34
+"""What an access did: bits of the Events packet, but for the last three, which no packet shows.
 
-_OUTCOME: Final = 0
+A line that comes from another PE has neither LLC_ACCESS nor LLC_MISS here.
+"""
+
+OUTCOME: Final = 0
 """Where the header of the array holds what all accesses since :meth:`DataSide.begin` did."""
-_LINE_SHIFT: Final = 1
+LINE_SHIFT: Final = 1
 _PAGE_SHIFT: Final = 2
 _L1_TLB: Final = 3
 _L2_TLB: Final = 6
-_L1D: Final = 9
-_L2: Final = 12
+L1D: Final = 9
+L2: Final = 12
 _NOTED: Final = 15
 """How many accesses have been noted since :meth:`DataSide.begin`."""
 _COUNTS: Final = 16
@@ -55,31 +63,36 @@ class Happening(IntEnum):
     L1D_REFILL = 4
     L2D_REFILL = 5
     LLC_REFILL = 6
+    FROM_PEER_CORE = 7
+    """Lines that L2D_REFILL counts and that did not go past the cluster."""
 
 
-_PAGES, _TLB_REFILLS, _WALKS, _LINES, _L1D_REFILLS, _L2D_REFILLS, _LLC_REFILLS = (
-    _COUNTS + int(happening) for happening in Happening
-)
+_PAGES, _TLB_REFILLS, _WALKS = (_COUNTS + n for n in range(3))
+LINES, L1D_REFILLS, L2D_REFILLS, LLC_REFILLS, PEER_CORES = (_COUNTS + n for n in range(3, 8))
 _NOTES: Final = 128
 """So many accesses are noted one by one, more than any operation that is divided makes."""
 _NOTE: Final = 3
 """A note, after the levels: address, size in bytes, what the access did."""
 # A level is three words of the header.
-_START: Final = 0
+START: Final = 0
 """Where its sets begin."""
-_MASK: Final = 1
+MASK: Final = 1
 """The number of its sets, less 1."""
-_WAYS: Final = 2
-_LLC: Final = 0
+WAYS: Final = 2
+LLC: Final = 0
 """The one level in the array of a SharedCache."""
-_EMPTY: Final = -1
-_UNBOUNDED: Final = 1 << 40
+SIDES: Final = 0
+CLUSTER: Final = 1
+FIRST_SIDE: Final = 2
+"""Where :attr:`SharedCache.sides` has what."""
+EMPTY: Final = -1
+UNBOUNDED: Final = 1 << 40
 
 
 def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
     """Empty levels after a header, which says at the places given where they are; then room."""
     words = np.zeros(header + sum(level.entries for _, level in levels) + room, np.int64)
-    words[header : len(words) - room] = _EMPTY
+    words[header : len(words) - room] = EMPTY
     start = header
     for place, level in levels:
         words[place : place + 3] = start, level.sets - 1, level.ways
@@ -88,12 +101,29 @@ def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
 
 
 class SharedCache:
-    """The last-level cache, shared by those PEs that are given it."""
+    """The last-level cache, shared by those PEs that are given it.
+
+    With ``pes`` of 2 and more it is given to so many, and they know each other's lines; each
+    ``cluster`` of them, in the order in which they are given it, are a cluster.
+    """
 
     STATE = ("words",)
+    DERIVED = ("sides", "_kept")
 
-    def __init__(self, level: Level) -> None:
-        self.words = _array(3, (_LLC, level))
+    def __init__(self, level: Level, pes: int = 1, cluster: int = 1) -> None:
+        self.words = _array(3, (LLC, level))
+        self.coherent = pes > 1
+        self.sides = np.zeros(FIRST_SIDE + pes, np.int64)
+        """How many PEs there are, how many make a cluster, where the words of each are."""
+        self.sides[CLUSTER] = cluster
+        self._kept: list[Any] = []
+
+    def join(self, words: Any) -> None:
+        """Another PE has this last level; ``words`` are those of its :class:`DataSide`."""
+        if self.coherent:
+            self.sides[FIRST_SIDE + len(self._kept)] = words.ctypes.data
+            self._kept.append(words)
+            self.sides[SIDES] = len(self._kept)
 
 
 class DataSide:
@@ -119,16 +149,17 @@ class DataSide:
         for name, size in (("line", line), ("page", page)):
             if size < 1 or size & size - 1:
                 raise ValueError(f"a {name} of {size} bytes is no power of two")
-        levels = (_L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (_L1D, l1d), (_L2, l2)
+        levels = (_L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (L1D, l1d), (L2, l2)
         self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
-        self.words[_LINE_SHIFT] = line.bit_length() - 1
+        self.words[LINE_SHIFT] = line.bit_length() - 1
         self.words[_PAGE_SHIFT] = page.bit_length() - 1
         self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last
+        last.join(self.words)
 
     def begin(self) -> None:
         """Forget what accesses did so far: an operation begins whose outcome is wanted."""
-        self.words[_OUTCOME] = self.words[_NOTED] = 0
+        self.words[OUTCOME] = self.words[_NOTED] = 0
         self._notes[:] = 0
 
     def happened(self, what: Happening) -> int:
@@ -138,7 +169,7 @@ class DataSide:
     @property
     def outcome(self) -> int:
         """What all accesses since :meth:`begin` did."""
-        return int(self.words[_OUTCOME])
+        return int(self.words[OUTCOME])
 
     def outcome_at(self, address: int, size: int) -> int:
         """What those of them did that touched any of ``size`` bytes from ``address`` on."""
@@ -149,7 +180,7 @@ class DataSide:
         return outcome
 
     def access(self, address: int, size: int) -> None:
-        """Make an access of ``size`` bytes at a physical address."""
+        """Make an access of ``size`` bytes at a physical address, where no other PE has caches."""
         access(self.words.ctypes.data, self.last.words.ctypes.data, address, size)
 
     def forget_translations(self) -> None:
@@ -158,10 +189,10 @@ class DataSide:
 
 
 @routine
-def _touch(words: Any, level: Any, number: Any) -> Any:
+def touch(words: Any, level: Any, number: Any) -> Any:
     """Make a line or page the most recent one of its set; whether it was there."""
-    ways = words[level + _WAYS]
-    first = words[level + _START] + (number & words[level + _MASK]) * ways
+    ways = words[level + WAYS]
+    first = words[level + START] + (number & words[level + MASK]) * ways
     displaced = words[first]
     if displaced == number:
         return True
@@ -175,6 +206,34 @@ def _touch(words: Any, level: Any, number: Any) -> Any:
     return False
 
 
+@routine
+def look_up(own: Any, address: Any, end: Any) -> Any:
+    """The pages from one address to another in both levels of the TLB: what that did."""
+    outcome = np.int64(TLB_ACCESS)
+    for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
+        own[_PAGES] += 1
+        if not touch(own, _L1_TLB, page):
+            own[_TLB_REFILLS] += 1
+            outcome |= L2_TLB_ACCESS
+            if not touch(own, _L2_TLB, page):
+                own[_WALKS] += 1
+                outcome |= TLB_WALK
+    return outcome
+
+
+@routine
+def note(own: Any, address: Any, size: Any, outcome: Any) -> None:
+    """Keep what an access did, with all others of the operation and by itself."""
+    own[OUTCOME] |= outcome
+    noted = own[_NOTED]
+    if noted < _NOTES:
+        own[_NOTED] = noted + 1
+        place = own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS] + noted * _NOTE
+        own[place] = address
+        own[place + 1] = size
+        own[place + 2] = outcome
+
+
 @entry("void", "pointer", "pointer", "int64", "int64")
 def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     """An access of ``size`` bytes at a physical address.
@@ -183,37 +242,22 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
     being ``words`` of a :class:`DataSide` and of its :class:`SharedCache`. Pages and lines that it
     reaches into are taken to follow each other in physical memory.
     """
-    own = array_at(data_side, (_UNBOUNDED,), np.int64)
-    shared = array_at(last, (_UNBOUNDED,), np.int64)
+    own = array_at(data_side, (UNBOUNDED,), np.int64)
+    shared = array_at(last, (UNBOUNDED,), np.int64)
     end = address + size - 1
-    outcome = np.int64(TLB_ACCESS | L1D_ACCESS)
-    for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
-        own[_PAGES] += 1
-        if not _touch(own, _L1_TLB, page):
-            own[_TLB_REFILLS] += 1
-            outcome |= L2_TLB_ACCESS
-            if not _touch(own, _L2_TLB, page):
-                own[_WALKS] += 1
-                outcome |= TLB_WALK
-    for line in range(address >> own[_LINE_SHIFT], (end >> own[_LINE_SHIFT]) + 1):
-        own[_LINES] += 1
-        if not _touch(own, _L1D, line):
-            own[_L1D_REFILLS] += 1
+    outcome = look_up(own, address, end) | L1D_ACCESS
+    for line in range(address >> own[LINE_SHIFT], (end >> own[LINE_SHIFT]) + 1):
+        own[LINES] += 1
+        if not touch(own, L1D, line):
+            own[L1D_REFILLS] += 1
             outcome |= L1D_REFILL | L2D_ACCESS
-            if not _touch(own, _L2, line):
-                own[_L2D_REFILLS] += 1
+            if not touch(own, L2, line):
+                own[L2D_REFILLS] += 1
                 outcome |= L2D_MISS | LLC_ACCESS
-                if not _touch(shared, _LLC, line):
-                    own[_LLC_REFILLS] += 1
+                if not touch(shared, LLC, line):
+                    own[LLC_REFILLS] += 1
                     outcome |= LLC_MISS
-    own[_OUTCOME] |= outcome
-    noted = own[_NOTED]
-    if noted < _NOTES:
-        own[_NOTED] = noted + 1
-        note = own[_L2 + _START] + (own[_L2 + _MASK] + 1) * own[_L2 + _WAYS] + noted * _NOTE
-        own[note] = address
-        own[note + 1] = size
-        own[note + 2] = outcome
+    note(own, address, size, outcome)
 
 
 @entry("void", "pointer")
@@ -222,5 +266,5 @@ def forget_translations(data_side: Any) -> None:
 
     ``void forget_translations(int64_t *data_side)``, given ``words`` of a :class:`DataSide`.
     """
-    own = array_at(data_side, (_UNBOUNDED,), np.int64)
-    own[own[_L1_TLB + _START] : own[_L1D + _START]] = _EMPTY
+    own = array_at(data_side, (UNBOUNDED,), np.int64)
+    own[own[_L1_TLB + START] : own[L1D + START]] = EMPTY

@@ -110,6 +110,12 @@ class ModelNumbers:
     """The last-level cache, which all PEs share."""
     memory: int = 200
     """Cycles of an access that no cache holds."""
+    cluster: int = 4
+    """PEs in a cluster: PEs 0 to 3 are the first one."""
+    peer_core: int = 45
+    """Cycles of an access to what another PE of the cluster has in its caches."""
+    peer_cluster: int = 120
+    """Cycles of an access to what a PE of another cluster has in its caches."""
     wrong_path: int = 32
     """Operations that are begun after a mispredicted branch before that is known."""
     predictor: PredictorSizes = field(default_factory=lambda: PredictorSizes(4096, 10, 1024, 16))
@@ -127,6 +133,7 @@ class ModelNumbers:
                 "l1d, l2, last, memory",
                 (self.l1d.cycles, self.l2.cycles, self.last.cycles, self.memory),
             ),
+            ("peer_core, peer_cluster", (self.peer_core, self.peer_cluster)),
         ):
             if sorted(cycles) != list(cycles):
                 raise ValueError(f"{what} = {cycles} cycles: allowed is what grows")

@@ -98,7 +98,7 @@ class Board(Stateful[BoardState]):
             features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
         self.models: list[CoreModel] = []
         """The core model of each PE."""
-        self._make_model = core_models(self.core, options.model)
+        self._make_model = core_models(self.core, options.model, options.smp)
         self._entropy = RandomSource(options.seed).stream("TRNG")
         sources = [RandomSource(options.seed, number) for number in range(options.smp)]
         cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]

@@ -24,10 +24,9 @@ _OF_DATA: Final = {
     E.L1D_CACHE_REFILL: Happening.L1D_REFILL,
     E.L2D_CACHE: Happening.L1D_REFILL,
     E.L2D_CACHE_REFILL: Happening.L2D_REFILL,
-    E.LL_CACHE: Happening.L2D_REFILL,
     E.LL_CACHE_MISS: Happening.LLC_REFILL,
 }
-"""What misses in a level is an access to the next one."""
+"""What misses in a level is an access to the next one; for the last level see :func:`modelled`."""
 
 
 def modelled(model: CacheModel) -> dict[int, Callable[[], int]]:
@@ -41,4 +40,8 @@ def modelled(model: CacheModel) -> dict[int, Callable[[], int]]:
         E.BR_MIS_PRED: lambda: model.predictor.mispredicted,
         E.BR_MIS_PRED_RETIRED: lambda: model.predictor.mispredicted,
         **{event: of_data(what) for event, what in _OF_DATA.items()},
+        E.LL_CACHE: lambda: (
+            model.data.happened(Happening.L2D_REFILL)
+            - model.data.happened(Happening.FROM_PEER_CORE)
+        ),
     }

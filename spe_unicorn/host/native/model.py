@@ -30,6 +30,7 @@ from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import access, forget_translations
+from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import Branch, resolve
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.native.calls import call_misprediction, call_read
@@ -61,6 +62,7 @@ class ModelState(ctypes.Structure):
         Field("vmem_read", _ONCE, "`uc_vmem_read`."),
         Field("data_side", _ONCE, "The words of the PE's data caches and TLBs."),
         Field("last", _ONCE, "The words of the last level of cache."),
+        Field("peers", _ONCE, "Where the words of all PEs are whose lines are known."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
         Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
@@ -77,6 +79,7 @@ class ModelState(ctypes.Structure):
 
 _RECORD: Final = np.dtype([(field.name, np.int64) for field in ModelState.FIELDS])
 _READ: Final = int(uc_const.UC_PROT_READ)
+_WRITE: Final = int(uc_const.UC_MEM_WRITE)
 _SCRATCH: Final = ModelState.scratch.offset
 _NONE, _DIRECT, _CONDITIONAL, _CALL = (
     int(Branch.NONE),
@@ -175,17 +178,41 @@ def on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
         m.target = end.target
 
 
-@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
-    """A load or store, or a piece of one."""
-    m = record_at(user, _RECORD)
+@routine
+def _attended(m: Any) -> Any:
+    """Whether accesses are made for the guest; if so, its TLBs follow the maintenance so far."""
     if _word_at(m.unattended) != 0:
-        return
+        return False
     flushes = _word_at(m.flushes)
     if flushes != m.flushed:
         m.flushed = flushes
         forget_translations(pointer_to(m.data_side))
-    access(pointer_to(m.data_side), pointer_to(m.last), np.int64(address), np.int64(size))
+    return True
+
+
+@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
+def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+    """A load or store, or a piece of one."""
+    m = record_at(user, _RECORD)
+    if _attended(m):
+        access(pointer_to(m.data_side), pointer_to(m.last), np.int64(address), np.int64(size))
+
+
+@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
+def on_access_among_peers(
+    engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any
+) -> None:
+    """A load or store, or a piece of one, where several PEs have caches."""
+    m = record_at(user, _RECORD)
+    if _attended(m):
+        coherent_access(
+            pointer_to(m.data_side),
+            pointer_to(m.last),
+            pointer_to(m.peers),
+            np.int64(address),
+            np.int64(size),
+            np.int64(kind == _WRITE),
+        )
 
 
 class ModelHooks:
@@ -214,13 +241,15 @@ class ModelHooks:
         m.vmem_read = address_of_function("uc_vmem_read")
         m.data_side = model.data.words.ctypes.data
         m.last = model.data.last.words.ctypes.data
+        m.peers = model.data.last.sides.ctypes.data
         m.predictor = model.predictor.words.ctypes.data
         m.ends = self._ends.ctypes.data
         at = ctypes.addressof(m)
         hooks.add(uc_const.UC_HOOK_BLOCK, on_block.address, user=at)
+        hook = on_access_among_peers if model.data.last.coherent else on_access
         for bounds in _EVERYTHING if regions is None else regions:
             kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
-            hooks.add(kinds, on_access.address, bounds=bounds, user=at)
+            hooks.add(kinds, hook.address, bounds=bounds, user=at)
 
     def begin(self) -> None:
         """The next operation is sampled."""

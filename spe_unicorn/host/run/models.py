@@ -16,7 +16,7 @@ The ranges are those of physical memory that have caches, first and last address
 """
 
 
-def core_models(core: Core, name: ModelName) -> MakeModel:
+def core_models(core: Core, name: ModelName, pes: int = 1) -> MakeModel:
     """What makes the models of that name for the PEs of one machine."""
     if name == "none":
         return lambda cpu, regions: ConstantModel()
@@ -24,7 +24,7 @@ def core_models(core: Core, name: ModelName) -> MakeModel:
     from spe_unicorn.cores.cache_model import CacheModel, last_level
     from spe_unicorn.host.native.model import ModelHooks
 
-    last = last_level(core.numbers)
+    last = last_level(core.numbers, pes)
 
     def make(cpu: UnicornCPU, regions: Iterable[tuple[int, int]] | None) -> CoreModel:
         model = CacheModel(core.numbers, last)
