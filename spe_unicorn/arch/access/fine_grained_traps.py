@@ -29,21 +29,24 @@ from spe_unicorn.arch.rules.effective import el_is_in_host
 _SYSTEM: Final = 0xD500_0000
 """MSR, MRS, SYS and SYSL, and with op0 = 0b00 others."""
 _SYSTEM_MASK: Final = 0xFFC0_0000
-_ERETS: Final = {0xD69F_03E0: 0b00, 0xD69F_0BFF: 0b10, 0xD69F_0FFF: 0b11}
+_PLAIN_ERET, _ERETAA, _ERETAB = 0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF
+_ERETS: Final = {_PLAIN_ERET: 0b00, _ERETAA: 0b10, _ERETAB: 0b11}
 """ERET, ERETAA and ERETAB, with the ISS of their trap."""
 _ERET: Final = 1 << 17
 _READ: Final = 1 << 16
+TRAP_IDS: Final = _ERET + 1
+"""How many numbers :func:`trap_id` gives."""
 
 
 def trap_id(word: int) -> int:
     """What an instruction is to fine-grained traps: equal words of a kind have equal numbers.
 
     Bit 16 and below are L, op0, op1, CRn, CRm and op2 of a System instruction; 0 is none that any
-    of them traps.
+    of them traps. Compiled code calls this, too.
     """
     if word & _SYSTEM_MASK == _SYSTEM:
         return word >> 5 & 0x1_FFFF
-    return _ERET if word in _ERETS else 0
+    return _ERET if word in (_PLAIN_ERET, _ERETAA, _ERETAB) else 0
 
 
 def syndrome_of(word: int) -> Syndrome:

@@ -12,13 +12,14 @@ from typing import Any, Final
 import numpy as np
 from unicorn import arm64_const as regs
 
+from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_read, call_register, call_translate, stop_engine
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.rules import access_address
+from spe_unicorn.host.native.rules import access_address, trap_id
 from spe_unicorn.host.native.state import (
     BLOCKS,
     CODE_WORDS,
@@ -112,14 +113,16 @@ def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
         return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
-    if s.relevant & MARK_TRAP or s.tally != 0:
-        return -1  # what its words are about is for Python to say
+    if s.tally != 0:
+        return -1  # what its words add up to is for Python to say
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return -1
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    trapped = array_at(pointer_to(s.trapped), (TRAP_IDS,), np.uint8)
     marks = 0
     for n in range(operations):
-        marks |= marks_of(np.int64(code[n]))
+        word = np.int64(code[n])
+        marks |= marks_of(word) | (MARK_TRAP if trapped[trap_id(word)] else 0)
     return -1 if marks & s.watch & _OURS else marks
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.counter import ticks
 from spe_unicorn.arch.exceptions.entry import vector_address
 from spe_unicorn.compiled import routine
@@ -17,9 +18,16 @@ from spe_unicorn.decode.effects import extended
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state import CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN, Action
 
-__all__ = ["access_address", "changes_return", "count_write", "ticks", "vector_address"]
+__all__ = [
+    "access_address",
+    "changes_return",
+    "count_write",
+    "ticks",
+    "trap_id",
+    "vector_address",
+]
 
-for _rule in (access_address, extended, ticks, vector_address):
+for _rule in (access_address, extended, ticks, trap_id, vector_address):
     routine(_rule)
 
 _ENGINE, _TRANSLATION, _REGIME = int(Action.ENGINE), int(Action.TRANSLATION), int(Action.REGIME)

@@ -323,6 +323,7 @@ class Wiring(ctypes.Structure):
             ("block_keys", "Table of blocks: address XOR operations."),
             ("block_epochs", "Table of the epochs for which those hold."),
             ("block_marks", "Table of the marks of blocks."),
+            ("trapped", "Table of what is or was trapped: a byte for each number of `trap_id`."),
             ("block_plans", "Table of where the plans of blocks begin in `plans`."),
             ("plans", "The pool of plans and code."),
             ("actions", "Tables of an `Action` for each encoding: MRS, MSR, SYS."),

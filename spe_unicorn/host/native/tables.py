@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.arch.access.fine_grained_traps import trap_id
+from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.state import (
     BLOCKS,
     ENTRY_PSTATE,
@@ -62,12 +63,13 @@ class BlockTable:
         """The first word of the pool that no block has."""
         self._harmless = np.full(BLOCKS, -1, np.int64)
         """Blocks that the hook has found to need no second look; the hook fills it."""
-        self._trapped: frozenset[int] = frozenset()
-        """Traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
+        self._trapped = np.zeros(TRAP_IDS, np.uint8)
+        """1 for traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
         state.block_keys = self._keys.ctypes.data
         state.block_epochs = self._epochs.ctypes.data
         state.block_marks = self._marks.ctypes.data
         state.block_plans = self._places.ctypes.data
+        state.trapped = self._trapped.ctypes.data
         state.weights = self._members.ctypes.data
         state.plans = self._plans.ctypes.data
         state.quick = self._harmless.ctypes.data
@@ -87,11 +89,11 @@ class BlockTable:
         What was trapped before keeps its mark: guests switch traps on and off, and all blocks are
         forgotten only for a trap that is new: True then.
         """
-        if trapped <= self._trapped:
-            return False
-        self._trapped |= trapped
-        self.forget()
-        return True
+        new = [number for number in trapped if not self._trapped[number]]
+        self._trapped[new] = 1
+        if new:
+            self.forget()
+        return bool(new)
 
     def enter(
         self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int
@@ -105,7 +107,7 @@ class BlockTable:
             self.forget()
             self._free = 0
         self._plans[self._free : self._free + len(plans)] = plans
-        if self._trapped and any(trap_id(word) in self._trapped for word in words):
+        if any(self._trapped[trap_id(word)] for word in words):
             marks |= MARK_TRAP
         slot = slot_of(address, len(words))
         self._keys[slot] = signed(address) ^ len(words)

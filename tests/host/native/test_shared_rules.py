@@ -33,6 +33,7 @@ from spe_unicorn.host.native.rules import (
     changes_return,
     count_write,
     ticks,
+    trap_id,
     vector_address,
 )
 from spe_unicorn.host.native.state import LAYOUT, Action, State, signed, slot_of
@@ -61,6 +62,12 @@ def power(limit: int) -> Callable[[Random], int]:
     return lambda random: 1 << random.randrange(limit)
 
 
+def system_word(random: Random) -> int:
+    """An instruction word, often of MRS, MSR and SYS, or an exception return."""
+    others = 0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF, random.getrandbits(32)
+    return random.choice((0xD500_0000 | random.getrandbits(22), random.choice(others)))
+
+
 SHARED = {
     "ticks": (ticks, (lambda random: random.getrandbits(56), one_to(125), one_to(2000))),
     "slot_of": (slot_of, (word, lambda random: 1 + random.randrange(1024))),
@@ -73,6 +80,7 @@ SHARED = {
         condition_failed,
         (small(2), small(2), lambda r: r.getrandbits(16), small(9), small(13), word),
     ),
+    "trap_id": (trap_id, (system_word,)),
     "code_address": (code_address, (word, small(4), lambda r: r.getrandbits(1) << 63)),
     "physical_address": (physical_address, (word, lambda random: random.getrandbits(8) << 56)),
 }

@@ -11,6 +11,7 @@ from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.blocks import Block, Blocks
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
@@ -59,6 +60,22 @@ def test_code_that_has_run_before_is_trapped_from_now_on(runner) -> None:
     assert subject.run(120) is Ending.LIMIT
     assert 10 < subject.cpu.engine.x(20) < 40
     assert subject.cpu.engine.x(21) == SYSREG | iss(TPIDR, 7, True)
+
+
+def test_blocks_without_what_is_trapped_stay_in_compiled_code(monkeypatch) -> None:
+    entered: list[int] = []
+    enter = Blocks.enter
+
+    def note(self: Blocks, address: int, words: tuple[int, ...]) -> Block:
+        entered.append(address)
+        return enter(self, address, words)
+
+    monkeypatch.setattr(Blocks, "enter", note)
+    guest = [*[a.add_imm(5, 5, 1), a.b(4)] * 20, a.mrs(6, VBAR)]
+    subject = board({fgt.HFGRTR_EL2: 1 << 38}, guest, Runner)
+    assert run(subject) == (1, SYSREG | iss(VBAR, 6, True), GUEST + 160)
+    assert entered
+    assert not any(GUEST <= address < GUEST + 160 for address in entered)
 
 
 IVAU, VMALLE1 = (1, 3, 7, 5, 1), (1, 0, 8, 7, 0)
