@@ -252,7 +252,7 @@ def _count(board: Board) -> None:
     counting.settle()
     state = counting.monitors.s
     for number, event in enumerate(COUNTED):
-        state.types[number] = int(event)
+        counting.monitors.configure(number, int(event))
         state.values[number] = 0
     state.control = PMCR_EL0.of(E=1, LP=1).value
     state.enabled = (1 << len(COUNTED)) - 1

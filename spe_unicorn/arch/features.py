@@ -96,6 +96,12 @@ def lacks(condition: Condition) -> Condition:
     return lambda features: not condition(features)
 
 
+SYNCHRONOUS_EVENTS: Final = (
+    *("SW_INCR", "INST_RETIRED", "PC_WRITE_RETIRED", "BR_RETIRED", "BR_MIS_PRED_RETIRED"),
+)
+"""The events that a counter in synchronous mode counts: those that FEAT_SEBEP demands."""
+
+
 @dataclass(frozen=True)
 class ImpDef:
     """The IMPLEMENTATION DEFINED choices that the architecture leaves to a core.
@@ -142,6 +148,12 @@ class ImpDef:
     """Without EL3, whether the one Security state is Secure."""
     el3_sdd_undef_priority: bool = False
     """EL3SDDUndefPriority(): in Debug state, checks for EL3 traps come first."""
+    pmu_shadow: tuple[tuple[str, int], ...] = ()
+    """With FEAT_SEBEP, by event: how many operations with the event after the one that overflows a
+    synchronous counter it takes until one observes the overflow (Arm ARM D13.2.2)."""
+    pmu_threshold: tuple[tuple[str, int], ...] = ()
+    """By event: the value of a counter from which there is no such shadow after a context
+    synchronisation event or MSR PM. The highest without an entry: one event overflows."""
     identity: tuple[tuple[str, int], ...] = ()
     """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
     no more than that, even where more could be executed."""

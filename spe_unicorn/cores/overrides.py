@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spe_unicorn.arch.features import CHOICES, Feature
+from spe_unicorn.cores.per_event import per_event
 
 NOT_EXECUTED: Final = frozenset(
     {
@@ -85,8 +86,17 @@ def _numbers(key: str, value: str) -> frozenset[int]:
     return frozenset() if value == "none" else frozenset(_number(key, n) for n in value.split("+"))
 
 
+def _per_event(key: str, value: str) -> tuple[tuple[str, int], ...]:
+    """A number for all events, or ``EVENT:NUMBER`` with a plus sign between them."""
+    if ":" not in value:
+        return per_event(_number(key, value))
+    pairs = (word.partition(":") for word in value.split("+"))
+    return per_event({name.upper(): _number(key, number) for name, _, number in pairs})
+
+
 _READERS: Final[dict[type, Callable[[str, str], Any]]] = {
     int: _number,
     bool: _switch,
     frozenset: _numbers,
+    tuple: _per_event,
 }

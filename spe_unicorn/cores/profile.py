@@ -33,6 +33,7 @@ from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
 from spe_unicorn.cores.overrides import OverrideError, Overrides, split_overrides
+from spe_unicorn.cores.per_event import per_event
 
 if sys.version_info >= (3, 11):
     from importlib.resources.abc import Traversable
@@ -340,6 +341,13 @@ def _impdef(table: Mapping[str, Any]) -> ImpDef:
         default = _CHOICES[key].default
         if isinstance(default, frozenset):
             choices[key] = _numbers(f"impdef.{key}", value)
+        elif isinstance(default, tuple):
+            if isinstance(value, dict):
+                for name, number in value.items():
+                    _typed(f"impdef.{key}.{name}", number, int)
+                choices[key] = per_event(value)
+            else:
+                choices[key] = per_event(_typed(f"impdef.{key}", value, int))
         else:
             choices[key] = _typed(f"impdef.{key}", value, type(default))
     return ImpDef(**choices)

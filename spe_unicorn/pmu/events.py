@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from spe_unicorn.arch.features import SYNCHRONOUS_EVENTS
+
 
 class PMUEvent(IntEnum):
     """Events by Arm's names. Those of sampling are ``spe.feed.SampleEvent``."""
@@ -76,13 +78,5 @@ class PMUEvent(IntEnum):
     BR_IND_RETIRED = 0x811D
 
 
-SYNCHRONOUS: Final = frozenset(
-    {
-        PMUEvent.SW_INCR,
-        PMUEvent.INST_RETIRED,
-        PMUEvent.PC_WRITE_RETIRED,
-        PMUEvent.BR_RETIRED,
-        PMUEvent.BR_MIS_PRED_RETIRED,
-    }
-)
-"""Events that a counter in synchronous mode counts: those that FEAT_SEBEP demands."""
+SYNCHRONOUS: Final = frozenset(PMUEvent[name] for name in SYNCHRONOUS_EVENTS)
+"""Events that a counter in synchronous mode counts."""

@@ -20,11 +20,11 @@ from spe_unicorn.arch.registers.pmu import (
     MOST_COUNTERS,
     PMCCFILTR_EL0,
     PMCR_EL0,
-    PMEVTYPER,
     PMEVTYPERS,
     PMICFILTR_EL0,
 )
 from spe_unicorn.arch.registers.system import MDCR_EL2
+from spe_unicorn.pmu.configured import Configured
 from spe_unicorn.pmu.counting import (
     cycles_disabled,
     filtered,
@@ -33,8 +33,9 @@ from spe_unicorn.pmu.counting import (
     of_el2,
     prohibited,
 )
-from spe_unicorn.pmu.events import SYNCHRONOUS, PMUEvent
+from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_route
+from spe_unicorn.pmu.shadow import Shadow
 from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
@@ -68,14 +69,20 @@ class PerformanceMonitors(Stateful[MonitorState]):
     """Counts for ``pe``, whose registers hold the controls of EL2 and EL3.
 
     ``implemented`` is the number of event counters. ``spe_stopped`` says whether profiling by SPE
-    has stopped, for the freeze by it. Raises ValueError for more event counters than there are
+    has stopped, for the freeze by it. With a ``shadow`` each operation has to be told of by itself,
+    and what synchronises, too. Raises ValueError for more event counters than there are
     registers for.
     """
 
+    DERIVED = ("_configured",)
     TRANSIT = ("_increments",)
 
     def __init__(
-        self, pe: PE, implemented: int, spe_stopped: Callable[[], bool] = lambda: False
+        self,
+        pe: PE,
+        implemented: int,
+        spe_stopped: Callable[[], bool] = lambda: False,
+        shadow: Shadow | None = None,
     ) -> None:
         if not 0 <= implemented <= MOST_COUNTERS:
             raise ValueError(f"a PE has at most {MOST_COUNTERS} event counters, got {implemented}")
@@ -85,8 +92,25 @@ class PerformanceMonitors(Stateful[MonitorState]):
         """Told of each counter that overflows, by its number, and of the event that it counts."""
         self._pe = pe
         self._spe_stopped = spe_stopped
+        self.shadow = shadow
         self._increments: dict[int, int] = {}
         """What counters have counted of the operation that is under way."""
+        self._configured: Configured
+        """What their registers say; written by :meth:`_derive` and :meth:`configure`."""
+        self._derive()
+
+    def _derive(self) -> None:
+        self._configured = Configured.of(self.s.types, self.implemented, self._pe.features)
+
+    def configure(self, counter: int, value: int) -> None:
+        """Write PMEVTYPER<n>_EL0, PMCCFILTR_EL0 or PMICFILTR_EL0; the value is legal."""
+        self.s.types[counter] = value
+        self._derive()
+
+    def clear(self) -> None:
+        """Every counter is off, and nothing is pending."""
+        self.s = MonitorState()
+        self._derive()
 
     def reset(self, unknown: Callable[[], int]) -> None:
         """Warm reset; ``unknown()`` gives 64 bits for UNKNOWN fields."""
@@ -107,13 +131,14 @@ class PerformanceMonitors(Stateful[MonitorState]):
         writable = PMCR_EL0.writable_mask(features) & ~actions
         state.control = PMCR_EL0.reset_value(features, unknown) & writable
         state.enabled, state.overflowed, state.noticed = (unknown() & counters for _ in range(3))
+        self._derive()
 
     # What was executed
 
     def event(self, number: int, count: int = 1) -> None:
         """Event ``number`` happened ``count`` times at the current Exception level."""
         for counter in range(self.implemented):
-            if PMEVTYPER(self.s.types[counter]).evtCount == number:
+            if self._configured.events[counter] == number:
                 self._count(counter, count)
 
     def cycles(self, count: int) -> None:
@@ -130,7 +155,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
     def software_increment(self, counters: int) -> None:
         """A write to PMSWINC_EL0: SW_INCR, for those counters of ``counters`` that count it."""
         for counter in range(self.implemented):
-            counts_it = PMEVTYPER(self.s.types[counter]).evtCount == PMUEvent.SW_INCR
+            counts_it = self._configured.events[counter] == PMUEvent.SW_INCR
             if counters >> counter & 1 and counts_it:
                 threshold = self.threshold(counter)
                 # the cycle of the write itself counts as one without the event
@@ -170,10 +195,14 @@ class PerformanceMonitors(Stateful[MonitorState]):
             increments = {
                 n: increments.get(n, 0) + pending.get(n, 0) for n in {*increments, *pending}
             }
-        counted = self._synchronous() & sum(1 << counter for counter in increments)
+        counted = self.synchronous & sum(1 << counter for counter in increments)
         chains = {n for n in range(1, self.implemented, 2) if live >> n & 1 and self._chains(n)}
         for counter in sorted(increments):
             self._add(counter, increments[counter], chains)
+        if self.shadow is not None:
+            counted = self.shadow.observing(counted)
+            if not exception_unmasked(self._pe):
+                self.shadow.masked()
         if raised:
             return
         unmasked = exception_unmasked(masked_by or self._pe)
@@ -182,6 +211,12 @@ class PerformanceMonitors(Stateful[MonitorState]):
             state.address = address
         elif not restored:
             state.pending = False
+
+    def synchronized(self) -> None:
+        """A context synchronisation event or an MSR that writes PSTATE.PM is complete."""
+        if self.shadow is not None and exception_unmasked(self._pe):
+            state = self.s
+            self.shadow.synchronized(state.values, self._configured.events, state.overflowed)
 
     def entered(self) -> bool:
         """An exception is entered: PSTATE.PPEND for SPSR_ELx, and 0 from now on."""
@@ -201,7 +236,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
 
         Whether it is synchronous is :attr:`MonitorState.pending`.
         """
-        asynchronous = self._noticed_overflows() & ~self._marked_synchronous()
+        asynchronous = self._noticed_overflows() & ~self._configured.marked
         if not self.s.pending and not asynchronous:
             return None
         return overflow_route(self._pe).target if exception_unmasked(self._pe) else None
@@ -211,7 +246,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
         """Whether an overflow is to be a PMU Profiling exception, masked or not."""
         if overflow_route(self._pe).target is None:
             return False
-        asynchronous = self._noticed_overflows() & ~self._marked_synchronous()
+        asynchronous = self._noticed_overflows() & ~self._configured.marked
         return self.s.pending or bool(asynchronous)
 
     # What counts
@@ -227,19 +262,14 @@ class PerformanceMonitors(Stateful[MonitorState]):
 
     def event_of(self, counter: int) -> int:
         """The number of the event that a counter counts."""
-        if counter == CYCLE_COUNTER:
-            return PMUEvent.CPU_CYCLES
-        if counter == INSTRUCTION_COUNTER:
-            return PMUEvent.INST_RETIRED
-        return PMEVTYPER(self.s.types[counter]).evtCount
+        return self._configured.events[counter]
 
     def threshold(self, counter: int) -> Threshold | None:
         """What a counter compares the events of each cycle with; None for nothing."""
         if Feature.FEAT_PMUv3_TH not in self._pe.features or counter >= CYCLE_COUNTER:
             return None
-        type_ = self.s.types[counter]
-        chains = PMEVTYPER(type_).evtCount == PMUEvent.CHAIN
-        return None if chains else Threshold.of(type_)
+        chains = self._configured.events[counter] == PMUEvent.CHAIN
+        return None if chains else Threshold.of(self.s.types[counter])
 
     def until_overflow(self, counter: int) -> int:
         """By how much a counter has to move for its overflow."""
@@ -265,7 +295,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
     @property
     def synchronous(self) -> int:
         """The map of the counters in synchronous mode."""
-        return self._synchronous()
+        return self._configured.synchronous
 
     def counts(self, counter: int, pe: PE | None = None) -> bool:
         """CountPMUEvents(): whether a counter counts its events at the Exception level of ``pe``.
@@ -287,7 +317,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
             return True
         if prohibited(pe, el, el2s=el2s):
             return False
-        overflows = state.overflowed & ~self._synchronous()
+        overflows = state.overflowed & ~self.synchronous
         if frozen_by_overflow(pe, control, overflows, self.implemented, el2s=el2s):
             return False
         if cycles and Feature.FEAT_SPE_DPFZS not in pe.features:
@@ -302,31 +332,13 @@ class PerformanceMonitors(Stateful[MonitorState]):
     def _enabled(self, counter: int) -> bool:
         if not self.s.enabled >> counter & 1 or not self._globally_enabled(counter):
             return False
-        marked, synchronous = self._marked_synchronous(), self._synchronous()
-        return not (marked & ~synchronous) >> counter & 1
+        configured = self._configured
+        return not (configured.marked & ~configured.synchronous) >> counter & 1
 
     def _globally_enabled(self, counter: int) -> bool:
         if of_el2(self._pe, counter, self.implemented):
             return bool(self._pe.registers.read(MDCR_EL2).HPME)
         return bool(PMCR_EL0(self.s.control).E)
-
-    def _marked_synchronous(self) -> int:
-        """The counters whose SYNC is 1."""
-        if Feature.FEAT_SEBEP not in self._pe.features:
-            return 0
-        types = self.s.types
-        marked = sum(1 << n for n in range(self.implemented) if PMEVTYPER(types[n]).SYNC)
-        if PMICFILTR_EL0(types[INSTRUCTION_COUNTER]).SYNC and self._has(INSTRUCTION_COUNTER):
-            marked |= 1 << INSTRUCTION_COUNTER
-        return marked
-
-    def _synchronous(self) -> int:
-        """Those of them that are in synchronous mode: their event is a synchronous one."""
-        marked = self._marked_synchronous()
-        for n in range(self.implemented):
-            if PMEVTYPER(self.s.types[n]).evtCount not in SYNCHRONOUS:
-                marked &= ~(1 << n)
-        return marked
 
     def _noticed_overflows(self) -> int:
         """Counters that have overflowed, and whose overflow is to be noticed."""
@@ -349,6 +361,8 @@ class PerformanceMonitors(Stateful[MonitorState]):
         state.values[counter] = old + count & (_MASK if has_p5 else (1 << _NARROW) - 1)
         if not carries:
             return
+        if self.shadow is not None and not state.overflowed >> counter & 1:
+            self.shadow.overflowed(counter, self.event_of(counter))
         state.overflowed |= 1 << counter
         self.overflew(counter, self.event_of(counter))
         if width == _NARROW and counter + 1 in chains:
@@ -359,7 +373,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
         pe, implemented = self._pe, self.implemented
         if of_el2(pe, counter, implemented) != of_el2(pe, counter - 1, implemented):
             return False
-        return PMEVTYPER(self.s.types[counter]).evtCount == PMUEvent.CHAIN
+        return self._configured.events[counter] == PMUEvent.CHAIN
 
     def _overflow_width(self, counter: int) -> int:
         pe = self._pe

@@ -90,7 +90,7 @@ class MonitorView:
                 if not self._read_only() >> number & 1:
                     state.values[number] = value & self._mask(number)
             else:
-                state.types[number] = self._legal(register, value)
+                self._monitors.configure(number, self._legal(register, value))
         elif register is r.PMCR_EL0:
             self._write_control(r.PMCR_EL0(value), visible)
         elif register is r.PMSWINC_EL0:

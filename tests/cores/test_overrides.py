@@ -29,6 +29,13 @@ def test_features_and_choices() -> None:
     assert load_core("max,events=none").impdef.events == frozenset()
 
 
+def test_numbers_by_synchronous_event() -> None:
+    core = load_core("max,pmu_shadow=br_retired:3+SW_INCR:1,pmu_threshold=0xfffffffffffffff0")
+    assert core.impdef.pmu_shadow == (("BR_RETIRED", 3), ("SW_INCR", 1))
+    events = ("BR_MIS_PRED_RETIRED", "BR_RETIRED", "INST_RETIRED", "PC_WRITE_RETIRED", "SW_INCR")
+    assert core.impdef.pmu_threshold == tuple((event, (1 << 64) - 16) for event in events)
+
+
 def test_what_the_cache_model_brings_can_be_switched_off() -> None:
     core = load_core("generic,FEAT_SPE_LDS=off")
     assert Feature.FEAT_SPE_LDS not in core.with_model("cache").features
@@ -56,6 +63,12 @@ def test_a_file_can_be_overridden(tmp_path) -> None:
         ("neoverse-n1,FEAT_SPE_ArchInst=on", "cracking: FEAT_SPE_ArchInst samples"),
         ("generic,align=12", "align = 12: allowed are 0 to 11"),
         ("generic,pa_bits=48", "pa_bits = 48: allowed are 32, 36, 40, 42, 44"),
+        ("max,pmu_shadow=LD_RETIRED:1", "pmu_shadow: LD_RETIRED is unknown; allowed are SW_INCR, "),
+        ("max,pmu_shadow=65536", "pmu_shadow.BR_MIS_PRED_RETIRED = 65536: allowed are 0 to 65535"),
+        ("max,pmu_shadow=BR_RETIRED:x", "pmu_shadow=x: allowed is a number"),
+        ("max,pmu_shadow=-1", "= -1: allowed are 0 to 65535"),
+        ("max,pmu_threshold=0x10000000000000000", "allowed are 0 to 2**64 - 1"),
+        ("generic,pmu_shadow=1", "pmu_shadow: allowed with FEAT_SEBEP alone"),
         ("generic,FEAT_NONE=on", "FEAT_NONE: no such key; allowed are midr, align"),
         ("nobody,midr=1", "core 'nobody': allowed are"),
     ],

@@ -125,6 +125,14 @@ WRONG = [
         HEAD + "[impdef]\nspeculative = 1",
         "x.toml: impdef.speculative = 1: allowed is true or",
     ),
+    (
+        HEAD + "[impdef]\npmu_shadow = true",
+        "x.toml: impdef.pmu_shadow = True: allowed is an integer",
+    ),
+    (
+        HEAD + "[impdef]\npmu_shadow = {BR_RETIRED = 1.5}",
+        "x.toml: impdef.pmu_shadow.BR_RETIRED = 1.5: allowed is an integer",
+    ),
     (HEAD + "[impdef]\nevents = 2", "x.toml: impdef.events = 2: allowed is a list"),
     (HEAD + '[impdef]\nevents = ["a"]', "x.toml: impdef.events = 'a': allowed is an integer"),
     (HEAD + "[impdef]\nevents = [3]", "x.toml: events: 3 is not optional; allowed are 2, 4, "),

@@ -39,7 +39,8 @@ def monitors(
     if F.FEAT_EL2 in features:
         pe.set(MDCR_EL2, HPMN=len(events), PMEE=1 if F.FEAT_EBEP in features else 0)
     subject = PerformanceMonitors(pe, len(events), lambda: stopped)
-    subject.s.types[: len(events)] = [PMEVTYPER.of(evtCount=e).value for e in events]
+    for counter, event in enumerate(events):
+        subject.configure(counter, PMEVTYPER.of(evtCount=event).value)
     subject.s.control = control
     subject.s.enabled = enabled
     subject.s.noticed = noticed
@@ -110,7 +111,7 @@ def test_nothing_counts_in_debug_state() -> None:
 
 def test_filters_hold_for_the_level_that_the_event_happens_at() -> None:
     subject, pe = monitors(E.INST_RETIRED)
-    subject.s.types[0] |= PMEVTYPER.of(P=1).value
+    subject.configure(0, subject.s.types[0] | PMEVTYPER.of(P=1).value)
     operation(subject)
     pe.el = 0
     operation(subject)
@@ -289,8 +290,8 @@ def synchronous(*events: int, el: int = 0) -> tuple[PerformanceMonitors, Monitor
     subject, pe = monitors(*events, features=SYNC | LEVELS, el=el, noticed=ALL)
     pe.set(PMECR_EL1, PMEE=3, KPME=1)
     for counter in range(len(events)):
-        subject.s.types[counter] |= SYNC_BIT
-    subject.s.types[INSTRUCTIONS] = PMICFILTR_EL0.of(SYNC=1).value
+        subject.configure(counter, subject.s.types[counter] | SYNC_BIT)
+    subject.configure(INSTRUCTIONS, PMICFILTR_EL0.of(SYNC=1).value)
     return subject, pe
 
 
@@ -315,7 +316,7 @@ def test_a_later_operation_with_the_event_makes_it_pending_while_the_flag_is_set
     subject, pe = synchronous(E.BR_RETIRED)
     subject.s.values[0] = (1 << 64) - 1
     pe.el = 2  # EL1's exception is masked above EL1
-    subject.s.types[0] |= PMEVTYPER.of(NSH=1).value
+    subject.configure(0, subject.s.types[0] | PMEVTYPER.of(NSH=1).value)
     operation(subject, E.BR_RETIRED, pc=PC)
     assert (subject.s.pending, subject.s.overflowed & 1) == (False, 1)
     pe.el = 0
@@ -391,7 +392,7 @@ def test_the_instruction_counter_has_a_synchronous_mode() -> None:
 @pytest.mark.parametrize("missing", ["noticed", "enabled", "event", "exception"])
 def test_every_condition_is_needed(missing: str) -> None:
     subject, pe = synchronous(E.BR_RETIRED)
-    subject.s.types[INSTRUCTIONS] = 0
+    subject.configure(INSTRUCTIONS, 0)
     subject.s.overflowed = 1
     if missing == "noticed":
         subject.s.noticed = 0
@@ -405,7 +406,7 @@ def test_every_condition_is_needed(missing: str) -> None:
 
 def test_a_counter_that_is_not_synchronous_raises_it_asynchronously() -> None:
     subject, _ = synchronous(E.BR_RETIRED)
-    subject.s.types[0] &= ~SYNC_BIT
+    subject.configure(0, subject.s.types[0] & ~SYNC_BIT)
     subject.s.values[0] = (1 << 64) - 1
     operation(subject, E.BR_RETIRED)
     assert subject.exception == 1
@@ -442,7 +443,7 @@ def test_a_batch_moves_counters_as_its_operations_one_by_one() -> None:
 
 def test_what_counts_is_said_for_the_current_level() -> None:
     subject, pe = monitors(E.INST_RETIRED, E.INST_RETIRED)
-    subject.s.types[0] |= PMEVTYPER.of(U=1).value
+    subject.configure(0, subject.s.types[0] | PMEVTYPER.of(U=1).value)
     assert subject.live() == 0b11 | 1 << CYCLES
     pe.el = 0
     assert subject.live() == 0b10 | 1 << CYCLES

@@ -57,8 +57,8 @@ def test_a_software_increment_is_one_event_in_its_cycle() -> None:
     monitors = PerformanceMonitors(pe, 6)
     monitors.s.control = PMCR_EL0.of(E=1).value
     monitors.s.enabled = 0b11
-    monitors.s.types[0] = PMEVTYPER.of(evtCount=E.SW_INCR, TC=0b101, TH=1).value
-    monitors.s.types[1] = PMEVTYPER.of(evtCount=E.SW_INCR, TC=0b101, TH=2).value
+    monitors.configure(0, PMEVTYPER.of(evtCount=E.SW_INCR, TC=0b101, TH=1).value)
+    monitors.configure(1, PMEVTYPER.of(evtCount=E.SW_INCR, TC=0b101, TH=2).value)
     monitors.software_increment(0b11)
     monitors.completed(0)
     assert monitors.s.values[:2] == [1, 0]

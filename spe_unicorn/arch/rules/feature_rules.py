@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from spe_unicorn.arch.features import Condition, Feature, Features, ImpDef, every, some
+from spe_unicorn.arch.features import (
+    SYNCHRONOUS_EVENTS,
+    Condition,
+    Feature,
+    Features,
+    ImpDef,
+    every,
+    some,
+)
 from spe_unicorn.arch.registers.spe import OPTIONAL_EVENTS
 
 
@@ -190,6 +198,7 @@ def wrong_choices(impdef: ImpDef, features: Features) -> list[str]:
     return [*_out_of_range(impdef), *_unfit(impdef, features)]
 
 
+_PER_EVENT = {"pmu_shadow": (0xFFFF, "65535"), "pmu_threshold": ((1 << 64) - 1, "2**64 - 1")}
 _EVENTS = "2, 4, 8 to 10, 12 to 15, 19 to 31, 48 to 63"
 
 
@@ -198,6 +207,12 @@ def _out_of_range(impdef: ImpDef) -> Iterator[str]:
         value = getattr(impdef, name)
         if not allowed(value):
             yield f"{name} = {value}: allowed are {text}"
+    for choice, (most, text) in _PER_EVENT.items():
+        for name, value in getattr(impdef, choice):
+            if name not in SYNCHRONOUS_EVENTS:
+                yield f"{choice}: {name} is unknown; allowed are {', '.join(SYNCHRONOUS_EVENTS)}"
+            elif not 0 <= value <= most:
+                yield f"{choice}.{name} = {value}: allowed are 0 to {text}"
     for event in sorted(impdef.events):
         if not 0 <= event < 64 or not OPTIONAL_EVENTS >> event & 1:
             yield f"events: {event} is not optional; allowed are {_EVENTS}"
@@ -220,5 +235,8 @@ def _unfit(impdef: ImpDef, features: Features) -> Iterator[str]:
             yield "flag_update = false: allowed is true with FEAT_SPEv1p3"
     if impdef.secure_only and Feature.FEAT_EL3 in features:
         yield "secure_only = true: allowed is false where there is EL3"
+    for choice in _PER_EVENT:
+        if getattr(impdef, choice) and Feature.FEAT_SEBEP not in features:
+            yield f"{choice}: allowed with FEAT_SEBEP alone"
     if not impdef.secure_state and Feature.FEAT_RME not in features:
         yield "secure_state = false: allowed is true without FEAT_RME"

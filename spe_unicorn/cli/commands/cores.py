@@ -77,4 +77,6 @@ def _number(value: object) -> str:
 def _value(value: object) -> str:
     if isinstance(value, frozenset):
         return "all" if len(value) == 64 else ", ".join(map(str, sorted(value))) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(f"{name} {number}" for name, number in value) or "none"
     return str(value).lower()

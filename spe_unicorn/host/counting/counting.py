@@ -29,8 +29,13 @@ from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
 from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.pmu.exceptions import exception_events, is_call
 from spe_unicorn.pmu.junction import EventJunction
-from spe_unicorn.pmu.monitors import MonitorState, PerformanceMonitors
-from spe_unicorn.pmu.profiling_exception import exception_unmasked, returned_ppend
+from spe_unicorn.pmu.monitors import PerformanceMonitors
+from spe_unicorn.pmu.profiling_exception import (
+    exception_unmasked,
+    overflow_route,
+    returned_ppend,
+)
+from spe_unicorn.pmu.shadow import Shadow
 from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.pmu.views import MonitorView
 from spe_unicorn.spe.enabling import profiling_stopped
@@ -64,7 +69,8 @@ def monitored(
     instructions; other arguments are as of :class:`Counting`.
     """
     spe = Feature.FEAT_SPE in cpu.features
-    monitors = PerformanceMonitors(cpu, counters, lambda: spe and profiling_stopped(cpu))
+    shadow = Shadow.of(cpu.registers.impdef)
+    monitors = PerformanceMonitors(cpu, counters, lambda: spe and profiling_stopped(cpu), shadow)
     totals = EventTotals(cpu, samples, cracker)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
     view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
@@ -81,7 +87,7 @@ class Counting(Stateful[CountingState]):
 
     DERIVED = (
         *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
-        *("_el", "_stale", "_thresholds"),
+        *("_el", "_shadowed", "_stale", "_thresholds"),
     )
     WIRING = ("outside", "registers", "taken")
 
@@ -111,6 +117,8 @@ class Counting(Stateful[CountingState]):
         self._by_event: dict[int, tuple[int, ...]] = {}
         self._thresholds: dict[int, Threshold] = {}
         """What counters that count compare the events of each cycle with."""
+        self._shadowed = False
+        """Whether each operation decides which overflows are observed."""
         self._due = NEVER_HAPPENS
         self._executed = 0
         """Operations executed at the last look."""
@@ -126,7 +134,7 @@ class Counting(Stateful[CountingState]):
 
     def before_reset(self) -> None:
         """The PE is about to be reset: nothing counts any more."""
-        self.monitors.s = MonitorState()
+        self.monitors.clear()
         self.changed()
 
     def reset(self, unknown: Callable[[], int]) -> None:
@@ -175,6 +183,9 @@ class Counting(Stateful[CountingState]):
             monitors.landed(
                 self._increments(cycles), self._live, self.s.last, raised=raised, masked_by=before
             )
+            if totals.synchronized:
+                totals.synchronized = False
+                monitors.synchronized()
         self._look_anew()
 
     def _increments(self, cycles: int) -> dict[int, int]:
@@ -302,11 +313,13 @@ class Counting(Stateful[CountingState]):
             self.outside.count(self._el)
         if self._by_event:
             self.monitors.landed(self._increments(0), self._live, self.s.last, raised=True)
+        self.monitors.synchronized()
 
     def returned(self, before: PE, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         self.hosted(raised=False)
         self.settle(before=before)
+        self.monitors.synchronized()
         masked = not exception_unmasked(before)
         unmasked = exception_unmasked(self._cpu)
         if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
@@ -347,7 +360,8 @@ class Counting(Stateful[CountingState]):
             if self.outside.by_level:
                 cpu.counted_at = tuple(live << 2 | el for el, live in enumerate(counted_at))
         compared = {n: t for n in _members(anywhere) if (t := monitors.threshold(n)) is not None}
-        stepped = any(totals.several(monitors.event_of(n)) for n in compared)
+        self._shadowed = monitors.shadow is not None and overflow_route(cpu).target is not None
+        stepped = self._shadowed or any(totals.several(monitors.event_of(n)) for n in compared)
         synchronous = anywhere & monitors.synchronous & monitors.s.noticed
         totals.want(wanted, exceptions=bool(synchronous), stepwise=stepped)
         self._live = counted_at[cpu.el]
@@ -363,7 +377,8 @@ class Counting(Stateful[CountingState]):
     def _next_overflow(self) -> int:
         monitors, totals = self.monitors, self.totals
         now = totals.executed
-        if totals.stepwise and (self._by_event or self.outside is not None or totals.also):
+        asked = self._by_event or self._shadowed or self.outside is not None or totals.also
+        if totals.stepwise and asked:
             return now + 1
         synchronous = monitors.synchronous & monitors.s.noticed & self._live
         distances = []

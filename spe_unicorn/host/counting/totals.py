@@ -21,6 +21,7 @@ from spe_unicorn.host.pe.description import Latch
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.pmu.shadow import synchronizes
 from spe_unicorn.pmu.words import JUMP_EVENTS, PART_EVENTS, WORD_EVENTS, may_jump
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.stateful import Stateful
@@ -66,7 +67,7 @@ class EventTotals(Stateful[TotalsState]):
 
     TRANSIT = (
         *("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next"),
-        *("_unaligned", "_unaligned_wanted"),
+        *("synchronized", "_unaligned", "_unaligned_wanted"),
     )
     DERIVED = ("_samples_wanted",)
     WIRING = ("also", "aside", "sampling")
@@ -80,6 +81,8 @@ class EventTotals(Stateful[TotalsState]):
         """1 while the host carries out an operation, which has been counted as executed already."""
         self.stepwise = False
         """Whether each operation has to be looked at by itself."""
+        self.synchronized = False
+        """Whether the last operation that was looked at by itself synchronises."""
         self.aside: Callable[[], int] | None = None
         """Operations of a run that is somebody else's: they take cycles, and nothing else."""
         self.also: frozenset[int] = frozenset()
@@ -206,6 +209,7 @@ class EventTotals(Stateful[TotalsState]):
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
         """An operation has retired by itself, and the PE stands at ``pc``."""
+        self.synchronized = synchronizes(instruction)
         if self._unaligned:
             self.happen(_STEPPED)
         if self.tallies.stepwise:

@@ -44,7 +44,7 @@ def program(machine: Machine, events: Iterable[int], filter_: int = 0) -> None:
     counting.settle()
     state = counting.monitors.s
     for number, event in enumerate(events):
-        state.types[number] = event | filter_
+        counting.monitors.configure(number, event | filter_)
         state.values[number] = 0
     state.control = PMCR_EL0.of(E=1, LP=1).value
     state.enabled = (1 << COUNTERS) - 1
