@@ -215,7 +215,7 @@ def spe_machine(
         __tracebackhide__ = True
         from spe_unicorn.machine.options import Sampling
         from spe_unicorn.pytest_plugin.machine import DEADLINE, MachineOfTest
-        from spe_unicorn.session.machine import machine_options
+        from spe_unicorn.session.choices import machine_options
 
         chosen = {**options, **spe_options}
         interval = chosen.pop("interval", interval)

@@ -10,19 +10,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from copy import deepcopy
 from dataclasses import replace
-from difflib import get_close_matches
-from functools import cached_property, partial, reduce
-from operator import add
-from typing import Any, Final, Literal, get_args
+from functools import cached_property, partial
+from typing import Any, get_args
 
 from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
-from spe_unicorn.arch.operation import Operation
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.gdb.connection import Listener
 from spe_unicorn.debug.gdb.debugger import Debugger
@@ -34,28 +28,23 @@ from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.debug.tracing.tracer import Form
 from spe_unicorn.debug.travel import HISTORY
-from spe_unicorn.debug.whereabouts import whereabouts
-from spe_unicorn.host import ports
-from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
-from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from spe_unicorn.machine.snapshot.pages import NO_PAGES
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.console import Console
 from spe_unicorn.session.identity import identity
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.monitor_snapshots import MonitorSnapshots
-from spe_unicorn.session.outcome import Ending, Outcome, Share
+from spe_unicorn.session.observing import Kind, Observer, observe_each
+from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.session.point import (
     AtAddress,
-    AtOperation,
-    AtOutput,
     Place,
     Point,
     PointError,
@@ -64,32 +53,13 @@ from spe_unicorn.session.point import (
 )
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.records import image_info
+from spe_unicorn.session.runs import Runs
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
 from spe_unicorn.session.snapshot_file import decoded
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.packets import canonical_address
-from spe_unicorn.spe.record import PlacedRecord, Record, read_record
-from spe_unicorn.spe.unit import StatisticalProfilingUnit
+from spe_unicorn.spe.record import Record
 from spe_unicorn.stateful import StateError
-
-_GOES_ON: Final = frozenset({"until", "limit"})
-"""How a run ends that is not the last one."""
-Kind = Literal["record", "management", "exception", "sysreg", "pmbirq", "console", "misuse"]
-"""What can be observed."""
-
-_ENDINGS: Final[dict[ports.Ending, Ending]] = {
-    ports.Ending.EXIT: "exit",
-    ports.Ending.UNTIL: "until",
-    ports.Ending.LIMIT: "limit",
-    ports.Ending.ASLEEP: "asleep",
-    ports.Ending.FAILED: "failed",
-    ports.Ending.INTERRUPTED: "interrupted",
-}
-
-
-class MachineEndedError(RuntimeError):
-    """The guest of this machine has ended, or failed: only a new machine runs again."""
 
 
 class Machine:
@@ -142,10 +112,8 @@ class Machine:
             for mine, pe in zip(self.pes, self.board.pes, strict=True):
                 pe.unit.streamed.connect(mine.records.add)
         self._sampling = watch_sampling(self.board)
-        self._stopped: tuple[Ending, str] | None = None
-        self._ended: str | None = None
+        self._runs = Runs(self.board, self.console.written, lambda: self._misuses)
         self._open = ExitStack()
-        self._drive: Callable[[int | None, int], ports.Ending] = self.board.run
 
     def __enter__(self) -> Machine:
         return self
@@ -222,29 +190,10 @@ class Machine:
         Raises PointError for a point that there is not, or that has gone by, and MachineEndedError
         when the guest has ended before.
         """
-        if self._ended is not None:
-            raise MachineEndedError(f"{self._ended}: make a new Machine to run it again")
+        self._runs.must_go_on()
         if operations is not None and operations < 0:
             raise ValueError(f"`operations` is a number from 0 on, got {operations}")
-        place = None if until is None else self.place(until)
-        limit, address = operations, NEVER
-        with ExitStack() as while_running:
-            if isinstance(place, AtOperation):
-                limit = self._left(place, operations)
-            elif isinstance(place, AtAddress):
-                address = place.address
-            elif isinstance(place, AtOutput):
-                search = _Search(place.text.encode(), self.board.reached)
-                while_running.callback(self.console.written.connect(search))
-            if timeout is not None:
-                look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
-                while_running.callback(self.board.slice_ended.connect(look))
-            before = self.operations
-            began = time.monotonic()
-            ending = self._drive(limit, address)
-        seconds = time.monotonic() - began
-        outcome = self._outcome(ending, place, operations)
-        return replace(outcome, seconds=seconds, executed=self.operations - before)
+        return self._runs.run(operations, None if until is None else self.place(until), timeout)
 
     # Snapshots
 
@@ -261,7 +210,7 @@ class Machine:
             self.operations,
             self._saver.save(NO_PAGES if earlier is None else earlier.board.memory),
             tuple(console.save() for console in self._consoles),
-            self._ended,
+            self._runs.ended,
             tuple(pe.records.save() for pe in self.pes),
         )
 
@@ -278,7 +227,7 @@ class Machine:
         except StateError as error:
             raise SnapshotError(str(error)) from None
         snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
-        self._ended = snapshot.ended
+        self._runs.ended = snapshot.ended
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -310,7 +259,7 @@ class Machine:
             self.board, listener, around, lambda: self.why_no_samples, waits=waits, history=history
         )
         MonitorSnapshots(debugger.monitor, self.save, self.restore)
-        self._drive = debugger.run
+        self._runs.drive = debugger.run
         return debugger
 
     def step(self, operations: int = 1) -> Outcome:
@@ -323,7 +272,7 @@ class Machine:
         ``cause`` is the sentence that the outcome then has. A machine that does not run ends its
         next run at once.
         """
-        self._stop("interrupted", cause)
+        self._runs.stop("interrupted", cause)
 
     def press_power_key(self) -> None:
         """Press the power key of the guest (pin 3 of the PL061); from anywhere, at any time.
@@ -333,66 +282,10 @@ class Machine:
         """
         self.board.press_power_key()
 
-    def _stop(self, ending: Ending, cause: str) -> None:
-        if self._stopped is None:
-            self._stopped = ending, cause
-        self.board.stop()
-
     def place(self, point: str | Point) -> Place:
         """What a POINT is on this machine. Raises PointError."""
         parsed = parse_point(point) if isinstance(point, str) else point
         return resolve(parsed, self.image.symbols, self.image.path.name)
-
-    def _left(self, place: AtOperation, operations: int | None) -> int:
-        left = place.count - self.operations
-        if left < 0:
-            raise PointError(
-                f"operation {place.count} has gone by: {self.operations} have been executed"
-            )
-        return left if operations is None else min(left, operations)
-
-    def _look_at_clock(self, deadline: float, timeout: float) -> None:
-        if time.monotonic() >= deadline:
-            self._stop("timeout", f"the time limit of {timeout:g} s was reached")
-
-    def _outcome(self, ended: ports.Ending, place: Place | None, operations: int | None) -> Outcome:
-        board = self.board
-        ending = _ENDINGS[ended]
-        stopped, self._stopped = self._stopped, None
-        cause: str | None = None
-        if ending == "limit" and isinstance(place, AtOperation) and place.count == self.operations:
-            ending = "until"
-        if ending == "until":
-            cause = f"{place} was reached"
-        elif ending == "limit":
-            cause = f"the limit of {operations} operations was reached"
-        elif ending == "asleep":
-            cause = "the guest waits for an interrupt, and nothing can ever raise one"
-        elif ending == "interrupted":
-            ending, cause = stopped or (ending, "the engine stopped")
-        elif (failure := board.running.handler.failure) is not None:
-            cause = failure.reason
-        if ending == "exit":
-            self._ended = f"the guest has ended with status {board.exit_status}"
-        elif ending == "failed":
-            self._ended = f"the guest cannot go on ({cause})"
-        if self._misuses is not None and ending not in _GOES_ON:
-            self._misuses.finish()
-        return Outcome(
-            ending,
-            cause,
-            board.exit_status,
-            board.running.number,
-            whereabouts(board),
-            0.0,
-            tuple(
-                Share(pe.cpu.executed, deepcopy(pe.unit.statistics), pe.events.counts)
-                for pe in board.pes
-            ),
-            0,
-            None if self._misuses is None else self.misuses,
-            reduce(add, (pe.cpu.hooks.counted_inline for pe in board.pes)),
-        )
 
     def _typed(self) -> None:
         if self.board.peripherals.uart.listening:
@@ -400,7 +293,7 @@ class Machine:
 
     # Observing
 
-    def observe(self, kind: Kind, observer: Callable[..., object]) -> Callable[[], None]:
+    def observe(self, kind: Kind, observer: Observer) -> Callable[[], None]:
         """Have ``observer`` told of what happens; what is returned ends that.
 
         It is told, each time after the PE concerned (``PE``, but for console and misuse):
@@ -422,12 +315,7 @@ class Machine:
             return self.console.written.connect(observer)
         if kind == "misuse":
             return self._misused.connect(observer)
-        taken_off = ExitStack()
-        for mine, pe in zip(self.pes, self.board.pes, strict=True):
-            disconnect = _connected(kind, mine, pe, observer)
-            if disconnect is not None:
-                taken_off.callback(disconnect)
-        return taken_off.close
+        return observe_each(kind, zip(self.pes, self.board.pes, strict=True), observer)
 
     def trace(
         self,
@@ -471,78 +359,3 @@ class Machine:
         """Complete the files of :meth:`write_records`, and close those that the guest left open."""
         self._open.close()
         self.board.close()
-
-
-def machine_options(
-    firmware: File | Image | MachineOptions | None, options: dict[str, Any]
-) -> MachineOptions:
-    """The options of a machine that is made so. Raises OptionError."""
-    if isinstance(firmware, MachineOptions):
-        if options:
-            given = ", ".join(f"`{name}`" for name in options)
-            raise OptionError(f"{given}: say it in the MachineOptions")
-        return firmware
-    try:
-        return MachineOptions(firmware, **options)
-    except TypeError:
-        known = MachineOptions.__dataclass_fields__
-        unknown = [name for name in options if name not in known]
-        if not unknown:
-            raise
-        near = get_close_matches(unknown[0], known, n=1)
-        meant = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
-        raise OptionError(f"no option is called `{unknown[0]}`: {meant}") from None
-
-
-class _Search:
-    """Looks for a text in what comes piece by piece, and calls ``found`` each time it is complete.
-
-    It keeps no more than could be the text's beginning.
-    """
-
-    def __init__(self, text: bytes, found: Callable[[], None]) -> None:
-        self._text = text
-        self._found = found
-        self._seen = b""
-
-    def __call__(self, data: bytes) -> None:
-        seen = self._seen + data
-        if self._text in seen:
-            self._found()
-        self._seen = seen[max(0, len(seen) - len(self._text) + 1) :]
-
-
-def _connected(
-    kind: Kind, mine: PE, pe: ProcessingElement, observer: Callable[..., object]
-) -> Callable[[], None] | None:
-    """``observer`` connected to what happens on one PE; None where it never does."""
-
-    def on_record(raw: bytes, operation: Operation) -> None:
-        placed = read_record(raw, 0)
-        if not isinstance(placed, PlacedRecord):
-            raise RuntimeError(f"a record of ours cannot be read: {placed}")
-        observer(mine, placed.record, raw)
-
-    def on_management(event: ManagementEvent, el: int) -> None:
-        observer(mine, event, el)
-
-    def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
-        observer(mine, record, entry)
-
-    def on_access(access: SystemAccess) -> None:
-        observer(mine, access)
-
-    def on_pmbirq(level: bool) -> None:
-        observer(mine, level)
-
-    if kind == "record":
-        return pe.unit.recorded.connect(on_record)
-    if kind == "management":
-        if not isinstance(pe.unit, StatisticalProfilingUnit):
-            return None
-        return pe.unit.managed.connect(on_management)
-    if kind == "exception":
-        return pe.cpu.exception_taken.connect(on_exception)
-    if kind == "sysreg":
-        return pe.handler.system.accessed.connect(on_access)
-    return pe.pmbirq.changed.connect(on_pmbirq)

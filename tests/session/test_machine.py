@@ -7,9 +7,9 @@ from spe_unicorn import Machine, MachineOptions, Record, Sampling
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.session.machine import MachineEndedError
 from spe_unicorn.session.memory import GuestMemoryError
 from spe_unicorn.session.point import PointError
+from spe_unicorn.session.runs import MachineEndedError
 from tests.support import a64
 from tests.support.elf_builder import RAM, Sym
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program

@@ -11,7 +11,7 @@ from spe_unicorn import Machine, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from spe_unicorn.machine.snapshot.board_state import NotAtRestError
 from spe_unicorn.parts import parts_of
-from spe_unicorn.session.machine import MachineEndedError
+from spe_unicorn.session.runs import MachineEndedError
 from spe_unicorn.session.snapshot import SnapshotError
 from spe_unicorn.stateful import Stateful
 from tests.firmware.programs import MADE_FOR, TYPED
