@@ -17,7 +17,7 @@ from booted import Booted
 from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
 
 from spe_unicorn import cores
-from spe_unicorn.cores.profile import core_names
+from spe_unicorn.cores.profile import Core, core_names, load_core
 from spe_unicorn.spe.packets import CounterIndex, Event
 
 TROUBLE = re.compile(
@@ -361,11 +361,12 @@ class Checks:
         tap.ok(first != other, f"another seed: another run, of {other[1]} operations")
 
     def cores(self, tap: Tap) -> None:
-        """The driver probes on every core profile."""
+        """The driver probes on every core profile, and Linux finds its caches."""
         for core in core_names():
             tap.check = f"cores {core}"
             result = self.boot(tap, self.guest(), "boot", "--core", core)
             _probed(tap, result, "0")
+            _caches(tap, result, load_core(core))
 
 
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
@@ -408,6 +409,16 @@ def _counted(result: Run, title: str) -> dict[str, int]:
 def _expect(tap: Tap, result: Run, *texts: str) -> None:
     for text in texts:
         tap.ok(text in result.console, f'the console says "{text}"')
+
+
+def _caches(tap: Tap, result: Run, core: Core) -> None:
+    """Linux shows the caches of the core's model."""
+    numbers = core.numbers
+    kinds = ("1 Data", numbers.l1d), ("1 Instruction", numbers.l1i)
+    kinds += ("2 Unified", numbers.l2), ("3 Unified", numbers.last)
+    expected = [f"{kind} {c.size >> 10}K {c.ways} {numbers.line} 0" for kind, c in kinds]
+    found = [line.strip() for line in result.section("caches").splitlines()]
+    tap.ok(found == expected, "Linux shows its caches", *found, "and not", *expected)
 
 
 def _probed(tap: Tap, result: Run, cpus: str) -> None:

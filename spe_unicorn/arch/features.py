@@ -62,6 +62,7 @@ class Feature(Enum):
     FEAT_MOPS = "FEAT_MOPS"
     FEAT_GCS = "FEAT_GCS"
     FEAT_CSV3 = "FEAT_CSV3"
+    FEAT_CCIDX = "FEAT_CCIDX"
     FEAT_EL2 = "EL2"
     FEAT_EL3 = "EL3"
 
@@ -156,7 +157,8 @@ class ImpDef:
     synchronisation event or MSR PM. The highest without an entry: one event overflows."""
     identity: tuple[tuple[str, int], ...] = ()
     """ID registers of the core by name, as its manual has them; ``id`` in a profile. A field shows
-    no more than that, even where more could be executed."""
+    no more than that, even where more could be executed. Of CLIDR_EL1 it is which levels there are
+    and where they meet."""
 
 
 CHOICES: Final = tuple(choice for choice in fields(ImpDef) if choice.name != "identity")

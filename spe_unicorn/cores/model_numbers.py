@@ -81,6 +81,14 @@ class CacheNumbers:
 
 
 @dataclass(frozen=True)
+class InstructionCacheNumbers:
+    """An instruction cache, which the model does not have: what registers tell of it."""
+
+    size: int
+    ways: int
+
+
+@dataclass(frozen=True)
 class TLBNumbers:
     """A TLB."""
 
@@ -104,6 +112,7 @@ class ModelNumbers:
     l2_tlb: TLBNumbers = TLBNumbers(512, 4, 4)
     walk: int = 40
     """Cycles of a translation that no TLB holds."""
+    l1i: InstructionCacheNumbers = InstructionCacheNumbers(32 << 10, 4)
     l1d: CacheNumbers = CacheNumbers(32 << 10, 4, 4)
     l2: CacheNumbers = CacheNumbers(256 << 10, 8, 11)
     last: CacheNumbers = CacheNumbers(2 << 20, 16, 70)
@@ -125,7 +134,7 @@ class ModelNumbers:
             size = getattr(self, name)
             if size & size - 1:
                 raise ValueError(f"{name} = {size}: allowed are powers of two")
-        for name in ("l1_tlb", "l2_tlb", "l1d", "l2", "last"):
+        for name in ("l1_tlb", "l2_tlb", "l1i", "l1d", "l2", "last"):
             self.level(name)
         for what, cycles in (
             ("l1_tlb, l2_tlb, walk", (self.l1_tlb.cycles, self.l2_tlb.cycles, self.walk)),

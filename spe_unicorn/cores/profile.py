@@ -26,9 +26,11 @@ from typing import Any, Literal
 from spe_unicorn.arch.access.core import encoding_of
 from spe_unicorn.arch.counter import CLOCK, Rate
 from spe_unicorn.arch.features import CHOICES, Feature, Features, ImpDef
+from spe_unicorn.arch.registers.caches import CLIDR_EL1
 from spe_unicorn.arch.registers.id import ID_REGISTERS
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.rules.cache_identification import Cache, Caches, untold
 from spe_unicorn.arch.rules.feature_rules import broken_rules, wrong_choices
 from spe_unicorn.cores.cracking import Cracking
 from spe_unicorn.cores.model_numbers import ModelNumbers, parse_numbers
@@ -79,6 +81,17 @@ class Core:
     """What it has besides where the cache model is chosen."""
     registers: Mapping[str, Encoding] = field(default_factory=dict)
     """Its IMPLEMENTATION DEFINED registers by name, which are read as zero."""
+
+    @property
+    def caches(self) -> Caches:
+        """The caches that software finds: those of the cache model, whether it is chosen or not."""
+        numbers = self.numbers
+        l1i, l1d, *unified = (
+            Cache(level.sets, level.ways, numbers.line)
+            for level in map(numbers.level, ("l1i", "l1d", "l2", "last"))
+        )
+        manual = dict(self.impdef.identity).get(CLIDR_EL1.__name__)
+        return Caches(l1i, l1d, tuple(unified), manual)
 
     def with_model(self, model: ModelName) -> Core:
         """The core as software sees it where that model is chosen."""
@@ -223,6 +236,8 @@ def _checked(core: Core) -> Core:
         raise CoreError(f"clock: {error}") from None
     if core.cracking is not None and Feature.FEAT_SPE_ArchInst in core.features:
         raise CoreError("cracking: FEAT_SPE_ArchInst samples architecture instructions; drop one")
+    if sentences := list(untold(core.caches, core.features)):
+        raise CoreError(f"model: {'; '.join(sentences)}")
     modelled = core.with_model("cache")
     broken = broken_rules(modelled.features, core.architecture)
     broken += wrong_choices(modelled.impdef, modelled.features)
@@ -326,7 +341,8 @@ def _numbers(key: str, value: Any) -> frozenset[int]:
 
 
 def _identity(table: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    _only(table, tuple(register.__name__ for register in ID_REGISTERS), "ID register")
+    known = (*(register.__name__ for register in ID_REGISTERS), CLIDR_EL1.__name__)
+    _only(table, known, "ID register")
     values = {name: _typed(f"id.{name}", value, int) for name, value in table.items()}
     for name, value in values.items():
         if not 0 <= value < 1 << 64:

@@ -1,13 +1,15 @@
-"""System registers that belong to devices: the generic timer's and the GIC's CPU interface's."""
+"""System registers that belong to devices: the timer's, the GIC's CPU interface's, the caches'."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.registers.caches import CCSIDR_EL1, CLIDR_EL1, CSSELR_EL1, CTR_EL0
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.timer import (
     ALIASES,
@@ -18,6 +20,7 @@ from spe_unicorn.arch.registers.timer import (
     CNTVCTSS_EL0,
     COMPARATORS,
 )
+from spe_unicorn.arch.rules.cache_identification import Caches, ccsidr_el1, clidr_el1, ctr_el0
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
@@ -75,6 +78,41 @@ class CountRegister:
     def write(self, value: int) -> None:
         """It is read-only: no accessor leads here."""
         raise LookupError("a counter cannot be written")
+
+
+@dataclass(frozen=True)
+class CacheRegister:
+    """A register that tells of caches, of the value of CSSELR_EL1."""
+
+    cpu: UnicornCPU
+    value: Callable[[int], int]
+
+    def read(self) -> int:
+        """What an MRS gives, now."""
+        return self.value(self.cpu.engine.system(CSSELR_EL1.encoding))
+
+    def write(self, value: int) -> None:
+        """It is read-only: no accessor leads here."""
+        raise LookupError("sizes of caches cannot be written")
+
+
+def cache_registers(cpu: UnicornCPU, caches: Caches) -> dict[type[SysReg], DeviceRegister]:
+    """The registers by which software finds these caches, answered from now on.
+
+    CTR_EL0 is left to the engine where that says the same.
+    """
+    clidr = clidr_el1(caches).value
+    engine = cpu.engine.system(CTR_EL0.encoding)
+    ctr = ctr_el0(caches, engine)
+    found: dict[type[SysReg], DeviceRegister] = {
+        CLIDR_EL1: CacheRegister(cpu, lambda selected: clidr),
+        CCSIDR_EL1: CacheRegister(cpu, partial(ccsidr_el1, caches, cpu.features)),
+        CTR_EL0: CacheRegister(cpu, lambda selected: ctr),
+    }
+    for register in found:
+        if register is not CTR_EL0 or ctr != engine:
+            cpu.hooks.accesses.act(Action.ASK, register.encoding, READ)
+    return found
 
 
 def registers(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.core import answers, core_accessors
 from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
 from spe_unicorn.arch.access.pmu import pmu_accessors
@@ -427,6 +428,7 @@ class ProcessingElement(Stateful[PEState]):
         own = core_accessors(self._board.core.registers)
         registers |= answers(own)
         registers |= self.counting.registers
+        registers |= device_registers.cache_registers(self.cpu, self._board.core.caches)
         device_registers.install(self.cpu, (*gic, *own))
         monitors = self._monitor_accessors
         monitor_registers.install(self.cpu.hooks, monitors, Action.STOP)
@@ -436,6 +438,7 @@ class ProcessingElement(Stateful[PEState]):
                 *STEERING_ACCESSORS,
                 *TIMER_ACCESSORS,
                 *DEBUG_ACCESSORS,
+                *CACHE_ACCESSORS,
                 *gic,
                 *own,
                 *monitors,

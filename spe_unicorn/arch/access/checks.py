@@ -127,6 +127,7 @@ def _e2pb_trap(pe: PE) -> bool:
 
 
 E2PB = Check("E2PB", "MDCR_EL2.E2PB is 0bx0", _e2pb_trap)
+TID2 = Check("TID2", "HCR_EL2.TID2 is 1", el2_bit(HCR_EL2, "TID2"))
 TID3 = Check("TID3", "HCR_EL2.TID3 is 1", el2_bit(HCR_EL2, "TID3"))
 NESTED = Check("NV", "HCR_EL2.NV is 1: it is a nested hypervisor's", nvx("xx1"))
 TDA = Check("TDA", "MDCR_EL3.TDA is 1", el3_bit(MDCR_EL3, "TDA", 1))

@@ -18,6 +18,7 @@ from spe_unicorn.arch.registers.id import (
     ID_AA64DFR2_EL1,
     ID_AA64MMFR0_EL1,
     ID_AA64MMFR1_EL1,
+    ID_AA64MMFR2_EL1,
     ID_AA64PFR0_EL1,
 )
 from spe_unicorn.arch.registers.spe import PMBIDR_EL1, PMSIDR_EL1
@@ -187,6 +188,7 @@ FIELDS: Mapping[type[SysReg], Mapping[str, FieldValue]] = {
         "PARange": _parange,
     },
     ID_AA64MMFR1_EL1: {"VH": _engine_with(Feature.FEAT_VHE)},
+    ID_AA64MMFR2_EL1: {"CCIDX": _shows(Feature.FEAT_CCIDX)},
 }
 """The fields that a core's profile decides, with how.
 

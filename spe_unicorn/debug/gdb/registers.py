@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.registers.caches import CACHE_REGISTERS
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.id import ID_REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
@@ -29,7 +30,7 @@ _GROUPS: Final = (
     ("pmu", frozenset(PMU_REGISTERS)),
     ("timer", frozenset(TIMER_REGISTERS)),
     ("fgt", frozenset(FGT_REGISTERS)),
-    ("id", frozenset(ID_REGISTERS)),
+    ("id", frozenset((*ID_REGISTERS, *CACHE_REGISTERS))),
 )
 _FFR: Final = 16
 """The number of the first fault register behind the predicates."""

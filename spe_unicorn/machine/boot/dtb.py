@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.counter import CLOCK
+from spe_unicorn.arch.rules.cache_identification import Cache, Caches
 from spe_unicorn.devices import gicv3
 from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE
 from spe_unicorn.devices.gicv3 import mmio as gicv3_mmio
@@ -29,6 +30,8 @@ _GIC_PHANDLE: Final = 1
 _CLOCK_PHANDLE: Final = 2
 _GPIO_PHANDLE: Final = 3
 _SECURE_GPIO_PHANDLE: Final = 4
+_FIRST_CACHE_PHANDLE: Final = 5
+"""Of the cache that PEs share; those of the PEs' own follow."""
 _KEY_POWER: Final = 116
 """Linux's number of the key."""
 _SPI, _PPI = 0, 1
@@ -58,6 +61,8 @@ class BoardDescription:
     flash: bool = False
     clock: int = CLOCK
     """Operations in a second of the guest."""
+    caches: Caches | None = None
+    """Each PE has its own, but all share the last one. None: the tree says nothing of them."""
 
 
 def board_dtb(description: BoardDescription) -> bytes:
@@ -178,17 +183,58 @@ def _cpus(description: BoardDescription) -> Node:
             "device_type": strings("cpu"),
             "compatible": strings("arm,armv8"),
             "reg": cells(affinity),
-            "clock-frequency": _frequency(description.clock),
+            "clock-frequency": _number(description.clock),
         }
         if description.conduit is not None:
             properties["enable-method"] = strings("psci")
-        node.children.append(Node(f"cpu@{affinity:x}", properties))
+        cpu = Node(f"cpu@{affinity:x}", properties)
+        node.children.append(cpu)
+        if description.caches is not None:
+            _own_caches(cpu, description.caches, _FIRST_CACHE_PHANDLE + 1 + affinity)
+    if description.caches is not None:
+        node.children.append(_last_cache(description.caches))
     return node
 
 
-def _frequency(clock: int) -> bytes:
-    """A frequency in as many cells as it takes, as the Devicetree Specification has it."""
-    return cells(clock) if clock < 1 << 32 else wide(clock)
+def _own_caches(cpu: Node, caches: Caches, phandle: int) -> None:
+    """Add what a PE has of caches to its node."""
+    second, _ = caches.unified
+    cpu.properties |= {
+        **_geometry("i-", caches.instruction),
+        **_geometry("d-", caches.data),
+        "next-level-cache": cells(phandle),
+    }
+    next_level = {"next-level-cache": cells(_FIRST_CACHE_PHANDLE), "phandle": cells(phandle)}
+    cpu.children.append(Node("l2-cache", _unified(2, second) | next_level))
+
+
+def _last_cache(caches: Caches) -> Node:
+    return Node(
+        "l3-cache", _unified(3, caches.unified[-1]) | {"phandle": cells(_FIRST_CACHE_PHANDLE)}
+    )
+
+
+def _unified(level: int, cache: Cache) -> dict[str, bytes]:
+    return {
+        "compatible": strings("cache"),
+        "cache-level": cells(level),
+        "cache-unified": b"",
+        **_geometry("", cache),
+    }
+
+
+def _geometry(prefix: str, cache: Cache) -> dict[str, bytes]:
+    """The sizes of a cache as the Devicetree Specification (3.8) names them."""
+    return {
+        f"{prefix}cache-size": _number(cache.size),
+        f"{prefix}cache-line-size": cells(cache.line),
+        f"{prefix}cache-sets": cells(cache.sets),
+    }
+
+
+def _number(value: int) -> bytes:
+    """A frequency or size in as many cells as it takes, as the Devicetree Specification has it."""
+    return cells(value) if value < 1 << 32 else wide(value)
 
 
 def _psci(description: BoardDescription) -> list[Node]:

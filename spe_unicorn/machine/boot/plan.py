@@ -282,6 +282,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 secure=options.secure,
                 clock=options.frequency,
                 flash=options.has_flash,
+                caches=options.profile.caches,
             )
         )
     data = contents(options.dtb, DTB_MAX, "a device tree can be")

@@ -10,6 +10,7 @@ from dataclasses import astuple
 
 import pytest
 
+from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
 from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS
@@ -76,6 +77,9 @@ CONTROLS: dict[str, tuple[type[SysReg], int]] = {
     "SCR_EL3.ST": (s.SCR_EL3, 1 << 11),
     "HCR_EL2.API": (s.HCR_EL2, 1 << 41),
     "HCR_EL2.APK": (s.HCR_EL2, 1 << 40),
+    "HCR_EL2.TID2": (s.HCR_EL2, 1 << 17),
+    "SCTLR_EL1.UCT": (s.SCTLR_EL1, 1 << 15),
+    "SCTLR_EL2.UCT": (s.SCTLR_EL2, 1 << 15),
     "HCR_EL2.TLOR": (s.HCR_EL2, 1 << 35),
     "CNTKCTL_EL1.EL0PCTEN": (s.CNTKCTL_EL1, 1 << 0),
     "CNTKCTL_EL1.EL0VCTEN": (s.CNTKCTL_EL1, 1 << 1),
@@ -122,6 +126,7 @@ ACCESSORS = (
     *(a for a in TIMER_ACCESSORS if a.encoding.op1 != 4),
     *(a for a in STEERING_ACCESSORS if a.register is s.MDCR_EL2),
     *(a for a in DEBUG_ACCESSORS if a.name in OF_DEBUG),
+    *CACHE_ACCESSORS,
 )
 OPERATIONS = {
     "FADD D0, D1, D2": (0x1E62_2820, fp_access_trap),

@@ -25,7 +25,12 @@ NOT_OURS = {
     "/cpus/cpu-map": "one cluster, which is what software takes for granted",
 }
 """Nodes of QEMU's that we have not, and why."""
-NOT_QEMUS = {"/spe-pmu": "QEMU has no SPE"}
+NOT_QEMUS = {
+    "/spe-pmu": "QEMU has no SPE",
+    "/cpus/l3-cache": "QEMU has no caches",
+    "/cpus/cpu@0/l2-cache": "QEMU has no caches",
+    "/cpus/cpu@1/l2-cache": "QEMU has no caches",
+}
 """Nodes of ours that QEMU has not."""
 OTHERWISE = {
     ("/", "model"): "our name",
@@ -47,6 +52,14 @@ OTHERWISE = {
     ("/cpus/cpu@0", "clock-frequency"): "operations in a second, which QEMU does not count",
     ("/cpus/cpu@1", "clock-frequency"): "operations in a second, which QEMU does not count",
     ("/timer", "interrupts"): "later QEMUs have the virtual timer of EL2, too, where EL2 is there",
+}
+OTHERWISE |= {
+    (f"/cpus/cpu@{n}", name): "QEMU has no caches"
+    for n in range(2)
+    for name in (
+        *(f"{kind}-cache-{what}" for kind in "id" for what in ("size", "line-size", "sets")),
+        "next-level-cache",
+    )
 }
 """Properties that differ, or that one of the two has not."""
 REFERENCES = {"phandle", "interrupt-parent", "clocks", "gpios"}
