@@ -2,7 +2,7 @@
 
 After a first line that says what it is come the length of the header (8 bytes, little-endian), the
 header (JSON: what machine, which sections), the sections, and a digest of everything before.
-Sections are compressed with zlib: the states as JSON, the addresses of the pages, the pages in
+Sections are compressed with zstd: the states as JSON, the addresses of the pages, the pages in
 blocks. A file that names an earlier one holds only the pages that are others than there.
 """
 
@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 import os
 import stat
-import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import zstandard
 
 from spe_unicorn.host.pe.at_rest import EngineState
 from spe_unicorn.machine.options import MachineOptions, Sampling
@@ -33,7 +32,7 @@ from spe_unicorn.plain import PlainError, decode, encode
 from spe_unicorn.session.console import ConsoleState
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the file's form. It goes up with each change of what is in it."""
 _KIND: Final = b"spe-unicorn snapshot "
 _DIGEST: Final = 32
@@ -137,13 +136,12 @@ def _parts(
     gone = [at for at in addresses if not pages[at]]
     there = [at for at in addresses if pages[at]]
     blocks = [there[n : n + _BLOCK] for n in range(0, len(there), _BLOCK)]
-    compress = partial(zlib.compress, level=1)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        packed = list(pool.map(lambda at: compress(b"".join(pages[a] for a in at)), blocks))
+        packed = list(pool.map(lambda at: _deflated(b"".join(pages[a] for a in at)), blocks))
     sections = {
-        "states": [compress(json.dumps(states, separators=(",", ":")).encode())],
-        "addresses": [compress(np.array(there, np.uint64).tobytes())],
-        "gone": [compress(np.array(gone, np.uint64).tobytes())],
+        "states": [_deflated(json.dumps(states, separators=(",", ":")).encode())],
+        "addresses": [_deflated(np.array(there, np.uint64).tobytes())],
+        "gone": [_deflated(np.array(gone, np.uint64).tobytes())],
         "pages": packed,
     }
     header = json.dumps(
@@ -161,6 +159,10 @@ def _parts(
     yield header
     for all_ in sections.values():
         yield from all_
+
+
+def _deflated(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=1).compress(data)  # one a call: threads cannot share one
 
 
 def _write(target: Path, path: object, pieces: Iterator[bytes]) -> int:
@@ -247,11 +249,9 @@ def _inflated(opened: _Opened, section: str, most: int) -> bytes:
 
 
 def _inflate(piece: memoryview, most: int) -> bytes:
-    unpack = zlib.decompressobj()
-    data = unpack.decompress(piece, most)
-    if not unpack.eof:
-        raise SnapshotError("is damaged: a section has another length than it says")
-    return data
+    if not 0 <= zstandard.frame_content_size(piece) <= most:
+        raise SnapshotError("is damaged: a section is larger than any can be")
+    return zstandard.ZstdDecompressor().decompress(piece, allow_extra_data=False)
 
 
 def _pages(path: Path, opened: _Opened, depth: int = 0) -> Pages:
@@ -308,7 +308,7 @@ def _options(data: dict[str, Any] | None) -> MachineOptions | None:
 
 _DAMAGED: Final = (
     *(PlainError, KeyError, TypeError, AttributeError, ValueError, StopIteration),
-    *(zlib.error, RecursionError, OverflowError),
+    *(zstandard.ZstdError, RecursionError, OverflowError),
 )
 
 

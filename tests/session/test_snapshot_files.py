@@ -14,6 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+import zstandard
 
 from spe_unicorn import Machine, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
@@ -103,7 +104,7 @@ def saved(looping, tmp_path) -> Path:
 
 
 def test_a_file_says_what_it_is_and_is_small(saved):
-    assert saved.read_bytes().startswith(b"spe-unicorn snapshot 1\n")
+    assert saved.read_bytes().startswith(b"spe-unicorn snapshot 2\n")
     assert saved.stat().st_size < 64 << 10
 
 
@@ -128,15 +129,19 @@ def test_a_file_with_an_altered_byte_is_refused(saved):
             read_snapshot(saved)
 
 
-def forged(path: Path, change: object) -> None:
-    """Change the header of a file, and make its digest right again."""
+def forged(path: Path, change: object, pages: bytes | None = None) -> None:
+    """Change a file's header, or its pages, the last section; its digest is right again."""
     whole = path.read_bytes()
     line, rest = whole.split(b"\n", 1)
     length = int.from_bytes(rest[:8], "little")
     header = json.loads(rest[8 : 8 + length])
+    sections = rest[8 + length : -32]
+    if pages is not None:
+        sections = sections[: len(sections) - sum(header["sections"]["pages"])] + pages
+        header["sections"]["pages"] = [len(pages)]
     change(header)
     new = json.dumps(header).encode()
-    body = line + b"\n" + len(new).to_bytes(8, "little") + new + rest[8 + length : -32]
+    body = line + b"\n" + len(new).to_bytes(8, "little") + new + sections
     path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
 
 
@@ -164,9 +169,23 @@ def test_a_file_that_was_made_to_deceive_is_refused_in_one_line(saved, change):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("data", [bytes(2 << 20), b"\xff" * (1 << 21)])
+def test_pages_that_unpack_to_more_than_a_block_are_refused(saved, data):
+    forged(saved, lambda header: None, pages=zstandard.ZstdCompressor().compress(data))
+    with pytest.raises(SnapshotError, match=r"loop\.snap: is damaged: a section is larger"):
+        read_snapshot(saved)
+
+
+@pytest.mark.parametrize("data", [b"", b"no zstd", zstandard.compress(bytes(4096)) + b"more"])
+def test_a_section_that_is_not_packed_as_it_has_to_be_is_refused(saved, data):
+    forged(saved, lambda header: None, pages=data)
+    with pytest.raises(SnapshotError, match=r"loop\.snap: is damaged: "):
+        read_snapshot(saved)
+
+
 def test_a_newer_version_is_refused(saved):
-    saved.write_bytes(saved.read_bytes().replace(b"snapshot 1\n", b"snapshot 2\n", 1))
-    with pytest.raises(SnapshotError, match="of version 2; this release reads version 1"):
+    saved.write_bytes(saved.read_bytes().replace(b"snapshot 2\n", b"snapshot 3\n", 1))
+    with pytest.raises(SnapshotError, match="of version 3; this release reads version 2"):
         read_snapshot(saved)
 
 
