@@ -33,7 +33,8 @@ _PLAIN_ERET, _ERETAA, _ERETAB = 0xD69F_03E0, 0xD69F_0BFF, 0xD69F_0FFF
 _ERETS: Final = {_PLAIN_ERET: 0b00, _ERETAA: 0b10, _ERETAB: 0b11}
 """ERET, ERETAA and ERETAB, with the ISS of their trap."""
 _ERET: Final = 1 << 17
-_READ: Final = 1 << 16
+READ_BIT: Final = 1 << 16
+"""What :func:`trap_id` gives of a read more than of a write."""
 TRAP_IDS: Final = _ERET + 1
 """How many numbers :func:`trap_id` gives."""
 
@@ -54,7 +55,7 @@ def syndrome_of(word: int) -> Syndrome:
     if word in _ERETS:
         return Syndrome(EC.ERetTrap, _ERETS[word])
     number = trap_id(word)
-    read = bool(number & _READ)
+    read = bool(number & READ_BIT)
     return system_register_trap(Encoding.from_key(number & 0xFFFF), word & 31, read, SYSREG_TRAP)
 
 
@@ -221,9 +222,9 @@ _INSTRUCTIONS: Final[_Table] = {
     },
 }
 _TABLES: Final[tuple[tuple[type[SysReg], int, _Table], ...]] = (
-    (HFGRTR_EL2, _READ, _READABLE),
+    (HFGRTR_EL2, READ_BIT, _READABLE),
     (HFGWTR_EL2, 0, _WRITABLE),
-    (HDFGRTR_EL2, _READ, _DEBUG_READ),
+    (HDFGRTR_EL2, READ_BIT, _DEBUG_READ),
     (HDFGWTR_EL2, 0, _DEBUG_WRITTEN),
     (HFGITR_EL2, 0, _INSTRUCTIONS),
 )
@@ -234,9 +235,9 @@ def _ids(table: _Table, *names: str, direction: int = 0) -> list[int]:
 
 
 _AT_EL0: Final[dict[int, str | None]] = {
-    **dict.fromkeys(_ids(_READABLE, "CTR_EL0", direction=_READ), "UCT"),
+    **dict.fromkeys(_ids(_READABLE, "CTR_EL0", direction=READ_BIT), "UCT"),
     **dict.fromkeys(
-        _ids(_READABLE, "DCZID_EL0", "TPIDR_EL0", "TPIDRRO_EL0", direction=_READ), None
+        _ids(_READABLE, "DCZID_EL0", "TPIDR_EL0", "TPIDRRO_EL0", direction=READ_BIT), None
     ),
     **dict.fromkeys(_ids(_WRITABLE, "TPIDR_EL0"), None),
     **dict.fromkeys(

@@ -15,6 +15,7 @@ from spe_unicorn.arch.access.fine_grained_traps import (
     trap_id,
 )
 from spe_unicorn.arch.access.spe import psb_csync
+from spe_unicorn.arch.access.verdicts import Accessor, Undefined, access
 from spe_unicorn.arch.exceptions.routing import (
     Routed,
     default_target,
@@ -24,7 +25,7 @@ from spe_unicorn.arch.exceptions.routing import (
 from spe_unicorn.arch.exceptions.syndromes import EC, PSB_CSYNC_TRAP, UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction, Mark
-from spe_unicorn.arch.pe import EL0, EL2
+from spe_unicorn.arch.pe import EL0, EL2, EL3
 from spe_unicorn.arch.registers.pmu import MOST_COUNTERS
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import (
@@ -50,6 +51,7 @@ from spe_unicorn.host.native.state import (
     Action,
 )
 from spe_unicorn.host.pe import sysregs
+from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3
 from spe_unicorn.host.pe.checks.debug import DEBUG_MASKS, masks_debug
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -126,7 +128,7 @@ class Controls(Stateful[ControlsState]):
         meaning = self._meanings.now()
         self._meaning = meaning
         self.checks.changed()
-        trapped = meaning.trapped_anywhere
+        trapped = meaning.trapped_anywhere | self._counters_at_el3().keys()
         if self.checks.debug.steps_itself:
             trapped |= DEBUG_MASKS
         inline = cpu.hooks.inline
@@ -183,6 +185,11 @@ class Controls(Stateful[ControlsState]):
             return True
         return self.trap(instruction) is not None
 
+    def _counters_at_el3(self) -> dict[int, tuple[Accessor, bool]]:
+        """The accesses to counters about which has to be asked at EL3."""
+        cpu = self._cpu
+        return {} if cpu.monitors is None else asked_at_el3(cpu.monitors.implemented, cpu.features)
+
     def _is_missing_counter(self, number: int) -> bool:
         """Whether ``number``, by ``trap_id``, is of an event counter that the PE does not have."""
         encoding = Encoding.from_key(number & _KEY)
@@ -198,6 +205,10 @@ class Controls(Stateful[ControlsState]):
         if translation_fails(instruction.word):
             return Routed(default_target(cpu), UNDEFINED)
         meaning = self._meaning
+        if cpu.el == EL3:
+            asked = self._counters_at_el3().get(trap_id(instruction.word))
+            if asked is not None and isinstance(access(cpu, *asked), Undefined):
+                return Routed(EL3, UNDEFINED)
         if meaning.trapped_anywhere:
             number = trap_id(instruction.word)
             if number in meaning.trapped[cpu.el] and not self._is_missing_counter(number):
@@ -224,7 +235,8 @@ class Controls(Stateful[ControlsState]):
         if meaning.sve_traps[el]:
             marks |= MARK_SVE
         steps = self.checks.debug.steps_itself and el != EL0
-        if meaning.trapped[el] or meaning.missed[el] or steps:
+        counters = el == EL3 and bool(self._counters_at_el3())
+        if meaning.trapped[el] or meaning.missed[el] or steps or counters:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from spe_unicorn.arch.access.debug import EMULATED, may_trap
+from spe_unicorn.arch.access.fine_grained_traps import READ_BIT
 from spe_unicorn.arch.access.kernel import (
     KERNEL_ACCESSORS,
     KEYS,
@@ -28,7 +29,10 @@ from spe_unicorn.arch.access.verdicts import (
     access,
 )
 from spe_unicorn.arch.exceptions.routing import Routed, sve_access_trap
-from spe_unicorn.arch.exceptions.syndromes import SVE_ACCESS_TRAP, system_register_trap
+from spe_unicorn.arch.exceptions.syndromes import (
+    SVE_ACCESS_TRAP,
+    system_register_trap,
+)
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
 from spe_unicorn.arch.registers import timer as t
@@ -47,8 +51,6 @@ from spe_unicorn.arch.rules.effective import (
     tge,
 )
 
-_READ: Final = 1 << 16
-"""As ``arch.access.fine_grained_traps.trap_id`` has it."""
 _TZ, _TFP, _E2H, _TGE = 1 << 8, 1 << 10, 1 << 34, 1 << 27
 _VIRTUAL: Final = frozenset({t.CNTVCT_EL0, t.CNTV_TVAL_EL0, t.CNTV_CTL_EL0, t.CNTV_CVAL_EL0})
 _PHYSICAL: Final = frozenset({t.CNTPCT_EL0, t.CNTP_TVAL_EL0, t.CNTP_CTL_EL0, t.CNTP_CVAL_EL0})
@@ -71,7 +73,7 @@ def missed_traps(pe: PE) -> dict[int, Routed]:
             verdict = access(pe, accessor, reads[0])
             if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
                 for read in reads:
-                    number = accessor.encoding.key | (_READ if read else 0)
+                    number = accessor.encoding.key | (READ_BIT if read else 0)
                     found[number] = trap_of(accessor, verdict, 0, read)
     return found
 

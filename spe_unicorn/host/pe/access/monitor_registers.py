@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+from spe_unicorn.arch.access.fine_grained_traps import READ_BIT
+from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.verdicts import Accessor
+from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.registers import pmu as r
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -27,7 +31,7 @@ _IN_ENGINE: Final[tuple[type[SysReg], ...]] = (
     *r.PMEVCNTRS[:_ENGINE_COUNTERS],
     *r.PMEVTYPERS[:_ENGINE_COUNTERS],
 )
-_ENGINES: Final = frozenset(register.encoding.key for register in _IN_ENGINE)
+ENGINES: Final = frozenset(register.encoding.key for register in _IN_ENGINE)
 """By :attr:`Encoding.key`, those that the engine has."""
 
 
@@ -101,6 +105,28 @@ def install(hooks: NativeHooks, accessors: Iterable[Accessor], lacking: Action) 
         hooks.accesses.act(action, accessor.encoding, READ, WRITE)
 
 
+@lru_cache
+def asked_at_el3(implemented: int, features: Features) -> dict[int, tuple[Accessor, bool]]:
+    """Accesses that may be UNDEFINED even at EL3, where the engine, which has them, traps nothing.
+
+    With ``implemented`` event counters; by ``arch.access.fine_grained_traps.trap_id`` the accessor,
+    and whether it is a read.
+    """
+    if Feature.FEAT_EL3 not in features:
+        return {}
+    absent = range(implemented, _ENGINE_COUNTERS)
+    asked = {r.PMXEVTYPER_EL0, r.PMXEVCNTR_EL0}
+    asked |= {bank[n] for n in absent for bank in (r.PMEVCNTRS, r.PMEVTYPERS)}
+    if Feature.FEAT_PMUv3 not in features:
+        asked = set(_IN_ENGINE)
+    return {
+        accessor.encoding.key | (READ_BIT if read else 0): (accessor, read)
+        for accessor in pmu_accessors(implemented)
+        if accessor.register in asked
+        for read in (True, False)
+    }
+
+
 def is_engines(key: int) -> bool:
     """Whether the engine has a register of its own at :attr:`Encoding.key`."""
-    return key in _ENGINES
+    return key in ENGINES
