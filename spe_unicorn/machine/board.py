@@ -331,6 +331,10 @@ class Board(Stateful[BoardState]):
         """What the run was to go up to has happened: it ends after the operation that runs."""
         self.running.handler.ending = Ending.UNTIL
 
+    def drive_digests(self) -> dict[str, str]:
+        """What tells apart the contents of drives that no guest changes, by their files' names."""
+        return self._drives.digests()
+
     def close(self) -> None:
         """Close the files that the guest left open, and those of its flash and drives."""
         self._semihosting.close()

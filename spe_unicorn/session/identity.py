@@ -16,14 +16,18 @@ _FILES: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "appen
 """Options that the boot plan and the command line stand for."""
 _IMAGE: Final = "image"
 _COMMAND_LINE: Final = "command line"
+_DRIVE: Final = "what is on "
 _SAID: Final = {
     _IMAGE: "what is loaded differs: the files of the snapshot's machine have other contents",
     "core": "`core`: the profile differs from the snapshot's",
 }
 
 
-def identity(options: MachineOptions, plan: BootPlan) -> dict[str, str]:
-    """What a machine is, as text by name; equal texts make equal machines."""
+def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str]) -> dict[str, str]:
+    """What a machine is, as text by name; equal texts make equal machines.
+
+    ``drives`` are the digests of what is on its drives, by the names of their files.
+    """
     pieces = [(p.address, p.size, digest(p.data)) for p in plan.pieces]
     start = (plan.entry, plan.el, plan.x, plan.conduit)
     found = {
@@ -35,6 +39,7 @@ def identity(options: MachineOptions, plan: BootPlan) -> dict[str, str]:
     found["semihosting_dir"] = "none" if options.semihosting_dir is None else "a folder"
     found[_IMAGE] = digest(repr((pieces, start)).encode())
     found[_COMMAND_LINE] = options.command_line.decode(errors="replace")
+    found.update((_DRIVE + name, held) for name, held in drives.items())
     found["engine"] = ENGINE
     return found
 
@@ -49,6 +54,8 @@ def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
             return f"`{name}` is known to one of the two releases only"
         if name == "engine":
             return f"it was saved with {there}, here is {here}"
+        if name.startswith(_DRIVE):
+            return f"`drive`: {name.removeprefix(_DRIVE)} holds something else than it did then"
         if name == _COMMAND_LINE:
             return f"the guest is told that its command line is {here!r}, it was {there!r}"
         return _SAID.get(name) or f"`{name}` is {here} here and {there} in the snapshot"

@@ -232,7 +232,7 @@ class Machine:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What an equal machine has alike: ``session.identity``."""
-        return identity(self.options, self.plan)
+        return identity(self.options, self.plan, self.board.drive_digests())
 
     @cached_property
     def _saver(self) -> BoardSaver:

@@ -11,6 +11,8 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.inputs import InputLog
 from spe_unicorn.machine.options import MachineOptions, OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.machine.storage import backing
+from spe_unicorn.session.snapshot import SnapshotError
 from tests.support.claims import all_objects, changed, held, unclaimed
 from tests.support.small_programs import LOOP, program
 
@@ -139,3 +141,56 @@ def test_every_attribute_of_a_board_with_disks_and_flash_is_claimed(tmp_path) ->
     assert made.console.text.endswith("1..21\n")
     assert unclaimed(all_objects(made)) == {}
     assert changed(things, before) == set()
+
+
+@pytest.mark.parametrize("how", ["", ",readonly"])
+def test_a_snapshot_goes_on_with_what_its_drive_held_and_nothing_else(how, disk, tmp_path):
+    made = machine(tmp_path, f"{disk}{how}")
+    made.run(operations=1000)
+    snapshot = made.save()
+    made.close()
+    equal = machine(tmp_path, f"{disk}{how}")
+    equal.restore(snapshot)
+    assert equal.operations == 1000
+    equal.close()
+    with disk.open("r+b") as stream:
+        stream.seek(15 * 512 + 511)
+        stream.write(b"!")
+    other = machine(tmp_path, f"{disk}{how}")
+    other.run(operations=7)
+    with pytest.raises(SnapshotError) as caught:
+        other.restore(snapshot)
+    said = f"`drive`: {disk} holds something else than it did then"
+    assert str(caught.value) == f"the snapshot is of another machine: {said}"
+    assert other.operations == 7
+
+
+def test_a_drive_that_the_guest_writes_may_hold_anything(disk, tmp_path):
+    made = machine(tmp_path, f"{disk},write")
+    snapshot = made.save()
+    assert transfer(made, 1, 3, b"?" * 512)[1] == 0
+    made.restore(snapshot)
+    assert disk.read_bytes()[3 * 512 :][:512] == b"?" * 512
+
+
+def test_contents_are_told_apart(monkeypatch, tmp_path):
+    for name, size in (("WHOLE", 1 << 18), ("_BEGINNING", 1 << 16), ("_PLACES", 8)):
+        monkeypatch.setattr(backing, name, size)
+    file = tmp_path / "file"
+    found = set()
+    whole, more = 1 << 18, 1 << 19
+    contents = [
+        *((16, 0, b""), (17, 0, b""), (16, 15, b"x"), (whole, 0, b""), (whole, whole - 1, b"x")),
+        *((more, 0, b""), (more + 1, 0, b""), (more, 0, b"x"), (more, (1 << 16) - 1, b"x")),
+        *((more, more - 1, b"x"), (more, more // 4, b"x" * (more // 7))),
+    ]
+    for size, at, data in contents:
+        with file.open("wb") as stream:
+            stream.truncate(size)
+            stream.seek(at)
+            stream.write(data)
+        opened = backing.HostFile(f"{file},readonly")
+        found.add(opened.digest())
+        assert opened.digest() in found
+        opened.close()
+    assert len(found) == len(contents)

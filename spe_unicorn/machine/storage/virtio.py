@@ -35,6 +35,7 @@ class Drives:
         self._inputs = inputs
         self.disks: list[Disk] = []
         self._files: list[HostFile] = []
+        self._unchanged: list[HostFile] = []
         for text in texts:
             self.disks.append(self._disk(text))
 
@@ -46,9 +47,15 @@ class Drives:
         if file.size < SECTOR:
             with naming(name):
                 raise LoadError(f"has {file.size} bytes; a disk has {SECTOR} at least")
+        if written == text:
+            self._unchanged.append(file)
         if written != text:
             return LoggedFile(file, self._inputs)
         return file if read_only else Overlay(file)
+
+    def digests(self) -> dict[str, str]:
+        """What tells apart the contents of files that no guest changes, by their names."""
+        return {str(file.path): file.digest() for file in self._unchanged}
 
     def close(self) -> None:
         """Give the files free."""
