@@ -115,7 +115,7 @@ def asked_at_el3(implemented: int, features: Features) -> dict[int, tuple[Access
     if Feature.FEAT_EL3 not in features:
         return {}
     absent = range(implemented, _ENGINE_COUNTERS)
-    asked = {r.PMXEVTYPER_EL0, r.PMXEVCNTR_EL0}
+    asked: set[type[SysReg]] = {r.PMXEVTYPER_EL0, r.PMXEVCNTR_EL0}
     asked |= {bank[n] for n in absent for bank in (r.PMEVCNTRS, r.PMEVTYPERS)}
     if Feature.FEAT_PMUv3 not in features:
         asked = set(_IN_ENGINE)
