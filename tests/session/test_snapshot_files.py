@@ -10,6 +10,7 @@ import random
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -24,8 +25,8 @@ from tests.firmware.programs import MADE_FOR, TYPED
 from tests.support.elf_builder import RAM
 from tests.support.small_programs import LOOP, program
 
-MOST = 1_000_000
-"""Operations of a program that are looked at."""
+MOST = 200_000
+"""Operations of a program that are looked at; tests of snapshots in memory look at more."""
 
 
 def told(machine: Machine, console: int, records: list[int]) -> list[object]:
@@ -49,44 +50,53 @@ import json, sys
 from spe_unicorn import Machine
 from spe_unicorn.session.snapshot_file import read_snapshot
 from tests.session.test_snapshot_files import told
-found = {}
-for path in sys.argv[1:]:
-    snapshot = read_snapshot(path)
+for line in sys.stdin:
+    snapshot = read_snapshot(line.rstrip("\\n"))
     machine = Machine(snapshot.options)
     machine.restore(snapshot)
-    found[path] = told(machine, len(machine.console.output), [0] * len(machine.pes))
-print(json.dumps(found))
+    found = told(machine, len(machine.console.output), [0] * len(machine.pes))
+    print(json.dumps(found), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
-def goes_on(tmp_path_factory) -> dict[str, tuple[list[object], list[object]]]:
-    """By firmware: how the machine went on that was saved, and one in another process."""
-    folder = tmp_path_factory.mktemp("snapshots")
-    here = {}
-    for name in shipped_names():
-        machine = Machine(shipped_firmware(name), **MADE_FOR.get(name, {}))
-        machine.console.type(TYPED.get(name, b""))
-        machine.run(operations=random.Random(crc32(name.encode())).randrange(1, 20_000))
-        if machine.board.exit_status is not None:
-            machine = Machine(shipped_firmware(name), **MADE_FOR.get(name, {}))
-            machine.console.type(TYPED.get(name, b""))
-            machine.run(operations=200)
-        path = str(folder / name)
-        write_snapshot(machine.save(), path)
-        before = len(machine.console.output), [len(pe.records.raw) for pe in machine.pes]
-        here[path] = told(machine, *before)
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, *here]
-    result = subprocess.run(command, capture_output=True, cwd=root, check=True)
-    there = json.loads(result.stdout)
-    return {Path(path).name: (here[path], there[path]) for path in here}
+def goes_on_elsewhere() -> Iterator[Callable[[str], list[object]]]:
+    """How a machine goes on that another process restores from a file."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_ANOTHER_PROCESS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def goes_on(path: str) -> list[object]:
+        print(path, file=process.stdin, flush=True)
+        found: list[object] = json.loads(process.stdout.readline())
+        return found
+
+    yield goes_on
+    process.communicate()
+
+
+def begun(name: str, operations: int) -> Machine:
+    machine = Machine(shipped_firmware(name), **MADE_FOR.get(name, {}))
+    machine.console.type(TYPED.get(name, b""))
+    machine.run(operations=operations)
+    return machine
 
 
 @pytest.mark.parametrize("name", shipped_names())
-def test_every_firmware_goes_on_in_another_process(name, goes_on):
-    here, there = goes_on[name]
-    assert here == there
+def test_every_firmware_goes_on_in_another_process(name, goes_on_elsewhere, tmp_path):
+    machine = begun(name, random.Random(crc32(name.encode())).randrange(1, 20_000))
+    if machine.board.exit_status is not None:
+        machine = begun(name, 200)
+    path = str(tmp_path / name)
+    write_snapshot(machine.save(), path)
+    here = told(machine, len(machine.console.output), [len(pe.records.raw) for pe in machine.pes])
+    assert goes_on_elsewhere(path) == here
 
 
 @pytest.fixture
