@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar, overload
 
 Condition = Callable[[Any], bool]
@@ -182,6 +183,7 @@ class Register:
         raise AttributeError(f"{cls.__name__} has no field {name}; it has {names}")
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def active(cls, features: object) -> tuple[Field, ...]:
         """The fields that exist in a set of features, from the top bit down.
 

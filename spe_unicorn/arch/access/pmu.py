@@ -10,6 +10,7 @@ UNDEFINED without, which is one of the architecture's choices there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Final, NamedTuple
 
 from spe_unicorn.arch.access.accessors import allowed, undefined
@@ -249,8 +250,9 @@ def _fixed(number: int) -> _Index:
     return lambda pe: number
 
 
+@cache
 def pmu_accessors(implemented: int) -> tuple[Accessor, ...]:
-    """The accessors of a core with so many event counters."""
+    """The accessors of a core with so many event counters, at most 31; made once for all PEs."""
     p9, icntr = Feature.FEAT_PMUv3p9, Feature.FEAT_PMUv3_ICNTR
     later = (ENPM2, TPM3)
 
