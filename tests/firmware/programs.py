@@ -35,6 +35,7 @@ _WHAT_ELSE: dict[str, dict[str, Any]] = {
     "pmu_access": {"core": "max"},
     "pmu_exceptions": {"core": "max"},
     "spe_exc": {"core": "max"},
+    "spe_coherence": {"smp": 5, "model": "cache"},
     "spe_model": {"model": "cache"},
     "spe_smp": {"smp": 4},
 }
@@ -68,6 +69,7 @@ _ELSEWHERE = (
         "bench_",
         "hello",
         "spe_access",
+        "spe_coherence",
         "spe_el2_owner",
         "spe_el3_monitor",
         "spe_events",

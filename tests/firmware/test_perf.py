@@ -26,6 +26,7 @@ STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in (*SAMPLING, "spe_irq_el1", "spe_misuse")},
     "several PEs": ("spe_smp", {"smp": 4}),
     "several PEs with caches": ("spe_smp", {"smp": 4, "core": "neoverse-n1", "model": "cache"}),
+    "coherent caches": ("spe_coherence", {"smp": 5, "model": "cache"}),
     "mix, no choices": ("mix", {"core": "minimal"}),
     "mix, everything": ("mix", {"core": "max"}),
     **RUNS,

@@ -14,6 +14,7 @@ from tests.firmware.programs import RUNS, assert_passed, firmware_machine
 from tests.support.machine_runs import Machine
 
 ABOUT_SPE = {name for name in shipped_names() if name.startswith("spe_")}
+FOR_ONE_CORE = {"spe_coherence", "spe_counters", "spe_exc", "spe_model"}
 SHORT = ("exceptions",)
 """Those short enough to be stepped from beginning to end."""
 
@@ -24,7 +25,7 @@ def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     assert_passed(whole_run(name, **options))
 
 
-@pytest.mark.parametrize("name", sorted(ABOUT_SPE - {"spe_counters", "spe_exc", "spe_model"}))
+@pytest.mark.parametrize("name", sorted(ABOUT_SPE - FOR_ONE_CORE))
 def test_program_passes_where_micro_operations_and_wrong_paths_are_sampled(name: str) -> None:
     options: dict[str, Any] = {"core": "neoverse-v2", "model": "cache"}
     if name == "spe_smp":
