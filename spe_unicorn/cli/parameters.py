@@ -53,6 +53,17 @@ def size(text: str) -> int:
     return result
 
 
+def context_ids(text: str) -> frozenset[int]:
+    """Values of CONTEXTIDR with commas between them, decimal or hexadecimal (``0x``)."""
+    try:
+        values = frozenset(int(part, 0) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: say numbers, with commas between them") from None
+    if not all(0 <= value < 1 << 32 for value in values):
+        raise click.BadParameter(f"{text!r}: a CONTEXTIDR has 32 bits")
+    return values
+
+
 def hertz(text: str) -> int:
     """A frequency, such as ``100M``, ``2.5G`` or ``1000000000``, in whole MHz."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)", text, re.ASCII | re.IGNORECASE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.parameters import Whole
+from spe_unicorn.cli.parameters import Whole, context_ids
 from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
 from spe_unicorn.machine.events import SAMPLING_EVENTS
@@ -47,6 +47,14 @@ _WIDTH = 18
     help="Count these: Arm's names, perf's (cycles, branches, ...) or rNNNN, with :u, :k, :h for"
     f" EL0, EL1, EL2. [default: {_USUAL}; with --model cache also{_MODELLED.replace(',', ' ')}]",
 )
+@click.option(
+    "--contextid",
+    "contexts",
+    type=context_ids,
+    metavar="N[,N]",
+    help="Count only while the operating system's CONTEXTIDR is one of these: on Linux the ID of"
+    " a process.",
+)
 @click.option("-A", "--no-aggr", "each", is_flag=True, help="Print the counts of each PE.")
 @click.option(
     "-r",
@@ -57,7 +65,13 @@ _WIDTH = 18
     help="Run N times, with seeds from --seed on; print means and their spread.",
 )
 @common_options(output_required=False)
-def stat(events: tuple[str, ...], each: bool, repeat: int, **options: Any) -> None:
+def stat(
+    events: tuple[str, ...],
+    contexts: frozenset[int] | None,
+    each: bool,
+    repeat: int,
+    **options: Any,
+) -> None:
     """Run FIRMWARE and count events, with none of the guest's counters.
 
     The counts go to standard error; the exit status is the guest's. All options but these mean
@@ -78,7 +92,7 @@ def stat(events: tuple[str, ...], each: bool, repeat: int, **options: Any) -> No
     status = 0
     for number in range(repeat):
         machine = replace(settings.machine, seed=settings.machine.seed + number)
-        counters = _Counters(named)
+        counters = _Counters(named, contexts)
         ended = run_session(replace(settings, machine=machine), attach=counters.attach)
         status = status or ended
         runs.append(counters.counts())
@@ -91,13 +105,16 @@ def stat(events: tuple[str, ...], each: bool, repeat: int, **options: Any) -> No
 class _Counters:
     """What counts in one run."""
 
-    def __init__(self, named: tuple[NamedEvent, ...]) -> None:
+    def __init__(
+        self, named: tuple[NamedEvent, ...], contexts: frozenset[int] | None = None
+    ) -> None:
         self._named = named
+        self._contexts = contexts
         self._outside: list[OutsideCounts] = []
 
     def attach(self, machine: Machine) -> None:
         """Have every PE counted. Raises UsageProblem for an event that this machine cannot know."""
-        from spe_unicorn.host.counting.outside import OutsideCounts
+        from spe_unicorn.host.counting.outside import Contexts, OutsideCounts
 
         by_level = any(event.levels is not None for event in self._named)
         for pe in machine.board.pes:
@@ -107,7 +124,10 @@ class _Counters:
                 if reason is not None:
                     raise UsageProblem(f"-e: {event.text} cannot be counted: {reason}")
             numbers = {event.number for event in self._named}
-            outside = OutsideCounts(pe.counting.totals, numbers, by_level=by_level)
+            contexts = None if self._contexts is None else Contexts(pe.cpu, self._contexts)
+            outside = OutsideCounts(
+                pe.counting.totals, numbers, by_level=by_level, contexts=contexts
+            )
             pe.counting.observe(outside)
             self._outside.append(outside)
 

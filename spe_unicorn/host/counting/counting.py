@@ -355,6 +355,7 @@ class Counting(Stateful[CountingState]):
         for live in counted_at:
             anywhere |= live
         wanted = {monitors.event_of(counter) for counter in _members(anywhere)}
+        cpu.follows_context = self.outside is not None and self.outside.contexts is not None
         if self.outside is not None:
             wanted |= self.outside.events
             if self.outside.by_level:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from spe_unicorn.arch.pe import EL0, EL2, EL3, PE
+from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
+from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.counting.totals import EventTotals
 from spe_unicorn.stateful import Stateful
 
@@ -16,16 +19,55 @@ class OutsideState:
     counts: dict[int, list[int]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Contexts:
+    """The values of CONTEXTIDR for which ``pe`` is counted: an operating system's processes."""
+
+    pe: PE
+    values: frozenset[int]
+
+    @property
+    def now(self) -> bool:
+        """Whether it is one of them that the PE executes for."""
+        return context_of(self.pe) in self.values
+
+
+def context_of(pe: PE) -> int | None:
+    """CONTEXTIDR of the operating system whose code or process a PE executes; None for none.
+
+    An operating system at EL2 with HCR_EL2.E2H has CONTEXTIDR_EL2.
+    """
+    if pe.el == EL3 or (pe.el == EL2 and not el_is_in_host(pe, EL2)):
+        return None
+    host = pe.el == EL2 or (pe.el == EL0 and el_is_in_host(pe, EL0))
+    if host:
+        return pe.registers.read(CONTEXTIDR_EL2).PROCID
+    return pe.registers.read(CONTEXTIDR_EL1).PROCID
+
+
 class OutsideCounts(Stateful[OutsideState]):
-    """Counts ``events``; ``by_level``: the Exception level of each matters, not only the sum."""
+    """Counts ``events``; ``by_level``: the Exception level of each matters, not only the sum.
 
-    DERIVED = ("_seen",)
+    ``contexts`` are those to which the counts are bounded, None for no bounds.
+    """
 
-    def __init__(self, totals: EventTotals, events: Iterable[int], *, by_level: bool) -> None:
+    DERIVED = ("_seen", "_counts")
+
+    def __init__(
+        self,
+        totals: EventTotals,
+        events: Iterable[int],
+        *,
+        by_level: bool,
+        contexts: Contexts | None = None,
+    ) -> None:
         self.s = OutsideState({event: [0] * 4 for event in events})
-        self.by_level = by_level
+        self.by_level = by_level or contexts is not None
+        self.contexts = contexts
         self._totals = totals
         self._seen: dict[int, int] = {}
+        self._counts = True
+        """Whether the PE executes for one of the contexts."""
 
     @property
     def events(self) -> frozenset[int]:
@@ -35,6 +77,10 @@ class OutsideCounts(Stateful[OutsideState]):
     def begin(self) -> None:
         """From here on it counts."""
         self._seen = {event: self._totals.of(event) for event in self.s.counts}
+        self._look()
+
+    def _look(self) -> None:
+        self._counts = self.contexts is None or self.contexts.now
 
     def _derive(self) -> None:
         self._seen = {}
@@ -45,5 +91,7 @@ class OutsideCounts(Stateful[OutsideState]):
             self.begin()
         for event, counts in self.s.counts.items():
             total = self._totals.of(event)
-            counts[el] += total - self._seen[event]
+            if self._counts:
+                counts[el] += total - self._seen[event]
             self._seen[event] = total
+        self._look()

@@ -94,7 +94,7 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "notes_exceptions", "tallies_blocks")
+    DERIVED = ("_el", "counted_at", "follows_context", "notes_exceptions", "tallies_blocks")
     TRANSIT = ("inside", "ahead")
     WIRING = ("whole", "secure_memory", "model", "monitors")
 
@@ -142,6 +142,8 @@ class UnicornCPU(Stateful[CPUState]):
         """Whether compiled code adds up the events that the words of blocks determine."""
         self.notes_exceptions = False
         """Whether something counts that each exception may change."""
+        self.follows_context = False
+        """Whether somebody has to know of each new CONTEXTIDR."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
         """Told of each exception before its entry."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))

@@ -80,6 +80,7 @@ class EngineRuns:
         state.begin(budget, samples_itself)
         self._cpu.forget_el()
         collects = self._watching.watcher is not None or True in self._unit.enabled_at
+        collects = collects or self._cpu.follows_context
         if collects and not state.collects:
             self._cpu.steering.resync_cells()
         state.collects = collects

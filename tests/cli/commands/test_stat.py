@@ -46,6 +46,16 @@ def test_levels_add_up(command):
     assert found["cycles:u"] > 1000
 
 
+def test_counts_are_bounded_to_contexts(command):
+    every = counts(command("stat", "-e", "instructions", HELLO).stderr)["instructions"]
+    # the program's start-up code writes 0 as its 18th instruction
+    for text, bounded in (("0", every - 18), ("0x0,7", every - 18), ("7", 0)):
+        result = command("stat", "-e", "instructions", "--contextid", text, HELLO)
+        assert counts(result.stderr) == {"instructions": bounded}
+    for text, why in (("x", "say numbers"), ("", "say numbers"), ("0x100000000", "32 bits")):
+        assert why in command("stat", "--contextid", text, HELLO, status=2).stderr
+
+
 def test_each_pe_has_its_counts(command, tmp_path):
     firmware = str(shipped_firmware("spe_smp"))
     file = tmp_path / "counts.json"

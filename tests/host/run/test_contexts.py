@@ -1,67 +1,93 @@
-"""Records tell the context of their operation, whenever CONTEXTIDR_EL1 was written."""
+"""Counts from outside that are bounded to values of CONTEXTIDR, worked out by hand."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import astuple
-
 import pytest
 
-from spe_unicorn.arch.registers import spe
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.counting.outside import Contexts, OutsideCounts, context_of
 from spe_unicorn.host.run.runner import Runner
-from spe_unicorn.spe.record import PlacedRecord, read_record
+from spe_unicorn.machine.board import Board
+from spe_unicorn.pmu.events import PMUEvent as E
+from tests.pmu.monitored_pe import LEVELS, P7, MonitoredPE
 from tests.support import a64 as a
-from tests.support.machine_runs import Machine, image_of
+from tests.support.counters import RUNNERS, enc, put
+from tests.support.small_boards import RAM, board_at
 
-CODE = 0x4000_0000
-BUFFER = CODE + 0x10_0000
-FIRST, SECOND, THIRD = 0x1111, 0x2222, 0x3333
-LOOP = [a.subs_imm(3, 3, 1), a.b_cond(a.NE, -4)]
+E2H, TGE = 1 << 34, 1 << 27
 
 
-def put(register: type[SysReg], value: int) -> list[int]:
-    return [*a.mov64(0, value), a.msr(astuple(register.encoding), 0)]
+def observed(board: Board, *values: int) -> OutsideCounts:
+    pe = board.pes[0]
+    contexts = Contexts(pe.cpu, frozenset(values))
+    events = (E.INST_RETIRED, E.BR_RETIRED)
+    outside = OutsideCounts(pe.counting.totals, events, by_level=False, contexts=contexts)
+    pe.counting.observe(outside)
+    return outside
 
 
-def context(value: int) -> list[int]:
-    return [*put(s.CONTEXTIDR_EL1, value), a.ISB]
+def processes(*values: int, rounds: int = 10) -> list[int]:
+    """For each value: it is written, and then a loop takes 2 operations a round."""
+    code = []
+    for value in values:
+        code += [*put(s.CONTEXTIDR_EL1, value), a.ISB]
+        code += [a.movz(4, rounds), a.sub_imm(4, 4, 1), a.cbnz(4, -4)]
+    return [*code, *put(s.CONTEXTIDR_EL1, 99), a.ISB, a.b(0)]
 
 
-def profile(enabled: bool) -> list[int]:
-    pmscr = spe.PMSCR_EL1.of(E1SPE=int(enabled), CX=1).value
-    return [*put(spe.PMSCR_EL1, pmscr), a.ISB]
+EACH = 1 + 1 + 2 * 10 + 2
+"""What a process has: ISB, the move, the loop, and what writes the next one's CONTEXTIDR."""
 
 
-SOME_WORK = [a.movz(3, 1200), *LOOP]
-PROGRAM = [
-    *put(spe.PMBPTR_EL1, BUFFER),
-    *put(spe.PMBLIMITR_EL1, BUFFER + 0x1_0000 | 1),
-    *put(spe.PMBSR_EL1, 0),
-    *put(spe.PMSFCR_EL1, 0),
-    *put(spe.PMSIRR_EL1, 256),
-    *put(spe.PMSICR_EL1, 0),
-    *(*context(FIRST), *profile(True), *SOME_WORK),
-    *(*profile(False), *context(SECOND), *SOME_WORK),  # nobody looks
-    *(*profile(True), *SOME_WORK),
-    *(*context(FIRST), *SOME_WORK),  # what was known when somebody last looked
-    *(*context(THIRD), *SOME_WORK),
-    *(*profile(False), a.PSB_CSYNC, a.DSB_SY, a.b(0)),
-]
+@RUNNERS
+@pytest.mark.parametrize(
+    ("values", "instructions"), [((7,), EACH), ((8,), 2 * EACH), ((7, 8), 3 * EACH), ((1,), 0)]
+)
+def test_what_is_counted_is_between_two_writes(
+    runner: type[Runner], values: tuple[int, ...], instructions: int
+) -> None:
+    board = board_at(processes(7, 8, 5, 8), el=1, runner=runner)
+    outside = observed(board, *values)
+    board.run(400)
+    counts = outside.s.counts
+    assert counts[E.INST_RETIRED] == [0, instructions, 0, 0]
+    assert counts[E.BR_RETIRED] == [0, 10 * instructions // EACH, 0, 0]
 
 
-@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
-def test_records_have_the_context_of_their_operation(runner: type[Runner]) -> None:
-    machine = Machine(image_of({CODE: a.code(PROGRAM)}, CODE), runner=runner)
-    machine.run(12_500)
-    contexts = []
-    for sampled in machine.sampled:
-        placed = read_record(sampled.record, 0)
-        assert isinstance(placed, PlacedRecord)
-        contexts.append(placed.record.context_el1)
-    assert len(contexts) > 30
-    assert list(dict.fromkeys(contexts)) == [FIRST, SECOND, THIRD]
-    changes = sum(one != other for one, other in itertools.pairwise(contexts))
-    assert changes == 3
+@RUNNERS
+def test_exception_levels_are_told_apart(runner: type[Runner]) -> None:
+    """EL1 writes the value and returns to EL0, whose loop ends in an SVC."""
+    at_el0 = [a.movz(4, 20), a.sub_imm(4, 4, 1), a.cbnz(4, -4), a.svc(0)]
+    code = [*a.mov64(0, RAM + 0x8000), a.msr(enc(s.VBAR_EL1), 0), *put(s.SPSR_EL1, 0x3C0)]
+    code += [*put(s.ELR_EL1, RAM + 0x4000), *put(s.CONTEXTIDR_EL1, 7), a.ISB, a.ERET]
+    board = board_at(code, el=1, runner=runner)
+    board.memory.fill(RAM + 0x4000, a.code(at_el0))
+    board.memory.fill(RAM + 0x8400, a.code([a.NOP, *put(s.CONTEXTIDR_EL1, 0), a.b(0)]))
+    outside = observed(board, 7)
+    board.run(300)
+    # ISB and ERET before, NOP, the move and the write behind
+    assert outside.s.counts[E.INST_RETIRED] == [1 + 40 + 1, 2 + 3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("el", "hcr", "context"),
+    [
+        (EL0, 0, 1),
+        (EL1, 0, 1),
+        (EL2, 0, None),
+        (EL3, 0, None),
+        (EL0, E2H | TGE, 2),
+        (EL2, E2H | TGE, 2),
+        (EL0, E2H, 1),
+        (EL1, E2H, 1),
+        (EL2, E2H, 2),
+        (EL3, E2H | TGE, None),
+    ],
+)
+def test_whose_context_it_is(el: int, hcr: int, context: int | None) -> None:
+    pe = MonitoredPE(P7 | LEVELS, el=el)
+    for register, value in ((s.CONTEXTIDR_EL1, 1), (s.CONTEXTIDR_EL2, 2), (s.HCR_EL2, hcr)):
+        pe.registers.set_raw(register, value)
+    pe.registers.set_raw(s.SCR_EL3, 1)
+    assert context_of(pe) == context
