@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,14 @@ FILES: Final = ("firmware", "kernel", "initrd", "dtb", "bios")
 """Options that are the name of a file."""
 WITHIN: Final = ("core", "pflash", "fw_cfg", "drive", "load")
 """Options that have the name of a file within a text, all but ``core`` in each of several."""
-FOLDER: Final = "semihosting_dir"
+FOLDERS: Final = ("semihosting_dir", "share")
+"""Options that are a folder, or have the names of several, in which a run may change everything."""
 MOST_IN_FOLDER: Final = 10_000
-_SUFFIXES: Final = {"pflash": (",readonly",), "drive": (",readonly", ",write")}
+_SUFFIXES: Final = {
+    "pflash": (",readonly",),
+    "drive": (",readonly", ",write"),
+    "share": (",readonly",),
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,10 @@ class Named:
 
 
 def named(option: str, text: str) -> Named:
-    """The name of a file in a value of an option of :data:`WITHIN`, empty where none is."""
+    """The name of a file or folder in a value of an option of :data:`WITHIN` or :data:`FOLDERS`.
+
+    Empty where none is.
+    """
     if option == "core":
         name, comma, behind = text.partition(",")
         return Named("", name, comma + behind)
@@ -40,7 +49,7 @@ def named(option: str, text: str) -> Named:
     if option == "load":
         file, at, address = text.rpartition("@")
         return Named("", file, at + address)
-    for suffix in _SUFFIXES[option]:
+    for suffix in _SUFFIXES.get(option, ()):
         if text.endswith(suffix):
             return Named("", text.removesuffix(suffix), suffix)
     return Named("", text, "")
@@ -51,19 +60,38 @@ def is_written(option: str, behind: str) -> bool:
     return (option == "pflash" and not behind) or (option == "drive" and behind == ",write")
 
 
-def files_below(folder: Path) -> list[str]:
-    """The files in a folder and its folders, by their names below it, in order.
+@dataclass(frozen=True)
+class Below:
+    """What is in a folder, by names below it, in order: folders, files, and which can be run."""
 
-    Raises ValueError for what is no regular file, and for more than :data:`MOST_IN_FOLDER`.
+    folders: list[str]
+    files: list[str]
+    programs: list[str]
+
+
+def what_is_below(folder: Path) -> Below:
+    """All that is in a folder and its folders.
+
+    Raises OSError, and ValueError for what is neither a regular file nor a folder, and for more
+    than :data:`MOST_IN_FOLDER`.
     """
-    found: list[str] = []
-    for here, folders, names in os.walk(folder):
-        folders.sort()
-        for name in names:
+    found = Below([], [], [])
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for here, folders, names in os.walk(folder, onerror=refuse):
+        for name in (*folders, *names):
             path = Path(here, name)
-            if path.is_symlink() or not path.is_file():
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 raise ValueError(f"{path} is no regular file")
-            found.append(path.relative_to(folder).as_posix())
-            if len(found) > MOST_IN_FOLDER:
-                raise ValueError(f"{folder} has more than {MOST_IN_FOLDER} files")
-    return sorted(found)
+            below = path.relative_to(folder).as_posix()
+            (found.folders if stat.S_ISDIR(mode) else found.files).append(below)
+            if stat.S_ISREG(mode) and mode & stat.S_IXUSR:
+                found.programs.append(below)
+        if len(found.files) + len(found.folders) > MOST_IN_FOLDER:
+            raise ValueError(f"{folder} has more than {MOST_IN_FOLDER} files and folders")
+    for names in (found.folders, found.files, found.programs):
+        names.sort()
+    return found

@@ -12,11 +12,11 @@ from typing import Any
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.session.campaigns.files import (
     FILES,
-    FOLDER,
+    FOLDERS,
     WITHIN,
-    files_below,
     is_written,
     named,
+    what_is_below,
 )
 from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 
@@ -29,8 +29,22 @@ class FileOf:
     name: str
 
 
-OwnCopy = Callable[[Path | None, str], Path]
-"""Copies a file to a name in a folder of the run's own; of no file it makes a folder."""
+@dataclass(frozen=True)
+class FolderOf:
+    """A folder. Its files belong to ``place/NAME``; ``behind`` is what an option has behind it.
+
+    ``folders`` are those in it, ``programs`` the files that can be run.
+    """
+
+    place: str
+    name: str
+    behind: str
+    folders: list[str]
+    programs: list[str]
+
+
+OwnCopy = Callable[[Path | None, str, bool], Path]
+"""Copies a file to a name in a folder of the run's own, True for a program; of no file a folder."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +52,16 @@ class Job:
     """One run. ``options`` are those without files; ``files`` are all files, by where they belong.
 
     A file that is an option belongs to the option's name; one within a text to a name such as
-    ``drive.0``; one in the folder of semihosting to ``semihosting_dir/NAME``. ``texts`` are the
-    texts around files: of each option what stands before, where the file belongs, what behind.
+    ``drive.0``; one in a folder to such as ``semihosting_dir/NAME`` or ``share.0/NAME``. ``texts``
+    are the texts around files: of each option what stands before, where the file belongs, what
+    behind.
     """
 
     key: str
     options: dict[str, Any]
     files: dict[str, FileOf]
     texts: dict[str, list[list[str]]]
-    has_folder: bool
+    folders: dict[str, list[FolderOf]]
     sampling: dict[str, Any] | None
     input: str
     limits: Limits
@@ -57,7 +72,7 @@ class Job:
         """The machine, its files where ``path_of`` says.
 
         ``own_copy`` makes a copy of a file that the run may change, below a folder of the run's
-        own, and returns it; for no name it returns that folder. Without, there are no copies.
+        own, and returns it; of no file it makes a folder. Without, there are no copies.
         """
         files: dict[str, Any] = {name: path_of(self.files[name]) for name in self._plain()}
         for option, rows in self.texts.items():
@@ -65,21 +80,31 @@ class Job:
             for before, place, behind in rows:
                 path = path_of(self.files[place])
                 if own_copy is not None and is_written(option, behind):
-                    path = own_copy(path, f"{place}/{path.name}")
+                    path = own_copy(path, f"{place}/{path.name}", False)
                 values.append(f"{before}{path}{behind}")
             files[option] = values[0] if option == "core" else tuple(values)
-        if self.has_folder:
-            files[FOLDER] = Path(FOLDER)
-            if own_copy is not None:
-                files[FOLDER] = own_copy(None, FOLDER)
-                for place in self.files:
-                    if place.startswith(f"{FOLDER}/"):
-                        own_copy(path_of(self.files[place]), place)
+        for option, folders in self.folders.items():
+            texts = [f"{self._folder(each, path_of, own_copy)}{each.behind}" for each in folders]
+            files[option] = Path(texts[0]) if option == "semihosting_dir" else tuple(texts)
         options: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in self.options.items()
         }
         return MachineOptions(**options, **files, sampling=self._sampling())
+
+    def _folder(
+        self, folder: FolderOf, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None
+    ) -> Path:
+        if own_copy is None:
+            return Path(folder.name)
+        top = own_copy(None, folder.place, False)
+        for name in folder.folders:
+            own_copy(None, f"{folder.place}/{name}", False)
+        for place, file in self.files.items():
+            if place.startswith(f"{folder.place}/"):
+                below = place.partition("/")[2]
+                own_copy(path_of(file), place, below in folder.programs)
+        return top
 
     def _plain(self) -> list[str]:
         return [name for name in self.files if name in FILES]
@@ -97,7 +122,12 @@ class Job:
     def from_json(cls, data: dict[str, Any]) -> Job:
         """The job that :meth:`to_json` was asked of."""
         files = {name: FileOf(**file) for name, file in data["files"].items()}
-        return cls(**{**data, "files": files, "limits": Limits(**data["limits"])})
+        folders = {
+            option: [FolderOf(**each) for each in found]
+            for option, found in data["folders"].items()
+        }
+        limits = Limits(**data["limits"])
+        return cls(**{**data, "files": files, "folders": folders, "limits": limits})
 
 
 @dataclass(frozen=True)
@@ -141,21 +171,22 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
             place = f"{option}.{number}"
             files[place] = file_of(found.file)
             texts[option].append([found.before, place, found.behind])
-    folder = options.pop(FOLDER, None)
-    if folder is not None:
-        for name in files_below(Path(folder)):
-            files[f"{FOLDER}/{name}"] = file_of(str(Path(folder, name)))
+    folders = {
+        name: _folders(name, options.pop(name), file_of, files)
+        for name in FOLDERS
+        if options.get(name)
+    }
     sampling = None if run.sampling is None else asdict(run.sampling)
     what = {
         "version": version,
         "files": {name: asdict(file) for name, file in files.items()},
         "texts": texts,
-        "folder": folder is not None,
+        "folders": {name: [asdict(each) for each in found] for name, found in folders.items()},
         # Defaults are options, too: a plan that spells one out has the same runs.
         "options": {
             name: value
             for name, value in vars(run.machine).items()
-            if name not in (*FILES, *texts, FOLDER, "sampling")
+            if name not in (*FILES, *texts, *folders, "sampling")
             and isinstance(value, (str, int, bool, tuple, type(None)))
         },
         "sampling": sampling,
@@ -164,4 +195,19 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
     }
     text = json.dumps(what, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return Job(key, options, files, texts, folder is not None, sampling, run.input, limits)
+    return Job(key, options, files, texts, folders, sampling, run.input, limits)
+
+
+def _folders(
+    option: str, value: Any, file_of: Callable[[str], FileOf], files: dict[str, FileOf]
+) -> list[FolderOf]:
+    """The folders of an option; what is in them becomes part of ``files``."""
+    found = []
+    for number, text in enumerate((value,) if isinstance(value, str) else value):
+        name = named(option, text)
+        top, place = Path(name.file), option if isinstance(value, str) else f"{option}.{number}"
+        below = what_is_below(top)
+        for each in below.files:
+            files[f"{place}/{each}"] = file_of(str(top / each))
+        found.append(FolderOf(place, top.name, name.behind, below.folders, below.programs))
+    return found

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
-from spe_unicorn.session.campaigns.files import FILES, FOLDER, WITHIN, files_below, named
+from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, named, what_is_below
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
 from spe_unicorn.session.toml_values import MACHINE, seconds, size, text, texts, truth, whole
 
@@ -74,10 +74,8 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: {error}") from None
 
 
-_NOT_IN_PLANS: Final = frozenset({"share"})
-"""Folders that a guest changes in place: runs would meet in them. ``semihosting_dir`` is copied."""
 _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: check for name, check in MACHINE.items() if name not in _NOT_IN_PLANS},
+    **MACHINE,
     "input": text,
     "interval": whole(1),
     "kinds": texts,
@@ -174,8 +172,11 @@ class _Reader:
                 yield checked if is_text else self._within(line, key, checked)
             elif key in WITHIN:
                 yield tuple(self._within(line, key, text) for text in checked)
-            elif key == FOLDER:
-                yield self._folder(line, key, checked)
+            elif key in FOLDERS:
+                is_text = isinstance(checked, str)
+                folders = (checked,) if is_text else checked
+                found = tuple(self._folder(line, key, text) for text in folders)
+                yield found[0] if is_text else found
             else:
                 yield checked
 
@@ -194,16 +195,17 @@ class _Reader:
             self._refuse(line, key, f"{text!r}: there is no file {found.file!r}")
         return found.of(path)
 
-    def _folder(self, line: int, key: str, name: str) -> str:
+    def _folder(self, line: int, key: str, text: str) -> str:
         """A folder, all of whose files can travel."""
-        path = self._beside(name)
+        found = named(key, text)
+        path = self._beside(found.file)
         try:
-            if not path.is_dir():
-                raise ValueError(f"there is no folder {name!r}")
-            files_below(path)
+            if not found.file or not path.is_dir():
+                raise ValueError(f"there is no folder {found.file!r}")
+            what_is_below(path)
         except (OSError, ValueError) as error:
             self._refuse(line, key, str(error))
-        return str(path)
+        return found.of(path)
 
     def _files(self, line: int, key: str, pattern: str) -> Iterator[str]:
         """The files of a pattern, in order."""

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spe_unicorn.session.campaigns.files import FILES, FOLDER, WITHIN
+from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
 from spe_unicorn.session.campaigns.worker import ROW, records_file
 
@@ -34,7 +34,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("core", "model"), str),
     **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
     **dict.fromkeys(("secure", "flash", "entropy", "check_alignment", "reboot"), bool),
-    **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", FOLDER), str),
+    **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
     "kinds": str,
@@ -181,6 +181,10 @@ def _described(job: Job) -> dict[str, Any]:
         **columns,
         "key": job.key,
         **{name: " ".join(getattr(machine, name)) or None for name in lists},
-        FOLDER: FOLDER if job.has_folder else None,
+        **{
+            option: " ".join(f"{each.name}{each.behind}" for each in job.folders.get(option, ()))
+            or None
+            for option in FOLDERS
+        },
         "input": job.input,
     }

@@ -92,21 +92,28 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
 
     own = folder / OWN
 
-    def own_copy(path: Path | None, name: str) -> Path:
+    def own_copy(path: Path | None, name: str, is_program: bool) -> Path:
         copy = own / name
         (copy if path is None else copy.parent).mkdir(parents=True, exist_ok=True)
         if path is not None:
             shutil.copyfile(path, copy)
+        copy.chmod(0o755 if path is None or is_program else 0o644)
         return copy
 
     try:
-        machine = Machine(job.machine(path_of, own_copy), records=False)
+        options = job.machine(path_of, own_copy)
+        for copy in (own, *own.rglob("*")):
+            if copy.exists():
+                os.utime(copy, (0, 0))  # guests see the same times everywhere
+        machine = Machine(options, records=False)
     except ValueError as error:
         # where a host keeps its files is nothing of the run's
         said = str(error)
         for place, file in job.files.items():
             said = said.replace(str(path_of(file)), file.name)
             said = said.replace(str(own / place / file.name), file.name)
+        for each in (each for found in job.folders.values() for each in found):
+            said = said.replace(str(own / each.place), each.name)
         (folder / REPORT).write_text(f"{said}\n")
         (folder / ROW).write_text(json.dumps({"ending": "refused", "cause": said}))
         return

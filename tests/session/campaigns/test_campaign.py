@@ -112,12 +112,14 @@ def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
     plan = write(
         folder,
         '[[runs]]\nfirmware = "virtio_blk.elf"\ndrive = ["disk,write"]\nentropy = true\n'
-        'flash = true\nsemihosting_dir = "shared"\nseed = [1, 2]\n',
+        'flash = true\nsemihosting_dir = "shared"\nshare = ["shared,readonly", "."]\nseed = [1, 2]\n',
     )
     result = command(plan, "-o", folder / "out", "-j", 1)
     assert result.exit_code == 0, result.output
     rows = pq.read_table(folder / "out/runs.parquet").to_pylist()
     assert [(row["exit_status"], row["drive"]) for row in rows] == [(0, "disk,write")] * 2
+    shared = {(row["semihosting_dir"], row["share"]) for row in rows}
+    assert shared == {("shared", f"shared,readonly {folder.name}")}
     assert (folder / "disk").read_bytes() == letters
     kept = {path.name for path in (folder / "out/runs").glob("*/*")}
     assert kept == {"row.json", "console.txt", "errors.txt"}

@@ -1,5 +1,6 @@
 """Plans: the matrix that they come to, and messages that name line and key."""
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -151,12 +152,7 @@ def test_the_file_of_a_core_goes_by_its_contents(folder):
 def test_every_option_of_the_machine_is_a_key():
     options = {field.name for field in fields(MachineOptions)} - {"sampling"}
     assert set(MACHINE) == options
-    assert options - {"share"} <= set(COLUMNS)
-
-
-def test_runs_share_no_folder(folder):
-    with pytest.raises(PlanError, match="share"):
-        keys(folder, RUNS + 'share = ["."]\n')
+    assert options <= set(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +173,7 @@ def test_a_file_within_a_text_goes_by_its_contents_and_is_copied_where_a_run_may
     (job,) = jobs_of(plan(folder, RUNS + f'{option} = ["{text}"]\n'), "1").runs
     copied = []
 
-    def own_copy(path, name):
+    def own_copy(path, name, is_program):
         copied.append((path, name))
         return Path("/own", name)
 
@@ -206,31 +202,64 @@ def test_a_folder_travels_file_by_file(folder):
     (job,) = jobs_of(plan(folder, text), "1").runs
     copied = []
 
-    def own_copy(path, name):
-        copied.append((path and path.name, name))
+    def own_copy(path, name, is_program):
+        copied.append((path and path.name, name, is_program))
         return Path("/own", name)
 
     machine = job.machine(lambda file: Path("/files", file.name), own_copy)
     assert machine.semihosting_dir == Path("/own/semihosting_dir")
     assert copied == [
-        (None, "semihosting_dir"),
-        ("two", "semihosting_dir/deep/two"),
-        ("one", "semihosting_dir/one"),
+        (None, "semihosting_dir", False),
+        (None, "semihosting_dir/deep", False),
+        ("two", "semihosting_dir/deep/two", False),
+        ("one", "semihosting_dir/one", False),
     ]
     (folder / "shared" / "one").write_text("changed")
     assert keys(folder, text) != [job.key]
 
 
+def test_each_shared_folder_is_the_runs_own_with_its_programs_and_empty_folders(folder):
+    (folder / "tools" / "empty").mkdir(parents=True)
+    (folder / "tools" / "go").write_text("#!/bin/sh\n")
+    (folder / "tools" / "go").chmod(0o700)
+    (folder / "data").mkdir()
+    (folder / "data" / "go").write_text("text")
+    text = RUNS + 'share = ["tools,readonly", "data"]\n'
+    (job,) = jobs_of(plan(folder, text), "1").runs
+    copied = []
+
+    def own_copy(path, name, is_program):
+        copied.append((name, is_program))
+        return Path("/own", name)
+
+    job = Job.from_json(json.loads(json.dumps(job.to_json())))
+    machine = job.machine(lambda file: Path("/files", file.name), own_copy)
+    assert machine.share == ("/own/share.0,readonly", "/own/share.1")
+    assert copied == [
+        ("share.0", False),
+        ("share.0/empty", False),
+        ("share.0/go", True),
+        ("share.1", False),
+        ("share.1/go", False),
+    ]
+    (folder / "tools" / "go").chmod(0o600)
+    changed = keys(folder, text)
+    (folder / "tools" / "empty").rmdir()
+    assert len({job.key, *changed, *keys(folder, text)}) == 3
+    assert len(keys(folder, RUNS + 'share = [["tools"], ["data"], []]\n')) == 3
+
+
 def test_a_folder_with_what_cannot_travel_is_refused(folder):
     (folder / "shared").mkdir()
     (folder / "shared" / "link").symlink_to("/etc/passwd")
-    with pytest.raises(PlanError, match=r"3: semihosting_dir: .*link is no regular file"):
-        plan(folder, RUNS + 'semihosting_dir = "shared"\n')
+    for key, value in (("semihosting_dir", '"shared"'), ("share", '["shared,readonly"]')):
+        with pytest.raises(PlanError, match=rf"3: {key}: .*link is no regular file"):
+            plan(folder, RUNS + f"{key} = {value}\n")
+    with pytest.raises(PlanError, match=r"3: share: there is no folder 'none'"):
+        plan(folder, RUNS + 'share = ["none"]\n')
 
 
 def test_a_job_travels_as_plain_data(folder):
-    import json
-
     (job,) = jobs_of(
         plan(
             folder,
