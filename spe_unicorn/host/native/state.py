@@ -76,6 +76,15 @@ class Action(IntEnum):
     answers a write to SPSR_EL1 that makes or ends a return which the engine does not know of."""
     RECORDS = 11
     """NOTICE for a register that only records tell of: while there are none, nothing stops."""
+    EL12 = 16
+    """An _EL12 name, which the engine lacks: at EL2 the register of EL1 is accessed, elsewhere
+    Python answers. The actions after this are the same for a write to a register of EL1 whose
+    own name has the action that is 16 less."""
+    EL12_TRANSLATION = 20
+    EL12_NOTICE = 21
+    EL12_REGIME = 23
+    EL12_RETURN = 26
+    EL12_RECORDS = 27
 
 
 class Answer(IntEnum):

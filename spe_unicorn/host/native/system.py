@@ -6,11 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 from unicorn import arm64_const as regs
+from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import call_ask, call_register, stop_engine
+from spe_unicorn.host.native.calls import (
+    call_ask,
+    call_control,
+    call_register,
+    stop_engine,
+)
 from spe_unicorn.host.native.code import CP_REG, forget_line
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
@@ -40,6 +47,11 @@ _STOP_ACCESS: Final = int(Stop.ACCESS)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.ALIAS)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
+_FLUSH_TLB: Final = int(uc_const.UC_CTL_TLB_FLUSH | uc_const.UC_CTL_IO_WRITE << 30)
+"""Control without arguments."""
+_EL12: Final = int(Action.EL12)
+_OP1_OF_EL2: Final = 4
+_SS: Final = int(SPSR.SS.mask)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
     int(Action.LINE),
@@ -84,7 +96,7 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
     if s.scratch >> 2 & 3 != EL2:
         return -1 if returns and not read else 0
     row = record_at(pointer_to(s.alias), CP_REG)
-    row.crn, row.crm, row.op2 = r.crn, r.crm, r.op2
+    row.op1, row.crn, row.crm, row.op2 = _OP1_OF_EL2, r.crn, r.crm, r.op2
     if read:
         call_register(s.reg_read, uc, _CP_REG, s.alias)
         s.scratch = row.value
@@ -97,6 +109,57 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
     row.value = r.value
     call_register(s.reg_write, uc, _CP_REG, s.alias)
     return 1
+
+
+@routine
+def _counted(s: Any, key: Any, value: Any, action: Any) -> None:
+    """Count the write of a value to a register that is noticed; the engine may stop after it."""
+    known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
+    if known[key] == value:
+        return
+    matters = (known[key] ^ value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
+    known[key] = value
+    if count_write(s, action, matters != 0):
+        end_after_block(s)  # the access is the last operation of its block
+
+
+@routine
+def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any, read: Any) -> Any:
+    """An _EL12 name: True if it is done, False if that is for Python.
+
+    ``action`` is that of a write by the name of EL1.
+    """
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if s.scratch >> 2 & 3 != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
+        return False
+    key = np.int64(r.op0) << 14 | np.int64(r.crn) << 7 | np.int64(r.crm) << 3 | np.int64(r.op2)
+    value = r.value
+    if not read and action == _RETURN and changes_return(s, EL1, value):
+        return False
+    row = record_at(pointer_to(s.alias), CP_REG)
+    row.op1, row.crn, row.crm, row.op2 = 0, r.crn, r.crm, r.op2
+    call_register(s.reg_read, uc, _CP_REG, s.alias)
+    if read:
+        s.scratch = row.value
+        call_register(s.reg_write, uc, np.int64(register), scratch)
+    else:
+        differs = row.value != value
+        if differs:
+            row.value = value
+            call_register(s.reg_write, uc, _CP_REG, s.alias)
+        if action in (_NOTICE, _REGIME, _RECORDS):
+            _counted(s, key, value, action)
+        elif action != 0:
+            s.writes += 1
+        if differs and action in (_TRANSLATION, _REGIME):
+            # an MSR by the name of EL1 would have emptied the engine's TLB
+            s.epoch += action == _TRANSLATION
+            call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+    call_register(s.reg_read, uc, _PC, scratch)
+    s.scratch += 4
+    call_register(s.reg_write, uc, _PC, scratch)
+    return True
 
 
 @routine
@@ -153,12 +216,8 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         return 0
     if action in (_NOTICE, _REGIME, _RECORDS):
         known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
-        if known[key] == r.value or not _at_its_level(s, engine, user, r.op1):
-            return 0
-        matters = (known[key] ^ r.value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
-        known[key] = r.value
-        if count_write(s, action, matters != 0):
-            end_after_block(s)  # the access is the last operation of its block
+        if known[key] != r.value and _at_its_level(s, engine, user, r.op1):
+            _counted(s, key, r.value, action)
         return 0
     if action == _RETURN:
         el = max(np.int64(r.op1) >> 1, 1)
@@ -171,6 +230,10 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         done = _alias(s, engine, user, r, register, kind == READ)
         if done >= 0:
             return 1 if done else 0
+    elif action >= _EL12:
+        if _by_el12(s, engine, user, r, register, action - _EL12, kind == READ):
+            return 1
+        action = _STOP
     here = address_of(user)
     call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
     if action in (_ASK, _STOP, _ALIAS):

@@ -84,7 +84,7 @@ class Controls(Stateful[ControlsState]):
         self._state = cpu.hooks.state
         self._meanings = Meanings(cpu)
         self._meaning = self._meanings.now()
-        self._redirects: bool | None = False
+        self._redirects: tuple[bool, frozenset[Encoding]] | None = False, frozenset()
         self.offsets = 0, 0
         """What is subtracted from the virtual and the physical count of EL1, in ticks."""
         self.watches_order = False
@@ -243,11 +243,12 @@ class Controls(Stateful[ControlsState]):
     def _redirect(self, host: bool) -> None:
         """Have EL1 names asked about while they mean EL2 registers to an OS at EL2.
 
-        Compiled code answers those whose values decide nothing.
+        Compiled code answers those whose values decide nothing, and the _EL12 names.
         """
-        if host == self._redirects:
+        redirects = host, self._meaning.asked_el12
+        if redirects == self._redirects:
             return
-        self._redirects = host
+        self._redirects = redirects
         accesses = self._cpu.hooks.accesses
         for encoding, at_el2 in REDIRECTED.items():
             for kind in (READ, WRITE):
@@ -257,6 +258,9 @@ class Controls(Stateful[ControlsState]):
                 plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
                 redirected = Action.ALIAS if plain else Action.ASK
                 accesses.change(redirected if host else normal, encoding, kind)
+                name = _el12(encoding)
+                ours = not host or name in self._meaning.asked_el12
+                accesses.change(Action.STOP if ours else _BY_EL12[normal], name, kind)
 
 
 def _keep_reserved_bits_from(cpu: UnicornCPU) -> None:
@@ -294,6 +298,20 @@ def _at_el2(encoding: Encoding) -> Encoding:
     return Encoding(3, 4, encoding.crn, encoding.crm, encoding.op2)
 
 
+def _el12(encoding: Encoding) -> Encoding:
+    """The _EL12 name of a register of EL1."""
+    return Encoding(3, 5, encoding.crn, encoding.crm, encoding.op2)
+
+
+_BY_EL12: Final = {
+    Action.ENGINE: Action.EL12,
+    Action.TRANSLATION: Action.EL12_TRANSLATION,
+    Action.NOTICE: Action.EL12_NOTICE,
+    Action.REGIME: Action.EL12_REGIME,
+    Action.RETURN: Action.EL12_RETURN,
+    Action.RECORDS: Action.EL12_RECORDS,
+}
+"""The action for an _EL12 name, by that of the EL1 name."""
 REDIRECTED: Final[dict[Encoding, Encoding]] = dict(
     (
         _same_place(1, 0, 0),  # SCTLR
@@ -324,7 +342,5 @@ def answer_el12_names(hooks: NativeHooks) -> None:
         hooks.accesses.act(Action.STOP, name, READ, WRITE)
 
 
-EL12_NAMES: Final[dict[Encoding, Encoding]] = {
-    Encoding(3, 5, el1.crn, el1.crm, el1.op2): el1 for el1 in REDIRECTED
-}
+EL12_NAMES: Final[dict[Encoding, Encoding]] = {_el12(el1): el1 for el1 in REDIRECTED}
 """The _EL12 names by which an OS at EL2 reaches those registers of EL1."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from spe_unicorn.arch.access.fine_grained_traps import trapped_at, traps_supervisor_call
+from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS, psb_csync
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Allowed, SystemAccessTrap, access
@@ -29,7 +30,7 @@ from spe_unicorn.arch.registers.fgt import (
     HFGWTR_EL2,
 )
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1
-from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import (
     CNTHCTL_EL2,
     CNTKCTL_EL1,
@@ -56,6 +57,8 @@ _COUNTERS: Final = tuple(
     next(a for a in TIMER_ACCESSORS if a.register is r) for r in (CNTPCT_EL0, CNTVCT_EL0)
 )
 _IDENTIFICATION: Final = next(a for a in STEERING_ACCESSORS if a.register is ID_AA64PFR0_EL1)
+_BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
+"""The _EL12 names that can trap at EL2, reads as writes."""
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
     *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
     *(SCTLR_EL2, MDCR_EL2, MDCR_EL3),
@@ -92,6 +95,8 @@ class Meaning:
     """Whether SVE traps otherwise than the engine has it."""
     host: bool
     """Whether EL2 is a host's, and so has EL1 names of its own."""
+    asked_el12: frozenset[Encoding]
+    """The _EL12 names that Python answers at EL2, since they trap or are not there."""
     legal_returns: int
     """``State.legal_returns``."""
     entries: tuple[tuple[int, int], ...]
@@ -191,6 +196,11 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         engine_identity=engines,
         sve_traps=tuple(cpu.whole and sve_traps(pe) for pe in levels),
         host=el_is_in_host(levels[EL2], EL2),
+        asked_el12=frozenset(
+            accessor.encoding
+            for accessor in _BY_EL12
+            if not isinstance(access(levels[EL2], accessor, True), Allowed)
+        ),
         legal_returns=returns,
         entries=entries,
         entry_pstate=tuple((to, *kept_and_set(cpu, to)) for to in targets),
