@@ -112,7 +112,8 @@ def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
     plan = write(
         folder,
         '[[runs]]\nfirmware = "virtio_blk.elf"\ndrive = ["disk,write"]\nentropy = true\n'
-        'flash = true\nsemihosting_dir = "shared"\nshare = ["shared,readonly", "."]\nseed = [1, 2]\n',
+        'flash = true\nsemihosting_dir = "shared"\nshare = ["shared,readonly", "."]\n'
+        "seed = [1, 2]\n",
     )
     result = command(plan, "-o", folder / "out", "-j", 1)
     assert result.exit_code == 0, result.output
@@ -127,11 +128,11 @@ def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
 
 
 def test_rows_are_the_same_on_one_process_and_on_four(folder):
-    plan = write(folder, matrix(12))
+    plan = write(folder, matrix(8))
     for out, processes in (("one", 1), ("four", 4)):
         result = command(plan, "-o", folder / out, "-j", processes)
         assert result.exit_code == 0, result.output
-    assert len(exact(folder / "one")) == 12
+    assert len(exact(folder / "one")) == 8
     assert exact(folder / "one") == exact(folder / "four")
     assert records(folder / "one").equals(records(folder / "four"))
 
@@ -210,7 +211,7 @@ def wait_for(condition, seconds=60):
 
 
 def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(folder):
-    plan, out = write(folder, matrix(40)), folder / "out"
+    plan, out = write(folder, matrix(20)), folder / "out"
     process = running((plan, "-o", out, "-j", 2))
     wait_for(lambda: finished(out) >= 3)
     process.send_signal(signal.SIGINT)
@@ -218,10 +219,10 @@ def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(folder):
     assert process.returncode == 130, output
     assert "the same command goes on" in errors, output
     done = finished(out)
-    assert 3 <= done < 40
+    assert 3 <= done < 20
     assert len(table(out)) == done
     result = command(plan, "-o", out)
-    assert f"{40 - done} runs in" in result.output
+    assert f"{20 - done} runs in" in result.output
     command(plan, "-o", folder / "whole")
     assert exact(out) == exact(folder / "whole")
 
@@ -232,7 +233,7 @@ def children(process):
 
 
 def test_killed_processes_lose_nothing(folder):
-    plan, out = write(folder, matrix(24)), folder / "out"
+    plan, out = write(folder, matrix(12)), folder / "out"
     process = running((plan, "-o", out, "-j", 1))
     wait_for(lambda: finished(out) >= 2)
     for server in children(process.pid):
@@ -340,7 +341,7 @@ def on_dask_with_a_worker_killed(folder, cluster, runs):
 
 
 def test_dask_gives_the_same_rows_though_a_worker_is_killed(folder, cluster):
-    out, output = on_dask_with_a_worker_killed(folder, cluster, 24)
+    out, output = on_dask_with_a_worker_killed(folder, cluster, 12)
     command(folder / "plan.toml", "-o", folder / "here")
     assert exact(out) == exact(folder / "here")
     assert records(out).equals(records(folder / "here"))
