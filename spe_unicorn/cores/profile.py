@@ -7,8 +7,9 @@ model (:class:`~spe_unicorn.cores.model_numbers.ModelNumbers`) and, as ``feature
 what the core has besides where that model is chosen, and a table ``pmu`` with ``counters``, the
 number of event counters of the Performance Monitors (0 to 31, else 6). A core that samples
 micro-operations has ``cracking``: a table of rules, or the name of a set of them (see
-:mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which are read as
-zero: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4"``), or a list of names of such tables.
+:mod:`spe_unicorn.cores.cracking`). ``registers`` are the core's own registers, which ignore writes
+and are read as zero, or as what is said: a table (``CPUECTLR_EL1 = "S3_0_C15_C1_4 = 0x96"``), or a
+list of names of such tables, of which a later one goes before an earlier one.
 ``id`` are the core's ID registers as its manual has them (``ID_AA64ISAR0_EL1 = 0x...``): of what
 can be executed, no field shows more. ``clock`` is how many operations a second of the guest has, in
 whole MHz.
@@ -80,7 +81,9 @@ class Core:
     model_events: frozenset[int] = frozenset()
     """What it has besides where the cache model is chosen."""
     registers: Mapping[str, Encoding] = field(default_factory=dict)
-    """Its IMPLEMENTATION DEFINED registers by name, which are read as zero."""
+    """Its IMPLEMENTATION DEFINED registers by name."""
+    register_values: Mapping[str, int] = field(default_factory=dict)
+    """What those of them are read as that are not zero."""
 
     @property
     def caches(self) -> Caches:
@@ -198,6 +201,7 @@ def _core(table: Mapping[str, Any]) -> Core:
         numbers = parse_numbers(model)
     except ValueError as error:
         raise CoreError(str(error)) from error
+    registers, register_values = _registers(table.get("registers", {}))
     core = Core(
         name=_take(table, "name", str),
         description=_take(table, "description", str, ""),
@@ -214,7 +218,8 @@ def _core(table: Mapping[str, Any]) -> Core:
         numbers=numbers,
         model_features=model_features,
         model_events=model_events,
-        registers=_registers(table.get("registers", {})),
+        registers=registers,
+        register_values=register_values,
     )
     return _checked(core)
 
@@ -271,20 +276,33 @@ def _cracking(table: Mapping[str, Any]) -> Cracking | None:
         raise CoreError(f"cracking.{error}") from error
 
 
-def _registers(value: Any) -> Mapping[str, Encoding]:
-    """The registers of a table, or of tables that profiles share."""
+def _registers(value: Any) -> tuple[Mapping[str, Encoding], Mapping[str, int]]:
+    """The registers of a table, or of tables that profiles share, and what is read of them."""
     if isinstance(value, list):
         names = [_typed("registers", name, str) for name in value]
         tables = [_shared("registers", _REGISTERS, name) for name in names]
         value = {name: place for table in tables for name, place in table.items()}
-    places = {
-        name: _typed(f"registers.{name}", place, str)
-        for name, place in _typed("registers", value, dict).items()
-    }
+    places: dict[str, Encoding] = {}
+    values: dict[str, int] = {}
+    for name, text in _typed("registers", value, dict).items():
+        place, equals, number = _typed(f"registers.{name}", text, str).partition(" = ")
+        try:
+            places[name] = encoding_of(name, place)
+        except ValueError as error:
+            raise CoreError(f"registers: {error}") from error
+        if equals:
+            values[name] = _register_value(name, number)
+    return places, values
+
+
+def _register_value(name: str, text: str) -> int:
     try:
-        return {name: encoding_of(name, place) for name, place in places.items()}
-    except ValueError as error:
-        raise CoreError(f"registers: {error}") from error
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 64:
+        raise CoreError(f"registers.{name}: {text!r} is no number of 64 bits")
+    return value
 
 
 def _shared(key: str, folder: Traversable, name: str) -> Mapping[str, Any]:

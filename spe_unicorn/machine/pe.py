@@ -426,7 +426,7 @@ class ProcessingElement(Stateful[PEState]):
         gic = gic_accessors(lambda: ICH_HCR_EL2(interface.read(ICH_HCR_EL2)))
         registers = device_registers.registers(self.cpu, self.timer, interface, self.look_at_clock)
         own = core_accessors(self._board.core.registers)
-        registers |= answers(own)
+        registers |= answers(own, self._board.core.register_values)
         registers |= self.counting.registers
         registers |= device_registers.cache_registers(self.cpu, self._board.core.caches)
         device_registers.install(self.cpu, (*gic, *own))

@@ -19,7 +19,8 @@ from spe_unicorn.arch.operation import (
 from spe_unicorn.cores.cracking import KINDS, Cracking
 from spe_unicorn.cores.profile import core_names, load_core, parse_core
 
-NEOVERSE = load_core("neoverse-v2").cracking
+NEOVERSE = load_core("cortex-x4").cracking
+"""Of the rules that no model of a core stands behind."""
 
 
 def memory(family: Family, size: int, element: int, count: int = 1, **more: object) -> Instruction:

@@ -142,7 +142,7 @@ WRONG = [
     (HEAD + "cracking = 1", "x.toml: cracking = 1: allowed is a table, or a name of one"),
     (
         HEAD + 'cracking = "n7"',
-        "x.toml: cracking = 'n7': allowed are neoverse, neoverse-n1, or a table",
+        "x.toml: cracking = 'n7': allowed are neoverse, neoverse-n1, neoverse-n2, ",
     ),
     (HEAD + "[id]\nID_PFR0_EL1 = 1", "x.toml: ID_PFR0_EL1: no such ID register; allowed are ID_"),
     (

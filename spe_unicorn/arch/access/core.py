@@ -1,6 +1,7 @@
 """Who may access the IMPLEMENTATION DEFINED registers of a core: S3_<op1>_C15_<Cm>_<op2>.
 
-They are read as zero and ignore writes. A name ends with the lowest Exception level that has it.
+They are read as a constant, mostly zero, and ignore writes. A name ends with the lowest Exception
+level that has it.
 Not modelled: the bits of ACTLR_EL2 and ACTLR_EL3 by which EL1 may write some of them.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import new_class
 from typing import Any, Final
 
@@ -17,7 +19,7 @@ from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import HCR_EL2
-from spe_unicorn.bits import Res0
+from spe_unicorn.bits import ReadOnly
 
 _PLACE: Final = re.compile(r"S3_([0-7])_C(11|15)_C(\d|1[0-5])_([0-7])")
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]*_EL([123])")
@@ -47,8 +49,8 @@ def _accessor(name: str, encoding: Encoding) -> Accessor:
     op = (encoding.op0, encoding.op1, encoding.crn, encoding.crm, encoding.op2)
 
     def body(namespace: dict[str, Any]) -> None:
-        namespace["__doc__"] = "A register of the core's own, read as zero."
-        namespace["RES0"] = Res0(63, 0)
+        namespace["__doc__"] = "A register of the core's own, which ignores writes."
+        namespace["Value"] = ReadOnly(63, 0)
 
     register: type[SysReg] = new_class(name, (SysReg,), {"op": op}, body)
     lowest = int(name[-1])
@@ -65,17 +67,24 @@ def _accessor(name: str, encoding: Encoding) -> Accessor:
     return accessor(register, read=levels, write=levels)
 
 
-class ReadAsZero:
+@dataclass(frozen=True)
+class Constant:
     """What answers accesses to such a register: a ``host.ports.DeviceRegister``."""
+
+    value: int
 
     def read(self) -> int:
         """What an MRS gives."""
-        return 0
+        return self.value
 
     def write(self, value: int) -> None:
         """What an MSR does: nothing."""
 
 
-def answers(accessors: Iterable[Accessor]) -> dict[type[SysReg], ReadAsZero]:
-    """What answers at each of them."""
-    return {a.register: ReadAsZero() for a in accessors if a.register is not None}
+def answers(
+    accessors: Iterable[Accessor], values: Mapping[str, int]
+) -> dict[type[SysReg], Constant]:
+    """What answers at each of them; ``values`` are those that are not zero, by name."""
+    return {
+        a.register: Constant(values.get(a.name, 0)) for a in accessors if a.register is not None
+    }

@@ -48,8 +48,11 @@ def show(core: Core) -> Iterator[str]:
             (kind, ", ".join(words) or "none") for kind, words in core.cracking.rules.items()
         )
     if core.registers:
-        yield "Registers of its own, read as zero:"
-        yield from table((name, str(place)) for name, place in core.registers.items())
+        yield "Registers of its own, which ignore writes, and what they are read as:"
+        yield from table(
+            (name, str(place), f"{core.register_values.get(name, 0):#x}")
+            for name, place in core.registers.items()
+        )
     yield "Features:"
     yield from (f"  {feature.value}" for feature in Feature if feature in core.features)
     yield "Choices:"
