@@ -77,6 +77,16 @@ class Tallies(Stateful[TalliesState]):
             self.s.counts.setdefault(event, 0)
         self._derive()
 
+    def save(self) -> TalliesState:
+        """A copy of the state, with what compiled code has added up so far."""
+        self._collect()
+        return super().save()
+
+    def put(self, state: TalliesState) -> None:
+        """Take a state; what compiled code has added up since the last look belonged to another."""
+        self._state.take_tallied()
+        super().put(state)
+
     def _derive(self) -> None:
         self._rows.clear()
         self._stale = True
