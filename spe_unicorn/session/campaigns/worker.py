@@ -7,6 +7,7 @@ the child ends, too.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -19,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.jobs import FileOf, Job
 
 CONSOLE = 1 << 20
@@ -159,7 +162,18 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         (folder / ROW).write_text(json.dumps(row))
 
 
+def prepare() -> None:
+    """Have what every run needs, once for all children: modules, compiled code, access rules."""
+    machines = import_module("spe_unicorn.session.machine")
+    for name in ("report", "whereabouts"):
+        import_module(f"spe_unicorn.debug.{name}")
+    with suppress(Exception):  # a run says what is wrong
+        machines.Machine(shipped_firmware("hello"), sampling=Sampling(100)).run(operations=1000)
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
-    import_module("spe_unicorn.session.machine")
+    prepare()
     with suppress(BrokenPipeError, KeyboardInterrupt):  # nobody asks any more
         serve()
