@@ -195,6 +195,11 @@ WRONG = [
         "x.toml: model: l1d, l2, last, memory = (4, 11, 70, 20) cycles: allowed is what grows",
     ),
     (
+        HEAD + "[model]\npeer_core = 130",
+        "x.toml: model: peer_core, peer_cluster = (130, 120) cycles: allowed is what grows",
+    ),
+    (HEAD + "[model]\ncluster = 0", "x.toml: model.cluster = 0: allowed is an integer from 1 to "),
+    (
         HEAD + "[model]\npredictor = { counters = 100 }",
         "x.toml: model.predictor: counters = 100: allowed are powers of two",
     ),
