@@ -27,6 +27,8 @@ _ROOMS: Final = tuple(
     for room in ("arch", "cores", "devices", "host", "machine", "plugin", "pmu", "spe")
 )
 """What machines and attachments are made of. Who watches one is not part of it."""
+_RULES: Final = "spe_unicorn.arch.access."
+"""Verdicts and what leads to them: thousands of objects, none of which changes."""
 _NO_OBJECTS: Final = (
     *(int, float, str, bytes, bytearray, memoryview, type(None), Enum, Register, type, ModuleType),
     *(np.ndarray, ctypes.Array, ctypes.Structure),
@@ -55,8 +57,10 @@ def _walk(root: object) -> Iterator[tuple[str, object]]:
         path, thing = todo.popleft()
         yield path, thing
         for name, value in _within(thing):
-            if id(value) not in seen and not isinstance(value, _NO_OBJECTS):
-                seen.add(id(value))
+            if id(value) in seen or isinstance(value, _NO_OBJECTS):
+                continue
+            seen.add(id(value))
+            if not type(value).__module__.startswith(_RULES):
                 todo.append((f"{path}.{name}" if path else name, value))
 
 

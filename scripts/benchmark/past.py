@@ -1,8 +1,9 @@
-"""What it costs to save a machine, and to take one back: in CPU seconds of a process of its own.
+"""What it costs to look at a machine, to save and to take one back: CPU time of its own process.
 
 A machine of 128 MiB that has used 20 is saved to a file and restored. A program runs some
 operations: without a past, with one, and then all the way back, past a breakpoint and past a
-watchpoint that nothing comes to; so everything is looked through, which is the worst case.
+watchpoint that nothing comes to; so everything is looked through, which is the worst case. It also
+runs with its accesses to system registers traced; it makes none there.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from arithmetic import is_refused, lower_quartile, spread
 from commands import Finding
 from sides import ROOT, ProgramError
 
-PAST: Final = ("snapshot", "reverse")
+if TYPE_CHECKING:
+    from spe_unicorn import Machine
+
+PAST: Final = ("snapshot", "reverse", "trace")
 """The groups of figures."""
 OPERATIONS, WATCHED = 100_000_000, 1_000_000
 USED = 20 << 20
@@ -30,6 +35,7 @@ _TITLES: Final = {
     "snapshot-save": ("a machine that used 20 MiB, saved to a file", "s"),
     "snapshot-restore": ("the same, read and restored", "s"),
     "snapshot-size": ("the same, its file", "MiB"),
+    "trace-sysreg": ("10^7 operations with --trace sysreg, to without", "times"),
     "reverse-run": ("10^8 operations with a past, to without", "times"),
     "reverse-break": ("10^8 operations back to a breakpoint, to forwards", "times"),
     "reverse-watch": ("10^6 operations back to a watchpoint, to forwards", "times"),
@@ -92,18 +98,34 @@ def _snapshot() -> dict[str, float]:
         }
 
 
-def _reverse() -> dict[str, float]:
+def _begun() -> Machine:
+    """A machine in front of work without an end."""
     from spe_unicorn import Machine
+    from spe_unicorn.machine.shipped import shipped_firmware
+
+    machine = Machine(shipped_firmware("bench_sort"), records=False)
+    machine.run(until="bench_begin")
+    machine.memory.write_int(machine.symbol("bench_iterations"), 1 << 40)
+    return machine
+
+
+def _trace() -> dict[str, float]:
+    plain, traced = _begun(), _begun()
+    lines: list[str] = []
+    traced.trace("sysreg", lines.append)
+    taken: dict[Machine, list[float]] = {plain: [], traced: []}
+    for number in range(12):  # who is first is faster, so they take turns
+        for machine in (plain, traced) if number % 2 else (traced, plain):
+            taken[machine].append(_seconds(partial(machine.run, operations=OPERATIONS // 10)))
+    if lines:
+        raise RuntimeError(f"{len(lines)} accesses were traced; there should be none")
+    return {"trace-sysreg": min(taken[traced][2:]) / min(taken[plain][2:])}
+
+
+def _reverse() -> dict[str, float]:
     from spe_unicorn.debug.gdb.backwards import Backwards
     from spe_unicorn.debug.gdb.breakpoints import SOFTWARE, WRITE, Breakpoints
     from spe_unicorn.debug.travel import PastError, Travel
-    from spe_unicorn.machine.shipped import shipped_firmware
-
-    def begun() -> Machine:
-        machine = Machine(shipped_firmware("bench_sort"), records=False)
-        machine.run(until="bench_begin")
-        machine.memory.write_int(machine.symbol("bench_iterations"), 1 << 40)
-        return machine
 
     def back(machine: Machine, travel: Travel, breakpoints: Breakpoints) -> None:
         try:
@@ -121,11 +143,11 @@ def _reverse() -> dict[str, float]:
         return forwards, kept, _seconds(lambda: back(machine, travel, breakpoints))
 
     never, watched = Breakpoints(), Breakpoints()
-    machine = begun()
+    machine = _begun()
     never.insert(SOFTWARE, machine.symbol("_start"), 4)
     watched.insert(WRITE, machine.symbol("bench_spe"), 8)
-    many, kept, there = way(begun(), machine, OPERATIONS, never)
-    few, _, looked = way(begun(), begun(), WATCHED, watched)
+    many, kept, there = way(_begun(), machine, OPERATIONS, never)
+    few, _, looked = way(_begun(), _begun(), WATCHED, watched)
     return {
         "reverse-run": kept / many,
         "reverse-break": there / many,
@@ -134,4 +156,6 @@ def _reverse() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    json.dump({"snapshot": _snapshot, "reverse": _reverse}[sys.argv[1]](), sys.stdout)
+    json.dump(
+        {"snapshot": _snapshot, "reverse": _reverse, "trace": _trace}[sys.argv[1]](), sys.stdout
+    )
