@@ -187,6 +187,8 @@ class Counting(Stateful[CountingState]):
                 totals.synchronized = False
                 monitors.synchronized()
         self._look_anew()
+        if not self._cpu.inside:
+            totals.tallies.between_runs()
 
     def _increments(self, cycles: int) -> dict[int, int]:
         """By how much each counter moves, by what its event came to in the last ``cycles``."""

@@ -28,6 +28,7 @@ from spe_unicorn.stateful import Stateful
 
 _LANE_BITS: Final = 32
 _MASK: Final = (1 << 64) - 1
+_MOST_NUMBERS: Final = 1 << 10
 MOST_EVENTS: Final = LANES
 """Events of words that compiled code adds up at once."""
 
@@ -46,7 +47,7 @@ class Tallies(Stateful[TalliesState]):
     ``cracker`` makes micro-operations of instructions, None where each is one.
     """
 
-    DERIVED = ("_rows", "_stale", "_table")
+    DERIVED = ("_numbers", "_rows", "_stale", "_table", "_used")
     TRANSIT = ("straight", "straight_at", "straight_from")
 
     def __init__(self, state: State, blocks: BlockTable, cracker: Cracker | None = None) -> None:
@@ -64,6 +65,10 @@ class Tallies(Stateful[TalliesState]):
         self._stale = False
         """Whether the rows are those of other events than are wanted now."""
         self._rows: dict[tuple[Instruction, ...], tuple[int, ...]] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+        """Numbers of the events that were wanted together."""
+        self._used = 0
+        """The last of those numbers."""
         state.tallies = self._table.ctypes.data
 
     def want(self, events: Iterable[int]) -> None:
@@ -101,6 +106,19 @@ class Tallies(Stateful[TalliesState]):
     def native(self) -> bool:
         """Whether compiled code adds up."""
         return 0 < len(self.s.wanted) <= MOST_EVENTS
+
+    @property
+    def number(self) -> int:
+        """``State.tally`` while compiled code adds up what is wanted now; 0 while it does not."""
+        if not self.native:
+            return 0
+        number = self._numbers.get(self.s.wanted)
+        if number is None:
+            if len(self._numbers) >= _MOST_NUMBERS:
+                self._numbers.clear()
+            self._used += 1
+            number = self._numbers[self.s.wanted] = self._used
+        return 2 * number + self._follows_jumps
 
     @property
     def stepwise(self) -> bool:

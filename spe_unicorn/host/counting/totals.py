@@ -157,7 +157,7 @@ class EventTotals(Stateful[TotalsState]):
         self._unaligned_wanted = bool(events & _STEPPED)
         self._unaligned = False
         self.stepwise = stepwise or tallies.stepwise or self._unaligned_wanted
-        cpu.tallies_blocks = tallies.native
+        cpu.tally = tallies.number
         counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
         cpu.notes_exceptions = exceptions or bool(counted)
         self.look()

@@ -27,5 +27,5 @@ call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", 
 @routine
 def stop_engine(s: Any, engine: Any) -> None:
     """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
-    s.attend = 1
+    s.attend = -1
     call_stop(s.emu_stop, address_of(engine))

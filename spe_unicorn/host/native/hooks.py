@@ -35,10 +35,10 @@ from spe_unicorn.host.native.exception import enter, saved_states
 from spe_unicorn.host.native.flow import on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
-    INLINE_BLOCK_HOOKS,
     REPLACING_BLOCK_HOOKS,
 )
-from spe_unicorn.host.native.inline import Inline, on_counted_block
+from spe_unicorn.host.native.inline.layer import Inline
+from spe_unicorn.host.native.inline.replacing import on_counted_block
 from spe_unicorn.host.native.state import (
     CODE_WORDS,
     LAYOUT,
@@ -155,9 +155,9 @@ class NativeHooks:
         hooks = BLOCK_HOOKS
         self._not_inline = _FLOW if self.follows_flow else not_inline
         if self._not_inline is None:
-            self.inline = Inline(self.engine, self.state, INLINE_BLOCK_HOOKS[weighed].address)
-            self.state.inline_hook = on_counted_block.address
             hooks = REPLACING_BLOCK_HOOKS
+            self.inline = Inline(self.engine, self.state, hooks[weighed].address)
+            self.state.inline_hook = on_counted_block.address
         self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
         if self.follows_flow:
             self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)

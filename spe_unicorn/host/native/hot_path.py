@@ -36,16 +36,17 @@ def slot_by(code: Any, address: Any, operations: Any) -> Any:
     return code.and_(code.xor(code.xor(terms[0], terms[1]), terms[2]), wide(BLOCKS - 1))
 
 
-def _block_hook(weighed: bool, inline: bool, replaces: bool) -> str:
+def _block_hook(weighed: bool, replaces: bool) -> str:
     """The block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
 
     ``weighed``: it can count a population of micro-operations beside operations. The blocks that it
     does not count by itself are for ``State.special_hook``, ``void f(engine, State *, int64_t
     address, int64_t operations)``.
 
-    ``inline``: blocks that count themselves call it where ``State.attend`` is set, and it says anew
-    whether that has to be. ``replaces``: it tells ``State.inline_hook`` of each block that it has
-    counted, and returns to where that says (``inline.on_counted_block``).
+    ``replaces``: blocks may come to count themselves. It tells ``State.inline_hook`` of each block
+    that it has counted, and returns to where that says (``inline.replacing.on_counted_block``).
+    Blocks that count themselves call it where ``State.attend`` says so, and it says anew whether
+    that has to be.
     """
     module = ir.Module("block_hook")
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
@@ -64,9 +65,12 @@ def _block_hook(weighed: bool, inline: bool, replaces: bool) -> str:
     def place(field: str) -> Any:
         return code.gep(state, [ir.Constant(_HALF, getattr(State, field).offset // _FIELD_SIZE)])
 
-    if inline:
-        attend = code.or_(code.load(place("deliver")), code.load(place("weigh")))
-        code.store(code.or_(attend, code.load(place("tally"))), place("attend"))
+    if replaces:
+        twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
+        counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
+        pending = code.icmp_signed("!=", code.load(place("deliver")), zero)
+        attend = code.select(pending, ir.Constant(_WIDE, -1), counted)
+        code.store(attend, place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
     code.cbranch(code.icmp_signed("<", left, zero), special, aligned)
@@ -157,18 +161,16 @@ def _replace(
             code.store(other, code.bitcast(code.call(slot, []), _STATE))
 
 
-def _hooks(suffix: str, inline: bool, replaces: bool) -> tuple[HandWritten, HandWritten]:
+def _hooks(suffix: str, replaces: bool) -> tuple[HandWritten, HandWritten]:
     """The block hook, and the one that can count micro-operations."""
     plain, weighing = (
-        HandWritten(f"{__name__}.{name}{suffix}", _block_hook, weighed, inline, replaces)
+        HandWritten(f"{__name__}.{name}{suffix}", _block_hook, weighed, replaces)
         for name, weighed in (("block_hook", False), ("weighing_block_hook", True))
     )
     return plain, weighing
 
 
-BLOCK_HOOKS: Final = _hooks("", False, False)
+BLOCK_HOOKS: Final = _hooks("", False)
 """The block hook, and the one that can count micro-operations."""
-REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", True, True)
+REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", True)
 """The same, where blocks may come to count themselves."""
-INLINE_BLOCK_HOOKS: Final = _hooks("_inline", True, False)
-"""What blocks call that count themselves."""

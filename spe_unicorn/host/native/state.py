@@ -135,19 +135,10 @@ class Clock(ctypes.Structure):
 
     FIELDS: Final = (
         Field(
-            "budget", _TURNS, "Operations left of those granted; the hooks stop before the next."
-        ),
-        Field(
             "granted",
             _TURNS,
             "Operations granted since the machine began: `granted - budget` have been executed, up"
             " to the end of the block that began last.",
-        ),
-        Field(
-            "members",
-            _TURNS,
-            "Where a cracker makes micro-operations: members of the population left before the"
-            " chosen one, while `weigh` is set.",
         ),
         Field("members_granted", _TURNS, "`members_granted - members` members have gone by."),
         Field("skipped", _PYTHON, "Cycles that the PE has slept."),
@@ -178,6 +169,15 @@ class Clock(ctypes.Structure):
         Field("taken_esr", _TURNS, "ESR_ELx after it, where `taken_has` has TAKEN_ESR."),
         Field("taken_far", _TURNS, "FAR_ELx after it, where `taken_has` has TAKEN_FAR."),
         Field("taken_has", _TURNS, "TAKEN_ESR, TAKEN_FAR."),
+        Field(
+            "members",
+            _TURNS,
+            "Where a cracker makes micro-operations: members of the population left before the"
+            " chosen one, while `weigh` is set.",
+        ),
+        Field(
+            "budget", _TURNS, "Operations left of those granted; the hooks stop before the next."
+        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
@@ -191,9 +191,20 @@ class Transit(ctypes.Structure):
         Field(
             "attend",
             _TURNS,
-            "Whether blocks that count themselves (`inline`) have to call the block hook all the"
-            " same: an interrupt is pending, members are weighed, what blocks hold is added up,"
-            " or the engine is to leave.",
+            "What blocks that count themselves (`inline`) have to count beside operations:"
+            " `2 * tally + weigh`. One that counts anything else calls the block hook. -1 if all"
+            " have to: an interrupt is pending, or the engine is to leave.",
+        ),
+        *(
+            Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
+            for n in range(LANES // 2)
+        ),
+        Field("jumps", _HOOKS, "Conditional branches that went elsewhere, as far as is known."),
+        Field(
+            "falls_to",
+            _TURNS,
+            "What follows the conditional branch at the end of the block that runs, 0 for none: it"
+            " is in `jumps` if another block is next.",
         ),
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
         Field("watch", _TURNS, "The marks of blocks to look out for, at the Exception level."),
@@ -247,17 +258,6 @@ class Transit(ctypes.Structure):
             "The PC of the System access before which a hook stopped the run, plus 1; 0: none.",
         ),
         Field("notes_held", _TURNS, "Operations in the ring `notes` that nobody has taken."),
-        *(
-            Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
-            for n in range(LANES // 2)
-        ),
-        Field("jumps", _HOOKS, "Conditional branches that went elsewhere, as far as is known."),
-        Field(
-            "falls_to",
-            _TURNS,
-            "What follows the conditional branch at the end of the block that runs, 0 for none: it"
-            " is in `jumps` if another block is next.",
-        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
@@ -279,7 +279,12 @@ class Steer(ctypes.Structure):
             "limit", _PYTHON, "Executed operations that it must not pass, not by a block either."
         ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
-        Field("tally", _PYTHON, "Whether the rows of the table `tallies` are added up."),
+        Field(
+            "tally",
+            _PYTHON,
+            "Not 0 if the rows of the table `tallies` are added up: twice the number of the events"
+            " in them, and 1 more if one of those depends on which way branches go.",
+        ),
         Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
         Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
@@ -396,7 +401,7 @@ class State(ctypes.Structure):
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
         self.stop = self.probe = self.looked_at_pc = 0
         self.special = False
-        self.attend = False
+        self.attend = 0
 
     def ready(self) -> None:
         """All that steers the run that begins has been set."""
@@ -406,7 +411,7 @@ class State(ctypes.Structure):
     def update_special(self) -> None:
         """Look anew whether blocks have to be looked at."""
         self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
-        self.attend = bool(self.deliver or self.weigh or self.tally)
+        self.attend = -1 if self.deliver else 2 * self.tally + self.weigh
 
     def take_tallied(self) -> tuple[list[int], int]:
         """What compiled code has added up since it was last asked: each lane, and ``jumps``."""

@@ -94,7 +94,7 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "follows_context", "notes_exceptions", "tallies_blocks")
+    DERIVED = ("_el", "counted_at", "follows_context", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
     WIRING = ("whole", "secure_memory", "model", "monitors")
 
@@ -138,8 +138,8 @@ class UnicornCPU(Stateful[CPUState]):
         """The Performance Monitors, if the core has them."""
         self.counted_at: tuple[int, ...] = (0,) * 4
         """For each Exception level, the counters that count there: a bit each."""
-        self.tallies_blocks = False
-        """Whether compiled code adds up the events that the words of blocks determine."""
+        self.tally = 0
+        """``State.tally``: not 0 if compiled code adds up the events that words determine."""
         self.notes_exceptions = False
         """Whether something counts that each exception may change."""
         self.follows_context = False

@@ -89,7 +89,7 @@ class EngineRuns:
             state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER
-        state.tally = self._cpu.tallies_blocks and not straight
+        state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()
         population.row = None
         position = population.position
@@ -105,7 +105,7 @@ class EngineRuns:
         state.ready()
         self.target = until
         self._execute(until)
-        plain = self._plain and not self._cpu.tallies_blocks
+        plain = self._plain and not self._cpu.tally
         if state.stop in _OF_DEVICES and not straight and plain:
             self._answer_devices(until)
         if state.notice == NOTICE_RETURN:

@@ -6,21 +6,25 @@ import ctypes
 from dataclasses import replace as replace_fields
 
 import capstone
+import numpy as np
 import pytest
 
 from spe_unicorn import Machine
+from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
-from spe_unicorn.host.native.inline import (
-    INLINE,
-    SHORT_ADDRESSES,
+from spe_unicorn.host.native.inline.replacing import replace
+from spe_unicorn.host.native.inline.shared import INLINE
+from spe_unicorn.host.native.inline.written import (
+    CENTRE,
     inline_length,
+    put_counting,
     put_inline,
     put_stub,
-    replace,
 )
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state import ROW, State
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.pmu.events import PMUEvent as E
 
 ENGINE, STATE, HOOK, CHECK = 0x5555_0000_1000, 0x5555_0000_2000, 0x7F00_0000_3000, 0x7F00_0000_4000
 
@@ -29,30 +33,43 @@ needs_this_host = pytest.mark.skipif(
 )
 
 
-@entry("int64", "int64", "int64", "int64", "int64")
-def write_inline(at, stub, address, operations):
-    return put_inline(at, stub, STATE, address, operations)
+@entry("int64", "int64", "int64")
+def write_inline(numbers, at):
+    return put_inline(record_at(pointer_to(numbers), INLINE), at)
 
 
-@entry("int64", "int64", "int64", "int64", "int64")
-def write_stub(at, address, size, after):
-    return put_stub(at, ENGINE, STATE, HOOK, address, size, CHECK, after)
+@entry("int64", "int64", "int64", "int64")
+def write_stub(numbers, at, begin):
+    return put_stub(record_at(pointer_to(numbers), INLINE), at, begin)
 
 
 @entry("int64", "int64", "int64")
-def length_of(address, operations):
-    return inline_length(address, operations)
+def write_counting(numbers, at):
+    return put_counting(record_at(pointer_to(numbers), INLINE), at)
 
 
-@entry("int64", "int64", "int64", "int64", "int64")
-def replaced(numbers, address, size, back):
-    return replace(record_at(pointer_to(numbers), INLINE), ENGINE, STATE, address, size, back)
+@entry("int64", "int64")
+def length_of(numbers):
+    return inline_length(record_at(pointer_to(numbers), INLINE))
 
 
-def has_to_replace(machine: Machine) -> None:
-    """A Python with a low heap keeps it from replacing anything: the test cannot pass there."""
-    if machine.board.cpu.hooks.counted_inline.why_not == SHORT_ADDRESSES:
-        pytest.xfail(SHORT_ADDRESSES)
+@entry("int64", "int64", "int64")
+def replaced(numbers, back):
+    return replace(record_at(pointer_to(numbers), INLINE), back)
+
+
+class Shared:
+    """A row of INLINE: the fields given, and the engine, the state and the hook of these tests."""
+
+    def __init__(self, **fields: int) -> None:
+        self.row = np.zeros(1, INLINE)
+        self.at = self.row.ctypes.data
+        named = {"engine": ENGINE, "state": STATE, "hook": HOOK, "check": CHECK}
+        for name, value in {**named, **fields}.items():
+            self.row[name] = value
+
+    def __getitem__(self, name: str) -> int:
+        return int(self.row[name][0])
 
 
 class Memory:
@@ -66,58 +83,89 @@ class Memory:
         self.data[offset : offset + len(data)] = list(data)
         return offset + len(data)
 
+    def bytes_at(self, begin: int, size: int) -> bytes:
+        return bytes(self.data)[begin - self.at : begin - self.at + size]
+
     def listing(self, begin: int, end: int) -> list[str]:
         """What a disassembler reads there."""
-        code = bytes(self.data)[begin - self.at : end - self.at]
         reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        code = self.bytes_at(begin, end - begin)
         return [f"{i.mnemonic} {i.op_str}".strip() for i in reader.disasm(code, begin)]
 
 
-def offset(field: str) -> str:
-    distance = getattr(State, field).offset - 96
-    return f"rcx - {-distance:#x}" if distance < 0 else f"rcx + {distance:#x}"
+def offset(field: str, further: int = 0) -> str:
+    distance = getattr(State, field).offset - CENTRE + further
+    assert -128 <= distance < 128
+    if distance == 0:
+        return "rcx"
+    return f"rcx {'-' if distance < 0 else '+'} {number(abs(distance))}"
+
+
+def number(value: int) -> str:
+    """As the disassembler writes it."""
+    return str(value) if 0 <= value < 10 else hex(value)
+
+
+ADDRESSES = [
+    (0x4008_0000, ["mov qword ptr [{block}], 0x40080000"]),
+    (0x8008_0000, ["mov esi, 0x80080000", "mov qword ptr [{block}], rsi"]),
+    (-0x7FFF_7FF8_0000, ["movabs rsi, 0xffff800080080000", "mov qword ptr [{block}], rsi"]),
+]
+
+
+def noted(stores: list[str], operations: int) -> list[str]:
+    """Which block runs."""
+    lines = [line.format(block=offset("block")) for line in stores]
+    return [*lines, f"mov dword ptr [{offset('block_operations')}], {number(operations)}"]
 
 
 @needs_this_host
 @pytest.mark.parametrize("operations", [3, 127, 128, 600])
-@pytest.mark.parametrize(
-    ("address", "stores"),
-    [
-        (0x4008_0000, ["mov qword ptr [{block}], 0x40080000"]),
-        (0x8008_0000, ["mov esi, 0x80080000", "mov qword ptr [{block}], rsi"]),
-        (
-            -0x7FFF_7FF8_0000,
-            ["movabs rsi, 0xffff800080080000", "mov qword ptr [{block}], rsi"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("address", "stores"), ADDRESSES)
 def test_a_replaced_block_counts_as_the_hook_does(operations, address, stores):
     memory = Memory(512)
-    stub = memory.at + 256
-    end = write_inline(memory.at, stub, address, operations)
-    assert end - memory.at == length_of(address, operations)
-    entry_ = stub + (5 if operations < 128 else 8)
+    shared = Shared(address=address, size=4 * operations, back=memory.at + 300)
+    shared.row["entry"] = memory.at + 308
+    end = write_inline(shared.at, memory.at)
+    assert end - memory.at == length_of(shared.at)
     assert memory.listing(memory.at, end) == [
-        f"movabs rcx, {STATE + 96:#x}",
-        f"cmp qword ptr [{offset('attend')}], 0",
-        f"jne {entry_:#x}",
-        f"sub qword ptr [{offset('budget')}], {operations if operations < 10 else hex(operations)}",
-        f"js {stub:#x}",
-        *(line.format(block=offset("block")) for line in stores),
-        f"mov qword ptr [{offset('block_operations')}], "
-        f"{operations if operations < 10 else hex(operations)}",
+        f"movabs rcx, {STATE + CENTRE:#x}",
+        f"cmp dword ptr [{offset('attend')}], 0",
+        f"jne {memory.at + 308:#x}",
+        f"sub qword ptr [{offset('budget')}], {number(operations)}",
+        f"js {memory.at + 300:#x}",
+        *noted(stores, operations),
     ]
 
 
 @needs_this_host
-def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check():
+def test_what_a_replaced_block_holds_is_added_up_in_its_place():
     memory = Memory(512)
-    end = write_stub(memory.at, 0x4008_0000, 4 * 200, memory.at + 400)
-    assert memory.listing(memory.at, end) == [
-        f"add qword ptr [{offset('budget')}], 0xc8",
+    row = np.array([1 << 32, 0, 0, 200, 0], np.int64)
+    fields = {"number": 4 * 3, "row": row.ctypes.data, "address": 0x4008_0000, "size": 12}
+    shared = Shared(**fields)
+    end = write_inline(shared.at, memory.at)
+    assert end - memory.at == length_of(shared.at)
+    listing = memory.listing(memory.at, end)
+    assert listing[1] == f"cmp dword ptr [{offset('attend')}], 0xc"
+    assert listing[-2:] == [
+        f"add dword ptr [{offset('tallied0', 4)}], 1",
+        f"add dword ptr [{offset('tallied3')}], 0xc8",
+    ]
+
+
+@needs_this_host
+@pytest.mark.parametrize("kind", [1, 2, 3, 128])
+def test_what_else_is_counted_is_not_for_the_block_s_place(kind):
+    assert length_of(Shared(address=0x4008_0000, size=12, number=kind).at) == 0
+
+
+def hook_called(address: int, size: int, after: int) -> list[str]:
+    """The hook, the engine's check, and where the block goes on."""
+    return [
         f"movabs rdi, {ENGINE:#x}",
-        "movabs rsi, 0x40080000",
-        "mov edx, 0x320",
+        f"movabs rsi, {address % (1 << 64):#x}",
+        f"mov edx, {size:#x}",
         f"movabs rcx, {STATE:#x}",
         f"movabs rax, {HOOK:#x}",
         "call rax",
@@ -125,22 +173,121 @@ def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check():
         "xor esi, esi",
         f"movabs rax, {CHECK:#x}",
         "call rax",
-        f"jmp {memory.at + 400:#x}",
+        f"jmp {after:#x}",
     ]
 
 
-def engine_code(memory: Memory, *, far: bool, address: int, size: int) -> int:
+@needs_this_host
+def test_a_stub_gives_the_operations_back_and_calls_the_hook_and_the_check():
+    memory = Memory(512)
+    after = memory.at + 400
+    shared = Shared(address=0x4008_0000, size=4 * 200, after=after)
+    end = write_stub(shared.at, memory.at, memory.at + 300)
+    assert memory.listing(memory.at, end)[:12] == [
+        f"add qword ptr [{offset('budget')}], 0xc8",
+        *hook_called(0x4008_0000, 0x320, after),
+    ]
+    assert shared["back"] == memory.at
+    kept = [int.from_bytes(memory.bytes_at(end - 40 + 8 * n, 8), "little") for n in range(5)]
+    assert kept == [memory.at + 300, after, CHECK, 0, 0]
+
+
+@needs_this_host
+@pytest.mark.parametrize("operations", [3, 200])
+@pytest.mark.parametrize(("address", "stores"), ADDRESSES)
+def test_a_block_that_weighs_and_adds_up_does_what_the_hook_would(operations, address, stores):
+    memory = Memory(1024)
+    after, size = memory.at + 800, 4 * operations
+    lanes = [0, 2, 0, 0, 300, 1, 0, 0]
+    words = [lanes[2 * n] | lanes[2 * n + 1] << 32 for n in range(4)]
+    row = np.array([*words, -1], np.int64)
+    assert len(row) == ROW
+    tally = 2 * 5 + 1  # the fifth set of events, and ways of branches matter
+    fields = {"number": 2 * tally + 1, "weight": 130, "row": row.ctypes.data}
+    shared = Shared(address=address, size=size, after=after, **fields)
+    begin = write_stub(shared.at, memory.at, memory.at + 300)
+    back, weighed, entry_ = shared["back"], shared["members_back"], shared["entry"]
+    assert memory.listing(weighed, begin)[:13] == [
+        f"add qword ptr [{offset('members')}], 0x82",
+        f"add qword ptr [{offset('budget')}], {number(operations)}",
+        *hook_called(address, size, after),
+    ]
+    end = write_counting(shared.at, begin)
+    assert shared["count"] == begin
+    over = end - 5 - 4
+    assert memory.listing(begin, end) == [
+        f"movabs rcx, {STATE + CENTRE:#x}",
+        f"cmp dword ptr [{offset('attend')}], {number(2 * tally + 1)}",
+        f"jne {entry_:#x}",
+        f"sub qword ptr [{offset('budget')}], {number(operations)}",
+        f"js {back:#x}",
+        f"sub qword ptr [{offset('members')}], 0x82",
+        f"js {weighed:#x}",
+        *noted(stores, operations),
+        f"add dword ptr [{offset('tallied0', 4)}], 2",
+        f"add dword ptr [{offset('tallied2')}], 0x12c",
+        f"add dword ptr [{offset('tallied2', 4)}], 1",
+        f"mov rax, qword ptr [{offset('falls_to')}]",
+        "test rax, rax",
+        f"je {over - 10:#x}",
+        f"movabs rsi, {address % (1 << 64):#x}",
+        "cmp rax, rsi",
+        f"je {over - 10:#x}",
+        f"inc qword ptr [{offset('jumps')}]",
+        f"movabs rsi, {(address + size) % (1 << 64):#x}",
+        f"mov qword ptr [{offset('falls_to')}], rsi",
+        f"jmp {after:#x}",
+    ]
+    row[ROW - 1] = 0
+    end = write_counting(shared.at, begin)
+    assert memory.listing(begin, end)[-2:] == [
+        f"mov qword ptr [{offset('falls_to')}], 0",
+        f"jmp {after:#x}",
+    ]
+
+
+@needs_this_host
+def test_a_number_of_several_bytes_is_compared_whole():
+    memory = Memory(512)
+    shared = Shared(address=0x4008_0000, size=12, number=0x1234)
+    end = write_counting(shared.at, memory.at)
+    assert f"cmp dword ptr [{offset('attend')}], 0x1234" in memory.listing(memory.at, end)
+
+
+LOW_ENGINE, LOW_STATE = 0x0249_3A29, 0x248B_EF70
+"""Where a Python that is not position-independent has its heap."""
+
+
+def loaded(register: int, value: int, at: int) -> bytes:
+    """How the engine has a register loaded by an instruction at ``at``."""
+    if value == 0:
+        return bytes([0x33, 0xC0 | register * 9])
+    if 0 <= value < 1 << 32:
+        return bytes([0xB8 | register]) + value.to_bytes(4, "little")
+    if -(1 << 31) <= value < 0:
+        return bytes([0x48, 0xC7, 0xC0 | register]) + value.to_bytes(4, "little", signed=True)
+    if -(1 << 31) <= value - at - 7 < 1 << 31:
+        distance = (value - at - 7).to_bytes(4, "little", signed=True)
+        return bytes([0x48, 0x8D, 0x05 | register << 3]) + distance
+    return bytes([0x48, 0xB8 | register]) + (value % (1 << 64)).to_bytes(8, "little")
+
+
+def engine_code(
+    memory: Memory,
+    *,
+    far: bool,
+    address: int,
+    size: int,
+    engine: int = ENGINE,
+    state: int = STATE,
+) -> int:
     """The call of the hook as the engine writes it, at offset 64; where it returns to."""
-    at = memory.put(64, b"\x48\xbf" + ENGINE.to_bytes(8, "little"))
-    if address >> 32:
-        at = memory.put(at, b"\x48\xbe" + (address % (1 << 64)).to_bytes(8, "little"))
-    else:
-        at = memory.put(at, b"\xbe" + address.to_bytes(4, "little"))
-    at = memory.put(at, b"\xba" + size.to_bytes(4, "little"))
-    at = memory.put(at, b"\x48\xb9" + STATE.to_bytes(8, "little"))
+    at = 64
+    for register, value in ((7, engine), (6, address), (2, size), (1, state)):
+        at = memory.put(at, loaded(register, value, memory.at + at))
     at = memory.put(at, b"\xff\x15\0\0\0\0" if far else b"\xe8\0\0\0\0")
     back = at
-    at = memory.put(at, b"\x48\xbf" + ENGINE.to_bytes(8, "little") + b"\x33\xf6")
+    at = memory.put(at, loaded(7, engine, memory.at + at) + b"\x33\xf6")
     if far:
         memory.put(at, b"\xff\x15" + (400 - at - 6).to_bytes(4, "little"))
         memory.put(400, CHECK.to_bytes(8, "little"))
@@ -149,64 +296,95 @@ def engine_code(memory: Memory, *, far: bool, address: int, size: int) -> int:
     return back
 
 
-def try_to_replace(memory: Memory, back: int, *, address: int, size: int) -> int:
-    shared = (ctypes.c_int64 * (INLINE.itemsize // 8))()
-    names = INLINE.names
-    shared[names.index("free")] = memory.at + 512
-    shared[names.index("end")] = memory.at + 1024
-    shared[names.index("hook")] = HOOK
-    return replaced(ctypes.addressof(shared), address, size, memory.at + back)
+def try_to_replace(memory: Memory, back: int, **fields: int) -> int:
+    free = {"free": memory.at + 512, "end": memory.at + 1024}
+    return replaced(Shared(**free, **fields).at, memory.at + back)
+
+
+LOW = {"engine": LOW_ENGINE, "state": LOW_STATE}
+PLACES = [
+    (0x4008_0000, {}),
+    (0x8008_0000, {}),
+    (-0x7FFF_7FF8_0000, {}),
+    (-0x7FF8_0000, {}),
+    (0, {}),
+    (0x4008_0000, LOW),
+    (-0x7FFF_7FF8_0000, LOW),
+    (0x4008_0000, {"state": LOW_STATE}),
+]
 
 
 @needs_this_host
 @pytest.mark.parametrize("far", [False, True])
-@pytest.mark.parametrize("address", [0x4008_0000, 0x8008_0000, -0x7FFF_7FF8_0000])
-def test_the_engine_s_call_is_replaced_and_the_next_check_goes_on(far, address):
+@pytest.mark.parametrize(("address", "where"), PLACES)
+def test_the_engine_s_call_is_replaced_and_the_next_check_goes_on(far, address, where):
     memory = Memory(1024)
-    back = engine_code(memory, far=far, address=address, size=12)
-    to = try_to_replace(memory, back, address=address, size=12)
-    after = memory.at + back + (18 if far else 17)
+    back = engine_code(memory, far=far, address=address, size=12, **where)
+    to = try_to_replace(memory, back, address=address, size=12, **where)
+    engine = where.get("engine", ENGINE)
+    after = memory.at + back + len(loaded(7, engine, 0)) + (8 if far else 7)
     check = CHECK if far else memory.at + 300
     assert memory.listing(to, to + 29) == [
-        f"movabs rdi, {ENGINE:#x}",
+        f"movabs rdi, {engine:#x}",
         "xor esi, esi",
         f"movabs rax, {check:#x}",
         "call rax",
         f"jmp {after:#x}",
     ]
-    end = memory.at + 64 + length_of(address, 3)
-    left = memory.listing(end, after)
+    begin = memory.at + 64
+    length = length_of(Shared(address=address, size=12).at)
+    if length > after - begin:
+        count = to + 29 + 40
+        assert memory.listing(begin, begin + 5) == [f"jmp {count:#x}"]
+        counting = memory.listing(count, count + 200)
+        assert counting[0] == f"movabs rcx, {where['state'] + CENTRE:#x}"
+        assert f"jmp {after:#x}" in counting
+        return
+    left = memory.listing(begin + length, after)
     assert not left or left[0] in ("nop", f"jmp {after:#x}")
 
 
 @needs_this_host
 @pytest.mark.parametrize("far", [False, True])
-def test_one_byte_that_differs_keeps_all_of_them(far):
-    address = 0x4008_0000
-    pattern = Memory(1024)
-    back = engine_code(pattern, far=far, address=address, size=12)
-    after = back + (18 if far else 17)
-    targets = set(range(back - 4, back)) | set(range(after - 4, after))
-    for place in sorted(set(range(64, after)) - targets):
-        memory = Memory(1024)
-        engine_code(memory, far=far, address=address, size=12)
-        memory.data[place] ^= 0x10
-        before = bytes(memory.data)
-        assert try_to_replace(memory, back, address=address, size=12) == 0, place
-        assert bytes(memory.data) == before, place
-
-
-PROGRAMS = ("hello", "spe_copy", "spe_irq_el1", "spe_full", "priv_timer", "exceptions", "fp_trap")
+def test_a_state_or_engine_within_reach_of_the_code_is_loaded_by_its_distance(far):
+    memory = Memory(1024)
+    where = {"engine": memory.at + 0x1000, "state": memory.at - 0x2000}
+    back = engine_code(memory, far=far, address=0x4008_0000, size=12, **where)
+    assert try_to_replace(memory, back, address=0x4008_0000, size=12, **where)
 
 
 @needs_this_host
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_nobody_sees_a_difference(name, monkeypatch):
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize(("address", "where"), PLACES)
+def test_one_byte_that_differs_keeps_all_of_them(far, address, where):
+    pattern = Memory(1024)
+    back = engine_code(pattern, far=far, address=address, size=12, **where)
+    after = back + len(loaded(7, where.get("engine", ENGINE), 0)) + (8 if far else 7)
+    targets = set(range(back - 4, back)) | set(range(after - 4, after))
+    for place in sorted(set(range(64, after)) - targets):
+        memory = Memory(1024)
+        engine_code(memory, far=far, address=address, size=12, **where)
+        memory.data[place] ^= 0x10
+        before = bytes(memory.data)
+        assert try_to_replace(memory, back, address=address, size=12, **where) == 0, place
+        assert bytes(memory.data) == before, place
+
+
+PROGRAMS = [
+    *((name, "generic") for name in ("hello", "spe_copy", "spe_irq_el1", "spe_full", "priv_timer")),
+    *((name, "generic") for name in ("exceptions", "fp_trap", "pmu_levels", "pmu_basic")),
+    *((name, "neoverse-v2") for name in ("spe_copy", "pmu_levels")),
+]
+
+
+@needs_this_host
+@pytest.mark.parametrize(("name", "core"), PROGRAMS)
+def test_nobody_sees_a_difference(name, core, monkeypatch):
     seen = []
     for value in ("0", "1"):
         monkeypatch.setenv(known.OPTION, value)
         records = bytearray()
-        with Machine(shipped_firmware(name)) as machine:
+        with Machine(shipped_firmware(name), core=core) as machine:
             machine.board.unit.streamed.connect(records.extend)
             outcome = machine.run(operations=20_000_000)
             hooks = machine.board.cpu.hooks
@@ -222,7 +400,6 @@ def test_nobody_sees_a_difference(name, monkeypatch):
 def test_blocks_that_run_often_count_themselves(monkeypatch):
     monkeypatch.setenv(known.OPTION, "1")
     with Machine(shipped_firmware("spe_copy")) as machine:
-        has_to_replace(machine)
         machine.run(operations=10_000)
         machine.run(operations=10_000)
         patched = machine.board.cpu.hooks.counted_inline.blocks
@@ -232,11 +409,72 @@ def test_blocks_that_run_often_count_themselves(monkeypatch):
         assert machine.board.cpu.hooks.counted_inline.blocks > patched
 
 
+BRANCHES = (E.BR_RETIRED, E.LD_RETIRED)
+WAYS = (E.PC_WRITE_RETIRED, E.ST_RETIRED, E.LD_RETIRED, E.MEM_ACCESS)
+TURNS = (BRANCHES, WAYS, (), (E.CPU_CYCLES,), BRANCHES, WAYS)
+
+
+def count(machine: Machine, events: tuple[E, ...]) -> None:
+    """Have the PE count ``events`` from now on, from 0."""
+    counting = machine.board.pes[0].counting
+    counting.settle()
+    state = counting.monitors.s
+    for n, event in enumerate(events):
+        counting.monitors.configure(n, event)
+        state.values[n] = 0
+    state.control = PMCR_EL0.of(E=1, LP=1).value
+    state.enabled = (1 << len(events)) - 1
+    counting.changed()
+
+
+@needs_this_host
+@pytest.mark.parametrize("core", ["generic", "neoverse-v2"])
+def test_blocks_that_count_themselves_count_what_each_run_asks_for(core, monkeypatch):
+    seen = []
+    for value in ("0", "1"):
+        monkeypatch.setenv(known.OPTION, value)
+        with Machine(shipped_firmware("bench_sort"), core=core) as machine:
+            machine.run(operations=100_000)
+            found = []
+            for events in TURNS:
+                count(machine, events)
+                for operations in (3_000, 10_001):
+                    machine.run(operations=operations)
+                    counting = machine.board.pes[0].counting
+                    counting.settle()
+                    found.append(counting.monitors.s.values[: len(events)])
+            seen.append(found)
+            assert machine.board.cpu.hooks.counted_inline.refused == 0
+            assert value == "0" or machine.board.cpu.hooks.counted_inline.blocks
+    assert seen[0] == seen[1]
+    assert all(any(values) for values in seen[0] if values)
+
+
+@needs_this_host
+def test_a_block_is_written_anew_for_what_is_counted_and_only_then(monkeypatch):
+    monkeypatch.setenv(known.OPTION, "1")
+    with Machine(shipped_firmware("bench_sort")) as machine:
+        inline = machine.board.cpu.hooks.inline
+        machine.run(operations=100_000)
+        machine.run(operations=100_000)
+
+        def written_anew() -> int:
+            """Stubs that a run writes, less one for each block that is new."""
+            blocks, written = inline.numbers[0], inline.written
+            machine.run(operations=10_000)
+            return (inline.written - written) // size - (inline.numbers[0] - blocks)
+
+        size = inline.written // inline.numbers[0]
+        assert written_anew() == 0
+        count(machine, BRANCHES)
+        assert written_anew() > 0
+        assert written_anew() == 0
+
+
 @needs_this_host
 def test_switched_off_in_the_middle_of_a_run_it_says_why_and_counts_on(monkeypatch):
     monkeypatch.delenv(known.OPTION, raising=False)
     with Machine(shipped_firmware("spe_copy")) as machine:
-        has_to_replace(machine)
         machine.run(operations=10_000)
         machine.run(operations=10_000)
         hooks = machine.board.cpu.hooks

@@ -1,0 +1,95 @@
+"""What the engine's code around its call of the block hook is expected to be, byte for byte.
+
+::
+
+    rdi = engine; rsi = address; edx = size; rcx = state
+    call  hook
+    rdi = engine; xor esi, esi
+    call  check                     ; whether somebody asked the engine to leave
+
+The engine chooses the shortest instruction that loads a number: of 5 bytes below 4 GiB, of 7 where
+it has 32 bits with a sign or lies within reach, else of 10. So how long the code is depends on
+where the host has its heap, the engine its code, and the guest the block.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spe_unicorn.compiled import routine
+from spe_unicorn.host.native.inline.shared import near, number_at
+
+RCX, RDX, RSI, RDI = 1, 2, 6, 7
+_NO_ARGUMENT: Final = 0xF633
+"""``xor esi, esi``."""
+
+
+@routine
+def load_length(at: Any, register: Any, value: Any) -> Any:
+    """Bytes of the instruction that loads a register with a value, if that stands there; else 0."""
+    if value == 0:
+        return 2 if number_at(at, 2) == 0xC033 | register << 8 | register << 11 else 0
+    if value >> 32 == 0:
+        same = number_at(at, 1) == 0xB8 | register and number_at(at + 1, 4) == value
+        return 5 if same else 0
+    if value == near(value):
+        same = number_at(at, 3) == 0xC0C748 | register << 16 and near(number_at(at + 3, 4)) == value
+        return 7 if same else 0
+    if number_at(at, 3) == 0x058D48 | register << 19:
+        return 7 if at + 7 + near(number_at(at + 3, 4)) == value else 0
+    same = number_at(at, 2) == 0xB848 | register << 8 and number_at(at + 2, 8) == value
+    return 10 if same else 0
+
+
+@routine
+def load_before(end: Any, register: Any, value: Any) -> Any:
+    """Where the instruction begins that ends at ``end`` and loads the register so; 0 if none."""
+    for length in (2, 5, 7, 10):
+        if load_length(end - length, register, value) == length:
+            return end - length
+    return 0
+
+
+@routine
+def call_length(at: Any) -> Any:
+    """Bytes of the call that stands there, if one does; else 0."""
+    if number_at(at, 1) == 0xE8:
+        return 5
+    return 6 if number_at(at, 2) == 0x15FF else 0
+
+
+@routine
+def called(at: Any) -> Any:
+    """The function that the call which stands there calls."""
+    if number_at(at, 1) == 0xE8:
+        return at + 5 + near(number_at(at + 1, 4))
+    return number_at(at + 6 + near(number_at(at + 2, 4)), 8)
+
+
+@routine
+def check_call(at: Any, engine: Any) -> Any:
+    """Where the call in the check for requests to leave stands, if one begins at ``at``; else 0."""
+    length = load_length(at, RDI, engine)
+    if length == 0 or number_at(at + length, 2) != _NO_ARGUMENT:
+        return 0
+    call = at + length + 2
+    return call if call_length(call) != 0 else 0
+
+
+@routine
+def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> Any:
+    """Where the arguments of the call begin that returns to ``back``; 0 if it is not the hook's."""
+    if call_length(back - 5) == 5:
+        at = back - 5
+    elif call_length(back - 6) == 6:
+        at = back - 6
+    else:
+        return 0
+    at = load_before(at, RCX, state)
+    if at == 0:
+        return 0
+    at = load_before(at, RDX, size)
+    if at == 0:
+        return 0
+    at = load_before(at, RSI, address)
+    return 0 if at == 0 else load_before(at, RDI, engine)

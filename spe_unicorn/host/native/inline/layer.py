@@ -1,0 +1,117 @@
+"""Counting inline: the engine's call of the block hook replaced in place by a subtraction.
+
+The engine puts a call of the block hook before each block that it translates. Once a block has
+run twice, the bytes of that call are compared with what they are expected to be, every one of them,
+and replaced by what the hook does for nearly every block: subtract, add up what the block holds,
+go on. Whatever is different in one byte stays as it is, and is not tried again. Blocks that a run
+may have to look at are never replaced.
+
+This is an optional layer (ADR 0030). It changes no number that anybody can see but the time that a
+run takes. What it writes is derived: given up with the translations that it stands in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+import numpy as np
+
+from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.near_memory import memory_near, unmap
+from spe_unicorn.host.native.inline.replacing import STUBS
+from spe_unicorn.host.native.inline.shared import INLINE, SITES
+from spe_unicorn.host.native.inline.written import STUB
+from spe_unicorn.host.native.state import State
+
+
+class Inline:
+    """Inline counting on one engine.
+
+    Nothing is replaced before :meth:`prepare` has found memory for stubs, which it can when code
+    has run.
+    """
+
+    DERIVED = ("_numbers", "_sites", "_begin", "_reasons")
+
+    def __init__(self, engine: Engine, state: State, hook: int) -> None:
+        self._reasons: list[str] = []
+        """What keeps blocks from counting themselves, for the time being or for good."""
+        self._engine = engine
+        self._state = state
+        self._sites = np.zeros(SITES, np.int64)
+        self._numbers = np.zeros(1, INLINE)
+        self._begin = 0
+        """Where the memory for stubs begins, 0 before there is any; -1 if there is none."""
+        self._numbers["sites"] = self._sites.ctypes.data
+        self._numbers["hook"] = hook
+        state.inline = self._numbers.ctypes.data
+        self._numbers["engine"] = engine.handle.value
+        self._numbers["state"] = ctypes.addressof(state)
+        engine.code_forgotten.wire(self._forget)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether memory for stubs has been looked for."""
+        return self._begin != 0
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """How many blocks count themselves, or did; how many had code that was not expected."""
+        return int(self._numbers["patched"][0]), int(self._numbers["refused"][0])
+
+    @property
+    def written(self) -> int:
+        """Bytes of memory for stubs that are taken."""
+        return int(self._numbers["free"][0]) - max(self._begin, 0)
+
+    @property
+    def why_not(self) -> str | None:
+        """What keeps blocks from counting themselves; None if nothing does."""
+        return self._reasons[0] if self._reasons else None
+
+    def stop(self, why: str) -> None:
+        """Replace no more blocks, and give up those that are, until ``why`` is taken back."""
+        if why not in self._reasons:
+            self._reasons.append(why)
+        self._state.inline = 0
+        self.give_up()
+
+    def resume(self, why: str) -> None:
+        """Take back the reason of a :meth:`stop`: if it was the last, blocks are replaced again."""
+        if why in self._reasons:
+            self._reasons.remove(why)
+        if not self._reasons:
+            self._state.inline = self._numbers.ctypes.data
+
+    def never(self, marks: int) -> None:
+        """Never replace blocks with one of ``marks``, from here on: a run may have to see them."""
+        seen = int(self._numbers["seen"][0])
+        if marks & ~seen:
+            self._numbers["seen"] = seen | marks
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Have the blocks call the hook again that count themselves, if there are any."""
+        if int(self._numbers["free"][0]) > self._begin:
+            self._engine.forget_all_code()
+
+    def prepare(self) -> None:
+        """Find memory for stubs, if it is time; begin anew if it is full. The engine stands."""
+        free, end, place = (int(self._numbers[name][0]) for name in ("free", "end", "place"))
+        if self._begin > 0 and free + STUB > end:
+            self._engine.forget_all_code()
+        elif not self._begin and place:
+            self._begin = memory_near(place, STUBS)
+            if self._begin > 0:
+                weakref.finalize(self._engine.uc, unmap, self._begin, STUBS)
+                self._numbers["begin"] = self._begin
+                self._numbers["end"] = self._begin + STUBS
+                self._numbers["free"] = self._begin
+            else:
+                self.stop("the host gives no memory near the engine's code")
+
+    def _forget(self) -> None:
+        """The engine has no translated code any more."""
+        self._sites.fill(0)
+        self._numbers["free"] = max(self._begin, 0)

@@ -1,0 +1,149 @@
+"""Replacing the engine's call of the block hook, when a block has run twice.
+
+What the code is expected to be is in ``engine_code``, what takes its place in ``written``. A
+replaced block calls the hook from its stub where a run counts other things than it does; when that
+has happened twice it is written anew, for what is counted now.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.host.engine.near_memory import REACH
+from spe_unicorn.host.native.blocks_hook import marks_here
+from spe_unicorn.host.native.inline.engine_code import call_begin, call_length, called, check_call
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, put
+from spe_unicorn.host.native.inline.written import (
+    KEPT,
+    KEPT_WORDS,
+    STUB,
+    inline_length,
+    put_counting,
+    put_inline,
+    put_jump,
+    put_stub,
+)
+from spe_unicorn.host.native.state import BLOCKS, LAYOUT, ROW, slot_of
+
+_RUNS: Final = 2
+"""Runs of a block, as a site counts them, after which it is replaced."""
+_DONE: Final = 3
+STUBS: Final = 16 << 20
+"""Bytes of memory for stubs."""
+_LARGEST_BYTE: Final = 0x7F
+
+
+@routine
+def replace(inline: Any, back: Any) -> Any:
+    """Replace the call of the hook that returns to ``back``; where it is to return to now, or 0."""
+    begin = call_begin(back, inline.engine, inline.state, inline.address, inline.size)
+    check = check_call(back, inline.engine)
+    if begin == 0 or check == 0:
+        return 0
+    inline.check = called(check)
+    inline.after = check + call_length(check)
+    return write(inline, begin)
+
+
+@routine
+def write(inline: Any, begin: Any) -> Any:
+    """Have the block that begins at ``begin`` count itself; ``first`` of its stub, or 0."""
+    stub = inline.free
+    if abs(stub - begin) >= REACH - STUBS:
+        return 0
+    end = put_stub(inline, stub, begin)
+    length = inline_length(inline)
+    room = inline.after - begin - length
+    if length == 0 or room < 0 or room > _LARGEST_BYTE:
+        end = put_counting(inline, end)
+        put_jump(begin, inline.count)
+    else:
+        at = put_inline(inline, begin)
+        if room == 1:
+            put(at, 0x90, 1)
+        elif room > 1:
+            put(at, 0xEB | room - 2 << 8, 2)
+    inline.free = end
+    return inline.first
+
+
+@routine
+def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
+    """Say what the block at ``address`` is to count; False if that is not known."""
+    inline.address = address
+    inline.size = size
+    inline.number = number
+    inline.row = inline.weight = 0
+    if number == 0:
+        return True
+    slot = slot_of(address, size >> 2)
+    if array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)[slot] != address ^ size >> 2:
+        return False
+    if number & 1:
+        inline.weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    if s.tally != 0:
+        inline.row = s.tallies + slot * (ROW * 8)
+    return True
+
+
+@routine
+def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> None:
+    """A block whose stub has ``first`` has called the hook: maybe it counts other things now."""
+    kept = array_at(pointer_to(first + KEPT), (KEPT_WORDS,), np.int64)
+    number = counts(s.tally, s.weigh)
+    if kept[3] == number:
+        return
+    if kept[4] != number:
+        kept[4] = number
+    elif inline.free + STUB <= inline.end and _describe(s, inline, address, size, number):
+        inline.after = kept[1]
+        inline.check = kept[2]
+        write(inline, kept[0])
+
+
+@entry("int64", "pointer", "int64", "int64", "pointer", "int64")
+def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any) -> Any:
+    """A block was counted by a call that returns to ``back``: maybe it is the last such call.
+
+    Gives the address to return to in its place, 0 for none.
+    """
+    s = record_at(user, LAYOUT)
+    inline = record_at(pointer_to(s.inline), INLINE)
+    if inline.begin <= back < inline.end:
+        _written_anew(s, inline, address, size, back)
+        return 0
+    sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
+    n = (back >> 3 ^ back >> 19) & SITES - 1
+    site = sites[n]
+    if site >> 2 != back:
+        sites[n] = back << 2
+        return 0
+    runs = site & 3
+    if runs == _DONE:
+        return 0
+    if runs + 1 < _RUNS:
+        sites[n] = site + 1
+        return 0
+    if inline.free == 0:
+        inline.place = back
+        return 0
+    if inline.free + STUB > inline.end or address & 3 != 0:
+        return 0
+    marks = marks_here(s, engine, address, size >> 2)
+    if marks < 0:
+        return 0  # nobody knows yet what is in it
+    if marks & inline.seen == 0:
+        if not _describe(s, inline, address, size, counts(s.tally, s.weigh)):
+            return 0
+        to = replace(inline, back)
+        if to == 0:
+            inline.refused += 1
+        else:
+            inline.patched += 1
+    else:
+        to = 0
+    sites[n] = back << 2 | _DONE
+    return to

@@ -1,0 +1,259 @@
+"""The code that is written: blocks that count themselves, and their stubs.
+
+A block that counts itself, with the centre of the hot fields of the state in RCX::
+
+    mov   rcx, centre
+    cmp   dword [rcx + attend], number
+    jne   entry                     ; the hook has to be asked, or something else is to be counted
+    sub   qword [rcx + budget], operations
+    js    back                      ; the block does not fit into the budget
+    mov   qword [rcx + block], address
+    mov   dword [rcx + block_operations], operations
+    add   dword [rcx + tallied], events     ; for each lane that the block moves
+
+Where that finds no room, or members are weighed or ways of branches counted, it is a jump to
+``count`` in the stub, which lies in memory of ours within reach::
+
+    members_back:                   ; where members are weighed
+            add   qword [rcx + members], weight
+    back:   add   qword [rcx + budget], operations
+    entry:  call  hook(engine, address, size, state)
+    first:  call  check(engine, 0)  ; the engine's own, as it stood after the call of the hook
+            jmp   after             ; behind the replaced bytes
+            (the words at KEPT)
+    count:  mov   rcx, centre
+            cmp   dword [rcx + attend], number
+            jne   entry
+            sub   qword [rcx + budget], operations
+            js    back
+            sub   qword [rcx + members], weight
+            js    members_back
+            mov   qword [rcx + block], address
+            mov   dword [rcx + block_operations], operations
+            add   dword [rcx + tallied], events
+            ...                     ; where branches go, if that is counted
+            jmp   after
+
+All registers that this uses are free where a function is called. The check of whether somebody has
+asked the engine to leave is left out where nobody has: whoever asks sets ``State.attend`` to -1
+(:func:`~spe_unicorn.host.native.calls.stop_engine`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.host.native.inline.shared import near, put
+from spe_unicorn.host.native.state import LANES, ROW, State
+
+STUB: Final = 384
+"""Bytes of the largest stub, and more."""
+KEPT: Final = 29
+"""Bytes from ``first`` to the words that a stub keeps."""
+KEPT_WORDS: Final = 5
+"""Where its block begins and goes on, the engine's check, what the block counts (``counts``), and
+what was to be counted when it called the hook last."""
+CENTRE: Final = State.block.offset
+"""What RCX points to in the state, so that the hot fields are within a signed byte of it."""
+
+
+def _distance(field: str) -> int:
+    offset: int = getattr(State, field).offset
+    return offset - CENTRE & 0xFF
+
+
+_BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO = map(
+    _distance,
+    (
+        *("budget", "block", "block_operations", "attend", "members"),
+        *("tallied0", "jumps", "falls_to"),
+    ),
+)
+_LARGEST_BYTE: Final = 0x7F
+_LANE_BYTES: Final = 4
+ADD, SUBTRACT = 0x41, 0x69
+
+
+@routine
+def put_wide(at: Any, code: Any, value: Any) -> Any:
+    """An instruction of two bytes that loads a register with 64 bits."""
+    return put(put(at, code, 2), value, 8)
+
+
+@routine
+def put_jump(at: Any, to: Any) -> Any:
+    """A jump; its end."""
+    return put(put(at, 0xE9, 1), to - at - 5, 4)
+
+
+@routine
+def _put_branch(at: Any, code: Any, to: Any) -> Any:
+    """A jump with a condition; its end."""
+    return put(put(at, code, 2), to - at - 6, 4)
+
+
+@routine
+def _put_count(at: Any, kind: Any, field: Any, by: Any) -> Any:
+    """Add to (kind ADD) or subtract from (SUBTRACT) a hot field."""
+    if by <= _LARGEST_BYTE:
+        return put(put(at, 0x8348 | kind << 16 | field << 24, 4), by, 1)
+    return put(put(at, 0x8148 | kind << 16 | field << 24, 4), by, 4)
+
+
+@routine
+def _put_compared(at: Any, number: Any) -> Any:
+    """Compare ``attend`` with a number."""
+    if number <= _LARGEST_BYTE:
+        return put(at, 0x7983 | _ATTEND << 16 | number << 24, 4)
+    return put(put(at, 0x7981 | _ATTEND << 16, 3), number, 4)
+
+
+@routine
+def _put_block(at: Any, address: Any, operations: Any) -> Any:
+    """Note which block runs."""
+    if address == near(address):
+        at = put(put(at, 0x41C748 | _BLOCK << 24, 4), address, 4)
+    elif address >> 32 == 0:
+        at = put(put(at, 0xBE, 1), address, 4)
+        at = put(at, 0x718948 | _BLOCK << 24, 4)
+    else:
+        at = put_wide(at, 0xBE48, address)
+        at = put(at, 0x718948 | _BLOCK << 24, 4)
+    return put(put(at, 0x41C7 | _OPERATIONS << 16, 3), operations, 4)
+
+
+@routine
+def _lane(row: Any, n: Any) -> Any:
+    """By how much a block's row moves a lane."""
+    return row[n >> 1] >> 32 * (n & 1) & 0xFFFF_FFFF
+
+
+@routine
+def _put_lanes(inline: Any, at: Any) -> Any:
+    """Add up the events that a block's row holds, if it has one."""
+    if inline.row == 0:
+        return at
+    row = array_at(pointer_to(inline.row), (ROW,), np.int64)
+    for n in range(LANES):
+        lane = _lane(row, n)
+        if lane > _LARGEST_BYTE:
+            at = put(put(at, 0x4181 | _TALLIED + _LANE_BYTES * n << 16, 3), lane, 4)
+        elif lane > 0:
+            at = put(put(at, 0x4183 | _TALLIED + _LANE_BYTES * n << 16, 3), lane, 1)
+    return at
+
+
+@routine
+def _lanes_length(inline: Any) -> Any:
+    """Bytes of that."""
+    if inline.row == 0:
+        return 0
+    row = array_at(pointer_to(inline.row), (ROW,), np.int64)
+    length = 0
+    for n in range(LANES):
+        lane = _lane(row, n)
+        if lane > 0:
+            length += 7 if lane > _LARGEST_BYTE else 4
+    return length
+
+
+@routine
+def _put_ways(at: Any, address: Any, following: Any) -> Any:
+    """Count where the branch before the block went; note what follows one at its end, 0 for none.
+
+    ::
+
+            mov   rax, [rcx + falls_to]
+            test  rax, rax
+            je    over
+            mov   rsi, address
+            cmp   rax, rsi
+            je    over
+            inc   qword [rcx + jumps]
+      over: mov   qword [rcx + falls_to], following
+    """
+    at = put(at, 0x418B48 | _FALLS_TO << 24, 4)
+    at = put(at, 0xC08548, 3)
+    at = put(at, 0x1374, 2)
+    at = put_wide(at, 0xBE48, address)
+    at = put(at, 0xF03948, 3)
+    at = put(at, 0x0474, 2)
+    at = put(at, 0x41FF48 | _JUMPS << 24, 4)
+    if following == 0:
+        return put(put(at, 0x41C748 | _FALLS_TO << 24, 4), 0, 4)
+    at = put_wide(at, 0xBE48, following)
+    return put(at, 0x718948 | _FALLS_TO << 24, 4)
+
+
+@routine
+def inline_length(inline: Any) -> Any:
+    """Bytes of the code of the block in its place; 0 where what it counts is not for that."""
+    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE:
+        return 0
+    length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
+    length += 5 if inline.size >> 2 <= _LARGEST_BYTE else 8
+    if inline.address == near(inline.address):
+        return length + 8
+    return length + (9 if inline.address >> 32 == 0 else 14)
+
+
+@routine
+def put_inline(inline: Any, at: Any) -> Any:
+    """Write that code, of :func:`inline_length` bytes; its end."""
+    operations = inline.size >> 2
+    at = put_wide(at, 0xB948, inline.state + CENTRE)
+    at = _put_compared(at, inline.number)
+    at = _put_branch(at, 0x850F, inline.entry)
+    at = _put_count(at, SUBTRACT, _BUDGET, operations)
+    at = _put_branch(at, 0x880F, inline.back)
+    return _put_lanes(inline, _put_block(at, inline.address, operations))
+
+
+@routine
+def put_stub(inline: Any, at: Any, begin: Any) -> Any:
+    """Write the stub of a block that begins at ``begin``, without ``count``; its end."""
+    if inline.number & 1:
+        inline.members_back = at
+        at = _put_count(at, ADD, _MEMBERS, inline.weight)
+    inline.back = at
+    at = _put_count(at, ADD, _BUDGET, inline.size >> 2)
+    inline.entry = at
+    at = put_wide(at, 0xBF48, inline.engine)
+    at = put_wide(at, 0xBE48, inline.address)
+    at = put(put(at, 0xBA, 1), inline.size, 4)
+    at = put_wide(at, 0xB948, inline.state)
+    at = put_wide(at, 0xB848, inline.hook)
+    at = put(at, 0xD0FF, 2)
+    inline.first = at
+    at = put_wide(at, 0xBF48, inline.engine)
+    at = put(at, 0xF633, 2)
+    at = put_wide(at, 0xB848, inline.check)
+    at = put(at, 0xD0FF, 2)
+    at = put_jump(at, inline.after)
+    at = put(put(at, begin, 8), inline.after, 8)
+    at = put(put(at, inline.check, 8), inline.number, 8)
+    return put(at, inline.number, 8)
+
+
+@routine
+def put_counting(inline: Any, at: Any) -> Any:
+    """Write ``count``; its end."""
+    operations = inline.size >> 2
+    inline.count = at
+    at = put_wide(at, 0xB948, inline.state + CENTRE)
+    at = _put_compared(at, inline.number)
+    at = _put_branch(at, 0x850F, inline.entry)
+    at = _put_count(at, SUBTRACT, _BUDGET, operations)
+    at = _put_branch(at, 0x880F, inline.back)
+    if inline.number & 1:
+        at = _put_count(at, SUBTRACT, _MEMBERS, inline.weight)
+        at = _put_branch(at, 0x880F, inline.members_back)
+    at = _put_block(at, inline.address, operations)
+    at = _put_lanes(inline, at)
+    if inline.number & 2:
+        row = array_at(pointer_to(inline.row), (ROW,), np.int64)
+        at = _put_ways(at, inline.address, inline.address + inline.size & row[ROW - 1])
+    return put_jump(at, inline.after)
