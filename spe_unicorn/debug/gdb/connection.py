@@ -146,11 +146,11 @@ class Connection:
     def __init__(self, peer: socket.socket) -> None:
         self._peer = peer
         self._reader = Reader()
-        self._packets: deque[bytes] = deque()
+        self._packets: deque[bytes | None] = deque()
+        """What has arrived and nobody has taken; None is a Ctrl-C behind a packet."""
         self._last = b""
         self._acknowledges = True
-        self.interrupted = False
-        """Whether Ctrl-C has arrived since this was last set to False."""
+        self._interrupted = False
         peer.settimeout(_PATIENCE)
         if peer.family != socket.AF_UNIX:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -162,11 +162,27 @@ class Connection:
     @property
     def waiting(self) -> bool:
         """Whether packets have arrived that nobody has taken."""
-        return bool(self._packets)
+        return any(item is not None for item in self._packets)
 
     def packet(self) -> bytes | None:
-        """The data of the next packet that has arrived, None for none."""
-        return self._packets.popleft() if self._packets else None
+        """The data of the next packet that has arrived, None for none.
+
+        A Ctrl-C that came before it was for a machine that stands, and is forgotten.
+        """
+        self._interrupted = False
+        while self._packets:
+            item = self._packets.popleft()
+            if item is not None:
+                return item
+        return None
+
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has come since the last packet that was taken, or the last call."""
+        found = self._interrupted or None in self._packets
+        self._interrupted = False
+        while None in self._packets:
+            self._packets.remove(None)
+        return found
 
     def receive(self) -> None:
         """Take what has arrived. Raises ConnectionLost."""
@@ -188,7 +204,10 @@ class Connection:
             raise ConnectionLost(f"the debugger sent what no GDB sends: {error}") from error
         for item in arrived:
             if item is Event.INTERRUPT:
-                self.interrupted = True
+                if not self._packets:
+                    self._interrupted = True
+                elif self._packets[-1] is not None:
+                    self._packets.append(None)
             elif item is Event.REFUSED:
                 self._write(b"-")
             elif item is Event.REPEAT:

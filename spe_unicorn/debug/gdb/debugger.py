@@ -300,7 +300,6 @@ class Debugger:
         connection, commands = self._client.connection, self._client.commands
         if connection is None or commands is None:
             return None
-        connection.interrupted = False  # the machine stands already
         while (packet := connection.packet()) is not None:
             answer = commands.answer(packet)
             if isinstance(answer, Resume):
@@ -320,8 +319,7 @@ class Debugger:
                 self._ask()
             if self._client.connection is not None:
                 self._client.connection.receive()
-                if self._client.connection.interrupted:
-                    self._client.connection.interrupted = False
+                if self._client.connection.interrupted():
                     self._ask()
         except ConnectionLost as lost:
             self._client.drop()
