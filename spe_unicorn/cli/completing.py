@@ -47,4 +47,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(ctx.find_root().command, {}, PROGRAM, _VARIABLE).source())
+    script = kind(ctx.find_root().command, {}, PROGRAM, _VARIABLE).source()
+    # click's script for fish ends a description at its first comma
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'))

@@ -68,6 +68,34 @@ def test_another_shell_is_answered_with_those_that_there_are(command):
     assert "'bash', 'zsh', 'fish'" in command("completion", "tcsh", status=2).stderr
 
 
+def test_in_the_script_for_fish_a_description_may_have_commas(command):
+    assert 'string split --max 1 ","' in command("completion", "fish").stdout
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")
+def test_fish_shows_names_with_their_whole_descriptions(command, tmp_path):
+    folder = tmp_path / "fish" / "completions"
+    folder.mkdir(parents=True)
+    (folder / "spe-unicorn.fish").write_text(command("completion", "fish").stdout)
+    (tmp_path / "begun.elf").touch()
+    asked = ("regs pmsn", "run --mo", "run begu")
+    done = subprocess.run(
+        ["fish", "-c", "; ".join(f"complete -C 'spe-unicorn {words}'" for words in asked)],
+        env={
+            **os.environ,
+            "XDG_CONFIG_HOME": str(tmp_path),
+            "PATH": f"{COMMAND.parent}:{os.environ['PATH']}",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    register, option, file = done.stdout.splitlines()
+    assert (register, file) == ("PMSNEVFR_EL1", "begun.elf")
+    assert option.startswith("--model\tCore model: constant latencies, or caches, TLBs and ")
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_completes_the_name_of_a_register(command, tmp_path):
     script = tmp_path / "completion"
