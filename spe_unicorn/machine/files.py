@@ -24,6 +24,22 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
+def host_errors(otherwise: str) -> Iterator[None]:
+    """Make LoadErrors, without the file's name, of what the host refuses within.
+
+    ``otherwise`` says what is wrong where the host does not.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise LoadError(error.strerror or otherwise) from None
+    except LoadError:
+        raise
+    except ValueError:  # the name holds a NUL
+        raise LoadError("is not a file name") from None
+
+
+@contextmanager
 def regular_file(path: str | os.PathLike[str], expected: str) -> Iterator[BinaryIO]:
     """A regular file, open for reading; ``expected`` says what was expected in its place.
 
@@ -31,20 +47,15 @@ def regular_file(path: str | os.PathLike[str], expected: str) -> Iterator[Binary
     """
     file = Path(path)
     try:
-        # Opening a FIFO or a terminal would wait for its writer: look before opening.
-        mode = file.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise LoadError(f"is a directory, not {expected}")
-        if not stat.S_ISREG(mode):
-            raise LoadError("is not a regular file")
-        with file.open("rb") as stream:
-            yield stream
-    except OSError as error:
-        raise LoadError(error.strerror or "cannot be read") from None
-    except LoadError:
-        raise
-    except ValueError:  # the name holds a NUL
-        raise LoadError("is not a file name") from None
+        with host_errors("cannot be read"):
+            # Opening a FIFO or a terminal would wait for its writer: look before opening.
+            mode = file.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise LoadError(f"is a directory, not {expected}")
+            if not stat.S_ISREG(mode):
+                raise LoadError("is not a regular file")
+            with file.open("rb") as stream:
+                yield stream
     except MemoryError:
         raise LoadError("is too large to read") from None
 

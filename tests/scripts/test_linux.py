@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import struct
@@ -12,20 +11,13 @@ import pytest
 
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
-
-ROOT = Path(__file__).resolve().parents[2]
-LINUX = ROOT / "scripts" / "linux_guest"
+from tests.support.linux_scripts import LINUX, ROOT, importable, module
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _importable():
-    sys.path.insert(0, str(LINUX))
-    yield
-    sys.path.remove(str(LINUX))
-
-
-def module(name: str):
-    return importlib.import_module(name)
+    with importable():
+        yield
 
 
 def linux(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import struct
 import sys
 from pathlib import Path
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import a64
+from tests.support.linux_scripts import importable, module
 from tests.support.small_programs import LOOP, program
 
-LINUX = Path(__file__).resolve().parents[2] / "scripts" / "linux_guest"
 UART, FLAGS = 0x0900_0000, 0x18
 RX_EMPTY = 4
 READY = b"=== ready\r\n"
@@ -40,13 +39,8 @@ WAITS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def _importable():
-    sys.path.insert(0, str(LINUX))
-    yield
-    sys.path.remove(str(LINUX))
-
-
-def module(name: str):
-    return importlib.import_module(name)
+    with importable():
+        yield
 
 
 def guest(tmp_path: Path, code: bytes = WAITS):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from spe_unicorn.machine.boot.image import LoadError
-from spe_unicorn.machine.files import naming
+from spe_unicorn.machine.files import host_errors, naming
 
 READ_ONLY = ",readonly"
 """What stands behind the name of a file that is not to be written."""
@@ -41,16 +41,9 @@ class HostFile:
         name, self.read_only = split_read_only(text)
         self.path = Path(name)
         self._descriptor = -1
-        with naming(name):
-            try:
-                self._open()
-                self.size = os.fstat(self._descriptor).st_size
-            except OSError as error:
-                raise LoadError(error.strerror or "cannot be opened") from None
-            except LoadError:
-                raise
-            except ValueError:  # the name holds a NUL
-                raise LoadError("is not a file name") from None
+        with naming(name), host_errors("cannot be opened"):
+            self._open()
+            self.size = os.fstat(self._descriptor).st_size
 
     def _open(self) -> None:
         mode = self.path.stat().st_mode  # opening a FIFO would wait for its writer
