@@ -126,7 +126,7 @@ class Checks:
             tap.check = f"kvm {mode}"
             chosen = "" if mode == "vhe" else f" kvm-arm.mode={mode}"
             guest = self.guest(append=SETTINGS + chosen)
-            # Linux 6.1 changes stage 2 under pKVM while records may be on their way
+            # Linux 6.1 changes stage 2 under pKVM, to maintain TLBs, with records on their way
             known = "context-before-drain" if mode == "protected" else None
             result = self.boot(tap, guest, "kvm", "--el", "2", known=known)
             _expect(tap, result, f"kvm [1]: {says}")
