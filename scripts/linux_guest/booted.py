@@ -40,6 +40,8 @@ _KEPT = 8
 """Snapshots that are kept of a release; the one that was not used for longest goes first."""
 _LIMIT = 120
 """Seconds of the host that a scenario of :meth:`Booted.run` may take."""
+_BOOT_LIMIT = 1800
+"""Seconds of the host that a boot may take, which is ten times as long with the cache model."""
 
 
 class Booted:
@@ -104,7 +106,7 @@ class Booted:
     def _boot(self) -> Snapshot:
         print("scripts/linux: booting once, up to where scenarios start", file=sys.stderr)
         with Machine(self._settings.machine, records=False) as machine:
-            outcome = machine.run(until=AtOutput(READY), timeout=_LIMIT)
+            outcome = machine.run(until=AtOutput(READY), timeout=_BOOT_LIMIT)
             if outcome.ending != "until":
                 said = machine.console.text.splitlines()[-3:]
                 raise GuestError(

@@ -74,14 +74,20 @@ class Checks:
         return Guest.of(self.packages, flavour, append=append)
 
     def boot(
-        self, tap: Tap, guest: Guest, scenarios: str, *options: str, known: str | None = None
+        self,
+        tap: Tap,
+        guest: Guest,
+        scenarios: str,
+        *options: str,
+        known: str | None = None,
+        timeout: float = 600,
     ) -> Run:
         """Run scenarios one after the other, and check what holds for every run.
 
-        ``known`` is a rule that this kernel is known to break.
+        ``known`` is a rule that this kernel is known to break, ``timeout`` in seconds of the host.
         """
         script = b"".join(scenario(name) for name in scenarios.split())
-        result = run(guest, script, ("--warn", "misuse", *self.options, *options))
+        result = run(guest, script, ("--warn", "misuse", *self.options, *options), timeout)
         tail = result.console.splitlines()[-8:] + result.errors.splitlines()[:8]
         tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)", *tail)
         tap.ok(result.scenario_status is not None, "the scenario came to its end", *tail)
@@ -308,6 +314,29 @@ class Checks:
         for event in ("branch-misses:u", "cache-misses:u"):
             tap.ok(event in text, f"{event} is recorded", *text.splitlines()[:5])
 
+    def c2c(self, tap: Tap) -> None:
+        """perf c2c names the line where two threads have counters, and none if they are apart."""
+        # samples as often as perf asks for them; the core's own shortest interval is 1024
+        options = ("--smp", "2", "--model", "cache", "--core", "neoverse-n1,interval=0")
+        result = self.boot(tap, self.guest(), "c2c", *options, timeout=1800)
+        for how in ("shared", "padded"):
+            known = re.match(r"counters (\d+)\nsum 3000 3000\n", result.section(how))
+            line = int(known[1]) if known else 0
+            tap.ok(known is not None, f"{how}: both threads count", result.section(how))
+            records, bad = evidence.read_records(result.file(f"{how}.data"))
+            tap.ok(bool(records) and not bad, f"{how}: {len(records)} records, no bad packet")
+            there = [r for r in records if r.va is not None and line == r.va.VA & ~63]
+            sources = {r.data_source for r in there}
+            report = result.section(f"report {how}")
+            rows = evidence.shared_lines(report)
+            if how == "shared":
+                tap.ok(len(there) > 10 and sources == {0x9}, f"{len(there)} from a peer core")
+                tap.ok(rows.get(line, 0) > 10, f"perf c2c names it: {rows}", *report.splitlines())
+                offsets = evidence.offsets_of(report, line)
+                tap.ok(offsets == {0, 8}, f"at the offsets {sorted(offsets)}")
+            else:
+                tap.ok(0x9 not in sources and line not in rows, f"the line is not named: {rows}")
+
     def collisions(self, tap: Tap) -> None:
         """Operations that take longer than the interval: collisions, and perf is told of them."""
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as slow:
@@ -374,7 +403,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
         *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-        *("virtio", "cores", "repeat"),
+        *("c2c", "virtio", "cores", "repeat"),
     )
 }
 

@@ -6,6 +6,7 @@ Everything here is a function of values; ``checks`` has guests run and asks thes
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -174,3 +175,34 @@ def functions_of(elf: Path) -> dict[str, range]:
             for s in symbols
             if s["st_info"]["type"] == "STT_FUNC" and s["st_size"]
         }
+
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_SHARED_LINE = re.compile(r"^ +\d+ +(0x[0-9a-f]+) +\d+ +\d+ +[\d.]+% +(\d+) ", re.M)
+"""A row of the table of shared lines: its number, address, node, PA count, share, peer snoops."""
+_PARETO_LINE = re.compile(r"^ +\d+(?: +\d+){5} +(0x[0-9a-f]+)$")
+"""The title of a line's part of the distribution: number, counts and address."""
+_PARETO_ROW = re.compile(r"^(?: +[\d.]+%){5} +(0x[0-9a-f]+) +\d+ +\d+ +0x")
+"""A row of that part: shares, then the offset of what was accessed, before the code address."""
+
+
+def _plain(report: str) -> str:
+    """What perf prints on a terminal, without its colours."""
+    return _COLOUR.sub("", report)
+
+
+def shared_lines(report: str) -> dict[int, int]:
+    """The addresses of the lines that ``perf c2c report`` names, each with its peer snoops."""
+    return {int(m[1], 16): int(m[2]) for m in _SHARED_LINE.finditer(_plain(report))}
+
+
+def offsets_of(report: str, line: int) -> set[int]:
+    """The offsets at which ``perf c2c report`` says that a line was accessed."""
+    found = set()
+    here = False
+    for row in _plain(report).splitlines():
+        if title := _PARETO_LINE.match(row):
+            here = int(title[1], 16) == line
+        elif here and (match := _PARETO_ROW.match(row)):
+            found.add(int(match[1], 16))
+    return found

@@ -25,6 +25,7 @@ ROOT = HERE.parents[1]
 SCENARIOS = HERE / "guest/scenarios"
 HOT = HERE / "workload/hot"
 KVM = HERE / "workload/kvm"
+SHARING = HERE / "workload/sharing"
 SETTINGS = "kpti=off arm64.nopauth"
 """The driver asks for the first setting, the second halves the time: the engine computes pointer
 authentication codes as the architecture says."""
@@ -62,6 +63,7 @@ class Guest:
             "bin/perf": perf,
             "bin/hot": HOT,
             "bin/kvm": KVM,
+            "bin/sharing": SHARING,
         }
         contents |= {f"lib/{file.name}": file for file in shared_objects(perf, packages.root)}
         if gdb:

@@ -269,3 +269,37 @@ def test_the_workload_is_what_its_sources_build(tmp_path):
     subprocess.run([LINUX / "workload/build", tmp_path], check=True)
     for name in ("hot", "kvm"):
         assert (tmp_path / name).read_bytes() == (LINUX / "workload" / name).read_bytes()
+
+
+C2C = """\
+# Index             Address  Node  PA cnt    Snoop    Total    Local   Remote  records
+# .....  ..................  ....  ......  .......  .......  .......  .......  .......
+#
+      0            0x403000     0       1   50.00%       16       16        0       16
+      1            0x405000     0      11   46.88%       15       15        0       15
+
+#   Num      Rmt      Lcl   L1 Hit  L1 Miss      N/A              Offset  Node  PA cnt  Code
+  ----------------------------------------------------------------------
+      0        0       16        0        0        0            0x403000
+  ----------------------------------------------------------------------
+           0.00%   56.25%    0.00%    0.00%    0.00%                 0x10     0       1  0x4002e8
+  ----------------------------------------------------------------------
+      1        0       15        0        0        0            0x405000
+  ----------------------------------------------------------------------
+           0.00%   53.33%    0.00%    0.00%    0.00%                 0x0     0       1  0x400270
+           0.00%   46.67%    0.00%    0.00%    0.00%                 0x8     0       1  0x4002d8
+"""
+"""Of what perf c2c prints, the columns up to the code address."""
+
+
+def test_lines_and_offsets_that_perf_c2c_names():
+    evidence = module("evidence")
+    assert evidence.shared_lines(C2C) == {0x403000: 16, 0x405000: 15}
+    assert evidence.offsets_of(C2C, 0x405000) == {0x0, 0x8}
+    assert evidence.offsets_of(C2C, 0x403000) == {0x10}
+    assert evidence.offsets_of(C2C, 0x404000) == set()
+    coloured = C2C.replace(" 50.00%", "\x1b[31m 50.00%\x1b[m").replace(
+        " 53.33%", "\x1b[31m 53.33%\x1b[m"
+    )
+    assert evidence.shared_lines(coloured) == {0x403000: 16, 0x405000: 15}
+    assert evidence.offsets_of(coloured, 0x405000) == {0x0, 0x8}
