@@ -19,6 +19,7 @@ from spe_unicorn.host.native.calls import call_read, call_register, call_transla
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import marks_of
+from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address, trap_id
 from spe_unicorn.host.native.state import (
     BLOCKS,
@@ -43,6 +44,7 @@ from spe_unicorn.host.native.state import (
     PLAN_PLACE,
     PLAN_PLACES,
     PLAN_PROBE,
+    PLAN_RECIPE,
     PLAN_RUN,
     PLAN_SHIFT,
     PLAN_WORDS,
@@ -289,6 +291,10 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
         return False
     if plan & PLAN_PROBE:
         s.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
+    elif plan & PLAN_RECIPE:
+        plans = s.plans + 8 * array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot]
+        if not foresee(s, engine, user, address, plans, row.recipe):
+            return False
     else:
         _note_registers(s, engine, user, plan)
     s.slot = slot

@@ -39,6 +39,8 @@ from spe_unicorn.host.native.hot_path import (
 )
 from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
+from spe_unicorn.host.native.recipes.evaluate import control_registers
+from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.state import (
     CODE_WORDS,
     LAYOUT,
@@ -125,6 +127,8 @@ class NativeHooks:
             "named": named_registers(),
             "saved_states": saved_states(),
             "alias": rows_of(ESR_EL2.encoding),
+            "system_controls": control_registers(),
+            "values": np.zeros(MOST_STEPS, np.int64),
             "code": np.zeros(CODE_WORDS, np.uint32),
         }
         """Names of registers with room for their values, and room for the words of a block."""

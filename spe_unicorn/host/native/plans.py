@@ -10,6 +10,8 @@ from typing import Final
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host.engine import engine as e
+from spe_unicorn.host.native.recipes.steps import Recipe
+from spe_unicorn.host.native.recipes.values import Values
 from spe_unicorn.host.native.state import (
     PLAN_ACCESS,
     PLAN_ALIGN,
@@ -22,6 +24,7 @@ from spe_unicorn.host.native.state import (
     PLAN_INDEX,
     PLAN_INDEX_AT_END,
     PLAN_PLACE,
+    PLAN_RECIPE,
     PLAN_RUN,
     PLAN_SHIFT,
     PLAN_WRITE,
@@ -46,7 +49,8 @@ class Plan:
 
     ``instruction`` is the operation, or the micro-operation, and ``place`` is the operation's place
     in the block, counted from 0. ``exact``: only by stepping to it. Else ``base``, ``index`` and
-    ``flags`` say where those values are to be had, where the operation needs them.
+    ``flags`` say where those values are to be had, where the operation needs them. With a
+    ``recipe`` compiled code works them out before the block runs, as if they were to be had there.
     """
 
     instruction: Instruction
@@ -55,13 +59,16 @@ class Plan:
     base: When = When.START
     index: When = When.START
     flags: When = When.START
+    recipe: Recipe | None = None
 
     @property
     def words(self) -> tuple[int, int]:
-        """The plan as the compiled block hook reads it, the number of its instruction apart."""
+        """The first two words of the plan as the compiled block hook reads it."""
         if self.exact:
             return PLAN_EXACT, 0
         word = PLAN_RUN | self.place << PLAN_PLACE
+        if self.recipe is not None:
+            word |= PLAN_RECIPE
         detail = 0
         access = self.instruction.access
         if access is not None:
@@ -86,19 +93,29 @@ class Plan:
         return word, detail
 
 
-def plan_block(code: Sequence[Instruction], cracker: Cracker | None = None) -> list[Plan]:
-    """The plan of each member of the population in a block, in order."""
+def plan_block(
+    code: Sequence[Instruction], cracker: Cracker | None = None, *, loads: bool = False
+) -> list[Plan]:
+    """The plan of each member of the population in a block, in order.
+
+    ``loads``: memory that the block loads can be read beforehand, without any effect.
+    """
     runs_on = all(i.mark in RUNS_ON for i in code)
     written_after = [0] * len(code)
     for k in range(len(code) - 2, -1, -1):
         written_after[k] = written_after[k + 1] | code[k + 1].writes
     plans = []
     written = 0
+    values = Values(loads=loads)
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
-            plan = _plan(part, k, written, written_after[k]) if runs_on else None
+            plan = None
+            if runs_on:
+                plan = _plan(part, k, written, written_after[k]) or _foreseen(part, k, values)
             plans.append(plan or Plan(part, k, exact=True))
         written |= instruction.writes
+        if runs_on:
+            values.execute(instruction, k)
     return plans
 
 
@@ -140,6 +157,27 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
             return None
         flags = found
     return Plan(instruction, place, False, base, index, flags)
+
+
+def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | None:
+    """A plan by what is known of registers in the middle of the block."""
+    access = instruction.access
+    if not by_registers(instruction):
+        return None
+    needed: list[int | None] = [None, None, None]
+    if access is not None:
+        registers = [access.base, access.index, None]
+    elif tests_flags(instruction):
+        registers = [None, None, NZCV]
+    else:
+        return None
+    for n, register in enumerate(registers):
+        if register is not None:
+            needed[n] = values.of(register)
+            if needed[n] is None:
+                return None
+    recipe = values.recipe(*needed)
+    return None if recipe is None else Plan(instruction, place, False, recipe=recipe)
 
 
 def by_registers(instruction: Instruction) -> bool:

@@ -355,6 +355,8 @@ class Wiring(ctypes.Structure):
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),
             ("alias", "Any register of EL2 as it does."),
+            ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as it does."),
+            ("values", "Room for what the steps of a recipe give."),
             ("entry_pstate", "Table of what an exception leaves of PSTATE and what it sets."),
             ("code", "Room for the words of one block."),
             ("context", "Room for a saved state of the engine."),
@@ -512,10 +514,10 @@ MARKS_OF_HOST_OPERATIONS: Final = (
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
-PLAN: Final = np.dtype([("how", np.int64), ("access", np.int64), ("instruction", np.int64)])
+PLAN: Final = np.dtype([(name, np.int64) for name in ("how", "access", "instruction", "recipe")])
 """The plan of a member of the population, how to describe it when it is the sampled one: the bits
 below; the offset of its address (low half) and what it adds to its base (high half), both signed;
-the number of its instruction."""
+the number of its instruction; where its recipe is (``recipes.steps``), 0 without one."""
 PLAN_WORDS: Final = PLAN.itemsize // 8
 PLAN_EXACT: Final = 0
 """Stop before the block and step to the operation."""
@@ -532,6 +534,8 @@ PLAN_INDEX_AT_END: Final = 1 << 6
 """These registers have the value that counts at the block's end, not at its start."""
 PLAN_PROBE: Final = 1 << 7
 """A probe stands at the operation, and notes base, index and flags there."""
+PLAN_RECIPE: Final = 1 << 43
+"""Its recipe says what base, index and flags will be, before the block runs."""
 PLAN_BASE: Final = 8
 PLAN_INDEX: Final = 24
 """Shifts of the registers' engine numbers plus 1, 0 for none."""
@@ -544,7 +548,8 @@ PLAN_PLACE: Final = 52
 PLAN_PLACES: Final = 0x7FF
 """Shift and mask of the operation's place in its block."""
 PLANS: Final = 1 << 20
-"""Words in the pool of plans. Those of a block have its code after them, one word an operation."""
+"""Words in the pool of plans. Those of a block have its code after them, one word an operation, and
+then its recipes."""
 SAMPLES: Final = 1024
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 

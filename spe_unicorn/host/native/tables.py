@@ -101,7 +101,8 @@ class BlockTable:
         """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
 
         ``plans`` is an array of 64-bit words: a plan for each of the block's ``members``, then the
-        code. A block that had the slot is forgotten. When the pool is full all blocks are.
+        code, then recipes. A block that had the slot is forgotten. When the pool is full all blocks
+        are.
         """
         if self._free + len(plans) > PLANS:
             self.forget()

@@ -16,6 +16,7 @@ maintenance starts a new epoch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
-from spe_unicorn.host.native.state import BLOCKS, PLAN_PROBE, slot_of
+from spe_unicorn.host.native.state import BLOCKS, PLAN_PROBE, PLAN_WORDS, slot_of
 
 _MASK: Final = (1 << 64) - 1
 
@@ -60,13 +61,16 @@ class Blocks:
     """The blocks seen, here for Python and in the compiled hooks' table.
 
     ``cracker`` makes micro-operations of instructions, None where each is one member of the
-    population. ``tallies`` adds up what blocks hold.
+    population. ``tallies`` adds up what blocks hold. ``loads`` is as in ``plans.plan_block``.
     """
 
     DERIVED = ("_known", "_numbers", "_slots", "instructions")
 
-    def __init__(self, hooks: NativeHooks, cracker: Cracker | None, tallies: Tallies) -> None:
+    def __init__(
+        self, hooks: NativeHooks, cracker: Cracker | None, tallies: Tallies, *, loads: bool
+    ) -> None:
         self._tallies = tallies
+        self._loads = loads
         self._table = hooks.blocks
         self._state = hooks.state
         self._cracker = cracker
@@ -82,15 +86,11 @@ class Blocks:
         block = self._known.get(words)
         if block is None:
             code = tuple(decode(word) for word in words)
-            plans = tuple(plan_block(code, self._cracker))
+            plans = tuple(plan_block(code, self._cracker, loads=self._loads))
             marks = 0
             for word in words:
                 marks |= marks_of(word)
-            flat = np.array(
-                [*(w for p in plans for w in (*p.words, self._numbered(p.instruction))), *words],
-                np.int64,
-            )
-            block = Block(code, plans, marks, flat)
+            block = Block(code, plans, marks, self._flat(plans, words))
             self._known[words] = block
         slot = self._table.enter(
             address, words, block.words, marks=block.marks, members=len(block.plans)
@@ -98,6 +98,19 @@ class Blocks:
         self._slots[slot] = block
         self._tallies.enter(slot, block.code)
         return block
+
+    def _flat(self, plans: Sequence[Plan], words: Sequence[int]) -> Any:
+        """The words of a block's plans, its code, and then its recipes."""
+        rows: list[int] = []
+        recipes: list[int] = []
+        before = PLAN_WORDS * len(plans) + len(words)
+        for plan in plans:
+            recipe = 0
+            if plan.recipe is not None:
+                recipe = plan.recipe.at(before + len(recipes))
+                recipes += plan.recipe.words
+            rows += *plan.words, self._numbered(plan.instruction), recipe
+        return np.array([*rows, *words, *recipes], np.int64)
 
     def _numbered(self, instruction: Instruction) -> int:
         key = instruction.word, instruction.part

@@ -1,0 +1,1 @@
+"""How compiled code foresees, at a block's start, what an operation further on in it will find."""

@@ -1,0 +1,160 @@
+"""Recipes in compiled code: what a sampled operation will find, before its block runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from unicorn import arm64_const as regs
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.registers.system import SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
+from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.decode.effects import condition_holds
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import call_read, call_register
+from spe_unicorn.host.native.code import CP_REG, rows_of
+from spe_unicorn.host.native.recipes.steps import (
+    MOST_STEPS,
+    RECIPE_BASE,
+    RECIPE_FLAGS,
+    RECIPE_INDEX,
+    RECIPE_STEPS,
+    STEP_WORDS,
+    Kind,
+)
+from spe_unicorn.host.native.state import State
+
+_REGISTER, _CONSTANT, _PC, _ADD = (
+    int(Kind.REGISTER),
+    int(Kind.CONSTANT),
+    int(Kind.PC),
+    int(Kind.ADD),
+)
+_MULTIPLY, _AND, _OR, _XOR = int(Kind.MULTIPLY), int(Kind.AND), int(Kind.OR), int(Kind.XOR)
+_LEFT, _RIGHT, _ARITHMETIC = int(Kind.LEFT), int(Kind.RIGHT), int(Kind.ARITHMETIC)
+_SUM_FLAGS, _LOGICAL_FLAGS = int(Kind.SUM_FLAGS), int(Kind.LOGICAL_FLAGS)
+_SELECT, _LOAD = int(Kind.SELECT), int(Kind.LOAD)
+_PSTATE: Final = int(PSTATE)
+_CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
+_READ: Final = int(uc_const.UC_PROT_READ)
+_SCRATCH: Final = State.scratch.offset
+_ROW: Final = CP_REG.itemsize
+_EE, _E0E = 25, 24
+"""Bits of SCTLR_ELx: data accesses are big-endian, there or at EL0."""
+
+routine(condition_holds)
+
+
+def control_registers() -> Any:
+    """SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as the engine's interface names registers."""
+    return rows_of(SCTLR_EL1.encoding, SCTLR_EL2.encoding, SCTLR_EL3.encoding)
+
+
+@routine
+def sum_flags(a: Any, b: Any, carry: Any, bits: Any) -> Any:
+    """PSTATE.NZCV after AddWithCarry() of so many bits, in bits 31 to 28."""
+    total = a + b + carry
+    top = bits - 1
+    n = total >> top & 1
+    z = 1 if total << 64 - bits == 0 else 0
+    c = (a & b | (a | b) & ~total) >> top & 1
+    v = ((a ^ total) & (b ^ total)) >> top & 1
+    return n << 31 | z << 30 | c << 29 | v << 28
+
+
+@routine
+def _control(s: Any, engine: Any, el: Any) -> Any:
+    """SCTLR_ELx of EL1 to EL3."""
+    place = s.system_controls + (el - 1) * _ROW
+    call_register(s.reg_read, address_of(engine), _CP_REG, place)
+    return array_at(pointer_to(place), (_ROW // 8,), np.int64)[_ROW // 8 - 1]
+
+
+@routine
+def _big_endian(s: Any, engine: Any, user: Any) -> Any:
+    """Whether the PE may access data as big-endian where it is."""
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    el = s.scratch >> 2 & 3
+    if el != 0:
+        return _control(s, engine, el) >> _EE & 1
+    return (_control(s, engine, 1) | _control(s, engine, 2)) >> _E0E & 1
+
+
+@routine
+def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -> Any:
+    """Take ``count`` steps that stand at ``at``; False if memory says nothing to one of them."""
+    steps = array_at(pointer_to(at), (MOST_STEPS, STEP_WORDS), np.int64)
+    values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
+    for n in range(count):
+        word = steps[n, 0]
+        number = steps[n, 1]
+        kind = word & 0xFF
+        a = values[word >> 8 & 0xFF]
+        b = values[word >> 16 & 0xFF]
+        value = np.int64(0)
+        if kind == _REGISTER:
+            values[n] = 0
+            call_register(s.reg_read, address_of(engine), number, s.values + 8 * n)
+            value = values[n]
+        elif kind == _CONSTANT:
+            value = number
+        elif kind == _PC:
+            value = block + number
+        elif kind == _ADD:
+            value = a + b
+        elif kind == _MULTIPLY:
+            value = a * b
+        elif kind == _AND:
+            value = a & b
+        elif kind == _OR:
+            value = a | b
+        elif kind == _XOR:
+            value = a ^ b
+        elif kind == _LEFT:
+            value = a << (b & 63)
+        elif kind == _RIGHT:
+            value = a if b & 63 == 0 else a >> (b & 63) & (np.int64(1) << 64 - (b & 63)) - 1
+        elif kind == _ARITHMETIC:
+            value = a >> (b & 63)
+        elif kind == _SUM_FLAGS:
+            value = sum_flags(a, b, word >> 32 & 1, number)
+        elif kind == _LOGICAL_FLAGS:
+            value = sum_flags(a, np.int64(0), np.int64(0), number)
+        elif kind == _SELECT:
+            flags = values[word >> 24 & 0xFF] >> 28 & 15
+            value = a if condition_holds(word >> 32 & 15, flags) else b
+        elif kind == _LOAD:
+            values[n] = 0
+            if _big_endian(s, engine, user):
+                return False
+            there = s.values + 8 * n
+            if call_read(s.vmem_read, address_of(engine), a, _READ, there, number) != 0:
+                return False
+            value = values[n]
+        values[n] = value
+    return True
+
+
+@routine
+def foresee(s: Any, engine: Any, user: Any, block: Any, plans: Any, recipe: Any) -> Any:
+    """Note what an operation of the block at ``block`` will find: ``recipe`` is a plan's word.
+
+    ``plans`` is where the plans of the block begin. False if that takes memory which cannot be read
+    beforehand; then nothing is noted.
+    """
+    count = recipe >> RECIPE_STEPS & 0xFF
+    at = plans + 8 * (recipe & (1 << RECIPE_STEPS) - 1)
+    if not _evaluate(s, engine, user, block, at, count):
+        return False
+    values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
+    place = recipe >> RECIPE_BASE & 0xFF
+    if place != 0:
+        s.base = values[place - 1]
+    place = recipe >> RECIPE_INDEX & 0xFF
+    if place != 0:
+        s.index = values[place - 1]
+    place = recipe >> RECIPE_FLAGS & 0xFF
+    if place != 0:
+        s.flags = values[place - 1]
+    return True
