@@ -8,7 +8,6 @@ nothing else is to be known: no exception, no vector length, constant latencies.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -252,9 +251,10 @@ class Batch:
         )
         size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
-        for number, count in Counter(self._numbers(samples).tolist()).items():
+        counts = np.bincount(self._numbers(samples))
+        for number in np.flatnonzero(counts).tolist():
             events = self._pmu[number]
-            pmu[events] = pmu.get(events, 0) + count
+            pmu[events] = pmu.get(events, 0) + int(counts[number])
         return Written(records, self._out[:size].tobytes(), pmu)
 
     @staticmethod

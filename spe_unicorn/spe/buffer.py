@@ -171,7 +171,6 @@ class ProfilingBuffer:
             if isinstance(result, FaultRecord):
                 return result
             self._following.clear()
-            self._reach = 0
             self._answers = False
         self._page = page
         self._frame = result.paddress & ~_OFFSET

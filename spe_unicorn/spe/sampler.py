@@ -8,7 +8,7 @@ selected operation into a record. Who controls it and where records go is its su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -326,10 +326,13 @@ class Sampler(Stateful[SamplerState], ABC):
         return True
 
     @staticmethod
-    def _places(samples: Any, instructions: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
-        """Address and instruction word of each sample."""
-        for pc, number in samples[:, (PC, INSTRUCTION)].tolist():
-            yield pc & _MASK, instructions[number].word
+    def _places(
+        samples: Any, instructions: Sequence[Instruction]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Addresses and instruction words of samples, and how many have them."""
+        places = zip(samples[:, PC].tolist(), samples[:, INSTRUCTION].tolist(), strict=True)
+        for (pc, number), times in Counter(places).items():
+            yield pc & _MASK, instructions[number].word, times
 
     def _judge(self, instruction: Instruction, way: int) -> Outcome:
         """What becomes of samples of an instruction, as in :meth:`complete`."""

@@ -69,16 +69,19 @@ class Tally(Stateful[TallyState]):
             start = end
         return found
 
-    def several(self, number: int, places: Iterable[tuple[int, int]]) -> None:
-        """So many operations were sampled; ``places`` are those of :meth:`counted`."""
-        for pc, word in places:
-            self._count(pc, word)
+    def several(self, number: int, places: Iterable[tuple[int, int, int]]) -> None:
+        """So many operations were sampled; ``places`` are those of :meth:`counted`.
+
+        Each is an address, an instruction word, and how many they were there.
+        """
+        for pc, word, times in places:
+            self._count(pc, word, times)
         self.s.samples += number
 
-    def _count(self, pc: int, word: int) -> None:
+    def _count(self, pc: int, word: int, times: int = 1) -> None:
         counts = self.s.counts
         key = pc, word
         if key in counts:
-            counts[key] += 1
+            counts[key] += times
         elif len(counts) < _MOST:
-            counts[key] = 1
+            counts[key] = times

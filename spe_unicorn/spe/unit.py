@@ -87,6 +87,8 @@ One that changes without the register file being told, and TLB maintenance, need
 _SERROR = 2
 """PMBIDR_EL1.EA: an External abort on record data generates an SError."""
 _PLENTY = 1 << 30
+_MOST_PEEKED: Final = 1 << 12
+"""Pages of a buffer whose translations are kept: 16 MiB."""
 
 
 class _ReadOnly:
@@ -113,7 +115,9 @@ class StatisticalProfilingUnit(Sampler):
     possible are in flight collides.
     """
 
-    DERIVED = (*("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context"),)
+    DERIVED = (
+        *("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context", "_peeked"),
+    )
     TRANSIT = ("_selected_at",)
 
     def __init__(
@@ -157,6 +161,8 @@ class StatisticalProfilingUnit(Sampler):
         self._discards = False
         self._el = _NO_EL
         self._context: tuple[TranslationContext, int] | None = None
+        self._peeked: dict[int, AddressDescriptor] = {}
+        """What was found ahead of the buffer's pointer, by address, as in a TLB."""
         registers = pe.registers
         for register, cell in (
             (PMSICR_EL1, counters.PMSICR),
@@ -194,6 +200,7 @@ class StatisticalProfilingUnit(Sampler):
     def forget_translations(self) -> None:
         """Translate the buffer's addresses anew, after TLB maintenance or a change of tables."""
         self._context = None
+        self._peeked.clear()
         self.buffer.invalidate()
 
     def refresh(self) -> None:
@@ -380,8 +387,16 @@ class StatisticalProfilingUnit(Sampler):
         return self._translated(address, self._memory)
 
     def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
-        """The same, if no translation table has to be updated for it."""
-        return self._translated(address, _ReadOnly(self._memory))
+        """The same, if no translation table has to be updated for it; looked up once."""
+        known = self._peeked.get(address)
+        if known is not None:
+            return known
+        found = self._translated(address, _ReadOnly(self._memory))
+        if isinstance(found, AddressDescriptor):
+            if len(self._peeked) >= _MOST_PEEKED:
+                self._peeked.clear()
+            self._peeked[address] = found
+        return found
 
     def _translated(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
         if self._context is None:

@@ -21,7 +21,7 @@ def test_several_samples_at_once_are_counted_as_one_by_one() -> None:
     while at < len(places):
         size = (at * 7) % 1500 + 1
         batch = places[at : at + size]
-        batches.several(len(batch), [batch[n] for n in batches.counted(len(batch))])
+        batches.several(len(batch), [(*batch[n], 1) for n in batches.counted(len(batch))])
         at += size
     assert batches.counts == one.counts
     assert batches.samples == one.samples
