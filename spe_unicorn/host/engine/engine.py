@@ -7,7 +7,7 @@ beforehand a third of that; the sampled path needs several. Every call here is p
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError
@@ -231,3 +231,23 @@ class Engine:
         """Drop all translations."""
         self.uc.ctl_flush_tb()
         self.code_forgotten()
+
+
+class SystemRegisters:
+    """Some System registers that an engine has, read at once."""
+
+    def __init__(self, engine: Engine, encodings: Sequence[Encoding]) -> None:
+        count = len(encodings)
+        self._handle = engine.handle
+        self._rows = (UcRegCP64 * count)()
+        for row, encoding in zip(self._rows, encodings, strict=True):
+            for field in ("crn", "crm", "op0", "op1", "op2"):
+                setattr(row, field, getattr(encoding, field))
+        self._count = count
+        self._ids = (ctypes.c_int32 * count)(*[regs.UC_ARM64_REG_CP_REG] * count)
+        self._at = (ctypes.c_void_p * count)(*map(ctypes.addressof, self._rows))
+
+    def read(self) -> list[int]:
+        """Their values as they are stored, in the order of the encodings."""
+        lib.uc_reg_read_batch(self._handle, self._ids, self._at, self._count)
+        return [row.val for row in self._rows]

@@ -8,6 +8,7 @@ between two runs of the engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_int64
 from typing import Any, Final
 
 import numpy as np
@@ -44,7 +45,7 @@ class BlockTable:
 
     DERIVED = (
         *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        "_trapped",
+        *("_known_traps", "_trapped"),
     )
 
     def __init__(self, state: State) -> None:
@@ -65,6 +66,8 @@ class BlockTable:
         """Blocks that the hook has found to need no second look; the hook fills it."""
         self._trapped = np.zeros(TRAP_IDS, np.uint8)
         """1 for traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
+        self._known_traps: frozenset[int] = frozenset()
+        """The same, as a set."""
         state.block_keys = self._keys.ctypes.data
         state.block_epochs = self._epochs.ctypes.data
         state.block_marks = self._marks.ctypes.data
@@ -89,11 +92,12 @@ class BlockTable:
         What was trapped before keeps its mark: guests switch traps on and off, and all blocks are
         forgotten only for a trap that is new: True then.
         """
-        new = [number for number in trapped if not self._trapped[number]]
-        self._trapped[new] = 1
-        if new:
-            self.forget()
-        return bool(new)
+        if trapped <= self._known_traps:
+            return False
+        self._known_traps |= trapped
+        self._trapped[list(trapped)] = 1
+        self.forget()
+        return True
 
     def enter(
         self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int
@@ -143,12 +147,14 @@ class BlockTable:
 class AccessTable:
     """What the hooks do with each encoding of MRS, MSR and SYS, and the values that they know."""
 
-    DERIVED = ("_actions", "_cells", "_watched")
+    DERIVED = ("_actions", "_cells", "_in_memory", "_watched")
 
     def __init__(self, state: State) -> None:
         self._actions = np.zeros((3, KEYS), np.uint8)
         """An ``Action`` for each of READ, WRITE and SYSTEM and each ``Encoding.key``."""
         self._cells = np.zeros(KEYS, np.int64)
+        self._in_memory = (c_int64 * KEYS).from_address(self._cells.ctypes.data)
+        """The same memory, of which one number is written much faster so."""
         self._watched = np.full(KEYS, -1, np.int64)
         state.actions = self._actions.ctypes.data
         state.cells = self._cells.ctypes.data
@@ -181,7 +187,11 @@ class AccessTable:
         ``Action.CELL`` reads it, ``Action.COUNT`` subtracts it, ``Action.NOTICE`` compares a write
         with it.
         """
-        self._cells[encoding.key] = signed(value)
+        self.set_cell_at(encoding.key, value)
+
+    def set_cell_at(self, key: int, value: int) -> None:
+        """The same, by ``Encoding.key``."""
+        self._in_memory[key] = value  # which has 64 bits
 
     def cell(self, encoding: Encoding) -> int:
         """The value of an encoding: the one set, or what the guest wrote after that."""

@@ -7,6 +7,7 @@ fill these gaps; here they are told where.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,7 +77,7 @@ class ControlsState:
 class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
 
-    DERIVED = (*("_meaning", "_redirects", "offsets", "_events"),)
+    DERIVED = (*("_meaning", "_redirects", "offsets", "_events", "_relevant", "_asked"),)
     WIRING = ("watches_order",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
@@ -84,13 +85,17 @@ class Controls(Stateful[ControlsState]):
         self._state = cpu.hooks.state
         self._meanings = Meanings(cpu)
         self._meaning = self._meanings.now()
-        self._redirects: tuple[bool, frozenset[Encoding]] | None = False, frozenset()
+        self._redirects: bool | None = False
+        self._asked: frozenset[Encoding] = frozenset()
+        """The _EL12 names that Python answers at EL2."""
         self.offsets = 0, 0
         """What is subtracted from the virtual and the physical count of EL1, in ticks."""
         self.watches_order = False
         """Whether somebody watches for what orders SPE's work, and for new translations."""
         self.s = ControlsState()
         self._events = False
+        self._relevant = 0
+        """``State.relevant`` as registers have it now: that holds more for a while."""
         self.checks = Checks(cpu)
         cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
         self.levels = Levels(cpu, self.marks_at, self.checks.at)
@@ -144,11 +149,12 @@ class Controls(Stateful[ControlsState]):
         self._events = self.s.waits or (meaning.waits_trap and cpu.whole)
         if self._events:
             relevant |= MARK_EVENT
-        if relevant != self._state.relevant:
-            self._state.relevant = relevant
+        self._relevant = relevant
+        if relevant & ~self._state.relevant:
+            self._state.relevant |= relevant
             cpu.hooks.blocks.forget_harmless()
             if inline is not None:
-                inline.never(relevant)
+                inline.never(int(self._state.relevant))
         self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
@@ -163,6 +169,15 @@ class Controls(Stateful[ControlsState]):
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
         self.levels.changed(meaning)
+
+    def relax(self) -> None:
+        """A slice has ended: look out no longer for what was only relevant for a while.
+
+        A hypervisor and its guests take turns, and each time all blocks would be looked at anew.
+        """
+        if self._state.relevant != self._relevant:
+            self._state.relevant = self._relevant
+            self._cpu.hooks.blocks.forget_harmless()
 
     @property
     def calls_trapped(self) -> tuple[bool, ...]:
@@ -245,22 +260,33 @@ class Controls(Stateful[ControlsState]):
 
         Compiled code answers those whose values decide nothing, and the _EL12 names.
         """
-        redirects = host, self._meaning.asked_el12
-        if redirects == self._redirects:
+        asked = self._meaning.asked_el12
+        if host == self._redirects:
+            self._answer_el12(host, self._asked ^ asked)
             return
-        self._redirects = redirects
+        self._redirects = host
         accesses = self._cpu.hooks.accesses
         for encoding, at_el2 in REDIRECTED.items():
             for kind in (READ, WRITE):
-                normal = sysregs.normal_action(encoding, kind)
-                if self.watches_order and normal is Action.TRANSLATION:
-                    normal = Action.REGIME
+                normal = self._normal(encoding, kind)
                 plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
                 redirected = Action.ALIAS if plain else Action.ASK
                 accesses.change(redirected if host else normal, encoding, kind)
-                name = _el12(encoding)
-                ours = not host or name in self._meaning.asked_el12
-                accesses.change(Action.STOP if ours else _BY_EL12[normal], name, kind)
+        self._answer_el12(host, EL12_NAMES)
+
+    def _normal(self, encoding: Encoding, kind: int) -> Action:
+        """The action for a register of EL1, by its own name at EL1."""
+        normal = sysregs.normal_action(encoding, kind)
+        return Action.REGIME if self.watches_order and normal is Action.TRANSLATION else normal
+
+    def _answer_el12(self, host: bool, names: Iterable[Encoding]) -> None:
+        """Have compiled code answer those of some _EL12 names that are there and do not trap."""
+        self._asked = self._meaning.asked_el12
+        for name in names:
+            ours = not host or name in self._asked
+            for kind in (READ, WRITE):
+                action = Action.STOP if ours else _BY_EL12[self._normal(EL12_NAMES[name], kind)]
+                self._cpu.hooks.accesses.change(action, name, kind)
 
 
 def _keep_reserved_bits_from(cpu: UnicornCPU) -> None:

@@ -47,7 +47,6 @@ class Levels:
 
     def changed(self, meaning: Meaning) -> None:
         """A register that any of this depends on may have been written; they now mean this."""
-        self._known.clear()
         self._entered = meaning.entries
         for target, kept, added in meaning.entry_pstate:
             self._cpu.hooks.entries.set(target, kept, added)
@@ -62,7 +61,19 @@ class Levels:
         cpu = self._cpu
         observed = bool(cpu.exception_taken) or cpu.model is not None or cpu.notes_exceptions
         followed = watched or self._has_pm or cpu.hooks.follows_flow
-        key = (enabled_at, int(state.suspect), followed, observed, cpu.counted_at)
+        marks = tuple(map(self._marks_at, _LEVELS))
+        checks = tuple(map(self._checks_at, _LEVELS))
+        suspect = int(state.suspect)
+        key = (
+            enabled_at,
+            suspect,
+            followed,
+            observed,
+            cpu.counted_at,
+            marks,
+            checks,
+            self._entered,
+        )
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KNOWN:

@@ -24,7 +24,7 @@ from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import id_register
-from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.engine import Engine, SystemRegisters
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import READ, SYSTEM, WRITE, Action
 
@@ -99,9 +99,13 @@ class SteeringCell(EngineCell):
     def get(self) -> int:
         """The raw 64-bit value."""
         if self._writes != self._state.writes:
-            self._value = super().get()
-            self._writes = self._state.writes
+            self.take(super().get())
         return self._value
+
+    def take(self, theirs: int) -> None:
+        """The engine holds ``theirs`` now."""
+        self._value = theirs
+        self._writes = self._state.writes
 
     def set(self, value: int) -> None:
         """Store the raw 64-bit value, and forget translations that it may have changed."""
@@ -137,28 +141,29 @@ class SplitCell(SteeringCell):
         self._absent = absent
         self._kept = 0
 
-    def get(self) -> int:
-        """The raw 64-bit value."""
-        if self._writes != self._state.writes:
-            theirs = EngineCell.get(self)
-            written = self._hooks.accesses.cell(self._encoding)
-            if not (written ^ theirs) & _ALWAYS_KEPT:
-                self._kept = written & self._dropped & ~self._absent
-            if theirs & self._withheld:
-                EngineCell.set(self, theirs & ~self._withheld)
-            self._value = theirs & ~self._dropped | self._kept
-            self._writes = self._state.writes
-        return self._value
+    def take(self, theirs: int) -> None:
+        """The engine holds ``theirs`` now."""
+        written = self._hooks.accesses.cell(self._encoding)
+        if not (written ^ theirs) & _ALWAYS_KEPT:
+            self._kept = written & self._dropped & ~self._absent
+        if theirs & self._withheld:
+            EngineCell.set(self, theirs & ~self._withheld)
+        super().take(theirs & ~self._dropped | self._kept)
 
 
 class Steering:
     """The cells that the hooks compare writes with, kept true after a write that trapped."""
 
+    DERIVED = ("_batch", "_keys")
     WIRING = ("translation",)
 
     def __init__(self, hooks: NativeHooks) -> None:
         self._hooks = hooks
         self._cells: list[tuple[Encoding, SteeringCell]] = []
+        self._batch: SystemRegisters | None = None
+        """Those registers, to be read at once."""
+        self._keys: list[int] = []
+        """``Encoding.key`` of each."""
         self.translation: list[tuple[Encoding, SteeringCell]] = []
         """Those that steer translation, whose writes nobody has to know of at once."""
 
@@ -172,12 +177,19 @@ class Steering:
     def add(self, encoding: Encoding, cell: SteeringCell) -> SteeringCell:
         """Look after a register."""
         self._cells.append((encoding, cell))
+        self._batch = None
         return cell
 
     def resync_cells(self) -> None:
         """A steering register was written, or a write to it trapped."""
-        for encoding, cell in self._cells:
-            self._hooks.accesses.set_cell(encoding, cell.get())
+        if self._batch is None:
+            encodings = [encoding for encoding, _ in self._cells]
+            self._batch = SystemRegisters(self._hooks.engine, encodings)
+            self._keys = [encoding.key for encoding in encodings]
+        accesses = self._hooks.accesses
+        for key, (_, cell), theirs in zip(self._keys, self._cells, self._batch.read(), strict=True):
+            cell.take(theirs)
+            accesses.set_cell_at(key, cell.get())
 
 
 def install(

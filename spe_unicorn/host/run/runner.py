@@ -171,6 +171,7 @@ class Runner:
         self._slices.adapt(executed)
         self._begin_slice()
         self.handler.controls.checks.relax()
+        self.handler.controls.relax()
         self.slice_ended()
         if self.stopping:
             self.stopping = False

@@ -26,7 +26,7 @@ from spe_unicorn.arch.exceptions.syndromes import data_abort, system_register_tr
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.arch.registers.debug import DBGPRCR_EL1
+from spe_unicorn.arch.registers.debug import DBGPRCR_EL1, MDSCR_EL1
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
@@ -221,7 +221,10 @@ class SystemAccesses:
             if device is None:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
+                old = cpu.registers.raw(MDSCR_EL1)
                 self._device_register(device, rt, read)
+                if verdict.register is MDSCR_EL1 and cpu.registers.raw(MDSCR_EL1) == old:
+                    return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
                     self._state.controls_written |= CONTROLS_WRITTEN
             return Answer.DONE if read else Answer.NOTICE
@@ -285,7 +288,9 @@ class SystemAccesses:
         if read:
             self._engine.set_x(rt, self._engine.system(encoding))
             return False
-        value = self._engine.x(rt)
+        value, old = self._engine.x(rt), self._engine.system(encoding)
+        if value == old:
+            return False
         self._engine.set_system(encoding, value)
         if normal_action(encoding, WRITE) in (Action.TRANSLATION, Action.REGIME):
             self._engine.flush_tlb()

@@ -20,6 +20,7 @@ from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.operation import Family, Instruction, Operation
 from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
 from spe_unicorn.arch.registers import banked
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.decode import address_from, decode
 from spe_unicorn.host.native import checks as native
@@ -28,12 +29,13 @@ from spe_unicorn.host.pe.description import register
 
 _STACK_POINTER: Final = 31
 _SP_ALIGNMENT: Final = 16
+_DECIDING: Final = (*banked.SCTLR.values(), HCR_EL2, SCR_EL3)
 
 
 class Alignment:
     """The alignment checks of one PE. ``wanted`` is called when what is checked has changed."""
 
-    DERIVED = ("levels",)
+    DERIVED = ("levels", "_known")
     WIRING = ("_everywhere",)
 
     def __init__(self, cpu: UnicornCPU, wanted: Callable[[], None]) -> None:
@@ -42,6 +44,8 @@ class Alignment:
         self.levels: tuple[int, ...] = (0,) * 4
         """What is checked at each Exception level: bits of ``State.checking``."""
         self._everywhere = False
+        self._known: tuple[int, ...] = ()
+        """The registers from which :attr:`levels` follows, as they were."""
 
     def check_everywhere(self) -> None:
         """From now on, check Device memory and SP at all Exception levels."""
@@ -50,6 +54,11 @@ class Alignment:
 
     def changed(self) -> None:
         """Look anew: an SCTLR_ELx may have been written."""
+        registers = self._cpu.registers
+        key = (self._everywhere, *(registers.raw(r) for r in _DECIDING if r in registers))
+        if key == self._known:
+            return
+        self._known = key
         self.levels = tuple(self._checks(PEAt(self._cpu, el)) for el in range(4))
 
     def fault(self) -> tuple[Routed, int | None] | None:
