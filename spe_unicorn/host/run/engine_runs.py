@@ -151,6 +151,10 @@ class EngineRuns:
                 # what comes next is to be worked out anew
                 grant(state, 0)
                 state.samples_itself = False
+            if state.budget <= 0 and self._cpu.s.stepped == (self._cpu.pc, self._cpu.executed):
+                # the engine would take the Software Step exception, which is for the next run
+                state.stop = Stop.NOTICED
+                return
             state.stop = 0
             self._execute(until)
             if state.stop not in _OF_DEVICES:
