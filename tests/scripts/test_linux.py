@@ -11,7 +11,7 @@ import pytest
 
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
-from tests.support.linux_scripts import LINUX, ROOT, importable, module
+from tests.scripts.linux_modules import LINUX, ROOT, importable, module
 
 
 @pytest.fixture(scope="module", autouse=True)

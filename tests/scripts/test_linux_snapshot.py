@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts.linux_modules import importable, module
 from tests.support import a64
-from tests.support.linux_scripts import importable, module
 from tests.support.small_programs import LOOP, program
 
 UART, FLAGS = 0x0900_0000, 0x18
