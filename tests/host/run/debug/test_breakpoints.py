@@ -12,7 +12,7 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
 from tests.host.guests import put
-from tests.host.run.debugged import (
+from tests.host.run.debug.debugged import (
     CODE,
     DATA,
     EL0_AND_EL1,

@@ -10,7 +10,7 @@ from spe_unicorn.arch.registers import debug as d
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.options import Sampling
-from tests.host.run.debugged import (
+from tests.host.run.debug.debugged import (
     DATA,
     LOG,
     OPERATIONS,

@@ -17,7 +17,7 @@ from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.snapshot.board_state import BoardSaver
 from tests.firmware.programs import MADE_FOR
-from tests.host.run.debugged import (
+from tests.host.run.debug.debugged import (
     DATA,
     LOG,
     OPERATIONS,
