@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+MOST_FILES = 20
 FILES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 
 
@@ -35,3 +36,9 @@ def test_there_is_one_fake_of_each_kind() -> None:
     ]
     assert {"FakePE", "FakeMemory", "FakeLine", "FakeEvents"} <= set(names)
     assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_no_folder_has_more_than_twenty_files() -> None:
+    files = [*FILES, *(ROOT / "spe_unicorn").rglob("*.py")]
+    folders = Counter(str(file.parent.relative_to(ROOT)) for file in files)
+    assert {folder: count for folder, count in folders.items() if count > MOST_FILES} == {}
