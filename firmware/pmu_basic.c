@@ -193,6 +193,7 @@ int main(void) {
         return tap_skip_all("starts at EL1");
     if (pmu_version() < PMUV3)
         return tap_skip_all("needs the Performance Monitors");
+    pmu_interrupts();
     gic_init();
     gic_set_up(PPI_PMU, 1, 0x80, false);
     software_increments();

@@ -92,19 +92,6 @@ void on_trap(struct trap *trap) {
     }
 }
 
-static bool good = true;
-
-static void expect(bool condition, const char *what, u64 which, u64 got, u64 expected) {
-    if (!condition && good)
-        print("# %s, %lu: 0x%lx, expected 0x%lx\n", what, which, got, expected);
-    good &= condition;
-}
-
-static void all_good(const char *name) {
-    ok(good, name);
-    good = true;
-}
-
 static void enable(u64 pmee3, u64 pmee2, u64 pmee1, u64 kpme) {
     write_sysreg(mdcr_el3, PMEE(pmee3) | SPME | ENPM2);
     write_sysreg(mdcr_el2, PMEE(pmee2) | 6);
@@ -240,7 +227,7 @@ static void who_takes_it(void) {
             write_sysreg(hcr_el2, HCR_RW);
             isb();
         }
-        all_good(names[el]);
+        ok_group(names[el]);
     }
 }
 
@@ -346,7 +333,7 @@ static void at_each_value(void) {
                     expect(seen[0].flags == 1, "flags at a distance of", distance, seen[0].flags, 1);
                 }
             }
-        all_good(way->name);
+        ok_group(way->name);
     }
 }
 
@@ -391,7 +378,7 @@ static void others_events(void) {
         expect(seen_count == 1 && seen[0].iar == at && seen[0].elr == at + 4 && seen[0].count == 0,
                "PMIAR_EL1 at a distance of", distance, seen[0].iar, at);
     }
-    all_good("the write to PMSWINC_EL0 that overflows");
+    ok_group("the write to PMSWINC_EL0 that overflows");
 
     write_sysreg(PMICFILTR_EL0, PMEVTYPER_SYNC | only_at[0]);
     for (u64 distance = 2; distance <= LINE; distance++) {
@@ -408,7 +395,7 @@ static void others_events(void) {
         expect(read_sysreg(PMICNTR_EL0) == LINE - distance, "PMICNTR_EL0 at a distance of", distance,
                read_sysreg(PMICNTR_EL0), LINE - distance);
     }
-    all_good("the instruction counter");
+    ok_group("the instruction counter");
 
     arm(INST_RETIRED | PMEVTYPER_SYNC | only_at[0], -3ull);
     run_at(0, 0, calls, 1);
@@ -485,7 +472,7 @@ static void masked_and_overshot(void) {
             expect(seen[0].count - handler == expected, "the overshoot", masked, seen[0].count - handler, expected);
             expect(seen[0].esr == SYNCHRONOUS, "ESR", masked, seen[0].esr, SYNCHRONOUS);
         }
-        all_good(own[w]->name);
+        ok_group(own[w]->name);
     }
 
     enable(DELEGATED, DELEGATED, EXCEPTION, 0);
@@ -496,7 +483,7 @@ static void masked_and_overshot(void) {
         expect(seen[n].elr == (u64)line + 20 + 4 * n && seen[n].iar == seen[n].elr - 4 && seen[n].count == n,
                "ELR while the flag stands", n, seen[n].elr, (u64)line + 20 + 4 * n);
     expect(seen_count == 4, "exceptions", 4, seen_count, 4);
-    all_good("while the flag stands, each operation with the event makes it pending");
+    ok_group("while the flag stands, each operation with the event makes it pending");
 
     enable(DELEGATED, DELEGATED, EXCEPTION, KPME);
     arm(INST_RETIRED | PMEVTYPER_SYNC | only_at[1], -5ull);
@@ -570,7 +557,7 @@ static void through_others(void) {
     write_sysreg(mdscr_el1, 0);
     isb();
     taken = 0;
-    all_good("behind a Software Step exception, whose return brings PPEND back");
+    ok_group("behind a Software Step exception, whose return brings PPEND back");
 
     static const struct {
         u64 pmee3, pmee2, pmee1, kpme;
@@ -666,7 +653,7 @@ static void with_interrupts(void) {
         both += interrupts == 1 && seen_count == 1;
     }
     expect(both >= 40, "runs with a timer's interrupt", 0, both, 40);
-    all_good("a timer's interrupt before, behind and beside it changes nothing");
+    ok_group("a timer's interrupt before, behind and beside it changes nothing");
 }
 
 /* --- WFI --- */
@@ -701,7 +688,7 @@ static void waiting(void) {
             expect(seen_count == 1 && seen[0].level == el, "exceptions, EL", el, seen_count, 1);
             expect(seen[0].elr == at, "ELR, EL", el, seen[0].elr, at);
         }
-    all_good("its own overflow ends it, and is taken behind it");
+    ok_group("its own overflow ends it, and is taken behind it");
     enable(DELEGATED, DELEGATED, EXCEPTION, KPME);
     arm(INST_RETIRED | PMEVTYPER_SYNC | only_at[1], -3ull);
     keep = 1; /* so that the WFI has the event while the flag stands */

@@ -8,19 +8,6 @@
 #define NARROW 0x100000000ull
 #define PMBLIMITR_PMFZ BIT(5)
 
-static bool all_good;
-
-static void good(bool condition, const char *what, u64 a, u64 got, u64 expected) {
-    if (!condition && all_good)
-        print("# %s %lu: 0x%lx, expected 0x%lx\n", what, a, got, expected);
-    all_good &= condition;
-}
-
-static void groups_end(const char *name) {
-    ok(all_good, name);
-    all_good = true;
-}
-
 /* --- Overflow flags after each operation --- */
 
 #define LOOKS 8
@@ -96,7 +83,7 @@ static void counts_from(unsigned counter, u64 type, u64 value) {
 static void flags_are(unsigned counter, u64 distance) {
     for (unsigned n = 0; n < LOOKS; n++) {
         bool over = OPERATIONS_BEFORE(n) >= distance;
-        good((looks[n] >> counter & 1) == over, "the look that is wrong, at a distance of", distance, looks[n], over);
+        expect((looks[n] >> counter & 1) == over, "the look that is wrong, at a distance of", distance, looks[n], over);
     }
 }
 
@@ -110,10 +97,10 @@ static void chosen_operations(void) {
         flags_are(0, distance);
         flags_are(1, distance);
         u64 expected = NARROW - distance + OPERATIONS;
-        good(pmu_count(0) == expected, "count at a distance of", distance, pmu_count(0), expected);
-        good(pmu_count(1) == expected, "cycles at a distance of", distance, pmu_count(1), expected);
+        expect(pmu_count(0) == expected, "count at a distance of", distance, pmu_count(0), expected);
+        expect(pmu_count(1) == expected, "cycles at a distance of", distance, pmu_count(1), expected);
     }
-    groups_end("INST_RETIRED and CPU_CYCLES overflow on the operation that they are told, and go on");
+    ok_group("INST_RETIRED and CPU_CYCLES overflow on the operation that they are told, and go on");
 
     for (u64 distance = 1; distance <= OPERATIONS + 1; distance++) {
         begin(PMCR_LP);
@@ -123,11 +110,11 @@ static void chosen_operations(void) {
         look_at_each(3 | PM_CYCLES);
         flags_are(0, distance);
         flags_are(31, distance);
-        good(!(looks[LOOKS - 1] & 2), "a flag at 32 bits, at a distance of", distance, looks[LOOKS - 1], 0);
-        good(pmu_count(0) == OPERATIONS - distance, "count at a distance of", distance, pmu_count(0),
+        expect(!(looks[LOOKS - 1] & 2), "a flag at 32 bits, at a distance of", distance, looks[LOOKS - 1], 0);
+        expect(pmu_count(0) == OPERATIONS - distance, "count at a distance of", distance, pmu_count(0),
              OPERATIONS - distance);
     }
-    groups_end("with PMCR_EL0.LP at 64 bits, as the cycle counter always");
+    ok_group("with PMCR_EL0.LP at 64 bits, as the cycle counter always");
 
     static const struct {
         enum pmu_event event;
@@ -146,10 +133,10 @@ static void chosen_operations(void) {
             taken = 0;
             for (unsigned n = 0; n < KINDS; n++) {
                 bool over = n >= (distance == 1 ? kinds[k].first : kinds[k].second);
-                good((looks[n] >> 3 & 1) == over, "event", kinds[k].event, n << 8 | looks[n], over);
+                expect((looks[n] >> 3 & 1) == over, "event", kinds[k].event, n << 8 | looks[n], over);
             }
         }
-    groups_end("loads, stores, branches, exceptions and returns: on the first, and on the second");
+    ok_group("loads, stores, branches, exceptions and returns: on the first, and on the second");
 }
 
 /* --- CHAIN --- */
@@ -166,10 +153,10 @@ static void chain(void) {
         flags_are(0, distance);
         flags_are(2, distance);
         flags_are(3, distance);
-        good(!(looks[LOOKS - 1] & 2), "a flag of the chain at a distance of", distance, looks[LOOKS - 1], 0);
-        good(pmu_count(1) == 7, "the chain at a distance of", distance, pmu_count(1), 7);
+        expect(!(looks[LOOKS - 1] & 2), "a flag of the chain at a distance of", distance, looks[LOOKS - 1], 0);
+        expect(pmu_count(1) == 7, "the chain at a distance of", distance, pmu_count(1), 7);
     }
-    groups_end("the odd counter counts the overflow, and overflows on the same operation");
+    ok_group("the odd counter counts the overflow, and overflows on the same operation");
 
     begin(0);
     counts_from(0, CHAIN, 0);
@@ -207,11 +194,11 @@ static void freeze(void) {
         pmu_set_count(31, 0);
         look_at_each(3 | PM_CYCLES);
         flags_are(0, distance);
-        good(pmu_count(0) == NARROW, "the counter itself, at", distance, pmu_count(0), NARROW);
-        good(pmu_count(1) == distance, "another, at", distance, pmu_count(1), distance);
-        good(pmu_count(31) == OPERATIONS, "the cycle counter, at", distance, pmu_count(31), OPERATIONS);
+        expect(pmu_count(0) == NARROW, "the counter itself, at", distance, pmu_count(0), NARROW);
+        expect(pmu_count(1) == distance, "another, at", distance, pmu_count(1), distance);
+        expect(pmu_count(31) == OPERATIONS, "the cycle counter, at", distance, pmu_count(31), OPERATIONS);
     }
-    groups_end("all event counters stop behind the operation, the cycle counter does not");
+    ok_group("all event counters stop behind the operation, the cycle counter does not");
     begin(PMCR_FZO | PMCR_DP);
     counts_from(0, INST_RETIRED, NARROW - 7);
     pmu_set_count(31, 0);
@@ -287,12 +274,12 @@ static void interrupt(void) {
             pmu_set_count(31, -distance);
             write_sysreg(pmintenset_el1, BIT(counter));
             straight_line(BIT(counter));
-            good(interrupts == 1, "interrupts at a distance of", distance, interrupts, 1);
+            expect(interrupts == 1, "interrupts at a distance of", distance, interrupts, 1);
             u64 behind = (u64)straight_line + 4 * distance;
-            good(interrupted.elr == behind, "return address at a distance of", distance, interrupted.elr, behind);
-            good(interrupt_flags == BIT(counter), "flags at", distance, interrupt_flags, BIT(counter));
+            expect(interrupted.elr == behind, "return address at a distance of", distance, interrupted.elr, behind);
+            expect(interrupt_flags == BIT(counter), "flags at", distance, interrupt_flags, BIT(counter));
         }
-    groups_end("taken in front of the operation behind the overflow, from event counters and the cycle counter");
+    ok_group("taken in front of the operation behind the overflow, from event counters and the cycle counter");
     is(interrupted.vector, FROM_CURRENT(VECTOR_IRQ), "at the IRQ vector");
 
     begin(0);
@@ -405,20 +392,22 @@ static void freeze_by_spe(void) {
         write_sysreg(PMSICR_EL1, sampled);
         isb();
         sampled_line(1, PMSCR_E1SPE);
-        good(pmu_count(0) == 2 + sampled, "the count, if the buffer fills at", sampled, pmu_count(0), 2 + sampled);
+        expect(pmu_count(0) == 2 + sampled, "the count, if the buffer fills at", sampled, pmu_count(0), 2 + sampled);
         write_sysreg(PMBLIMITR_EL1, 0);
         write_sysreg(PMBSR_EL1, 0);
         isb();
     }
-    groups_end("a buffer that fills stops them behind the operation that was sampled");
+    ok_group("a buffer that fills stops them behind the operation that was sampled");
 }
 
 int main(void) {
-    all_good = true;
     if (pmu_version() < PMUV3P7)
         return tap_skip_all("needs FEAT_PMUv3p7");
     if (!spe_probe().usable)
         return tap_skip_all("needs SPE");
+    pmu_interrupts();
+    write_sysreg(PMSCR_EL1, 0); /* UNKNOWN after a reset */
+    isb();
     chosen_operations();
     chain();
     freeze();

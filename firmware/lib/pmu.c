@@ -14,6 +14,12 @@ void pmu_stop(void) {
     isb();
 }
 
+void pmu_interrupts(void) {
+    if (FIELD(read_sysreg(S3_0_C0_C5_1), 51, 48)) /* ID_AA64DFR1_EL1.EBEP */
+        write_sysreg(PMECR_EL1, 0);
+    isb();
+}
+
 #define EACH_COUNTER(access) \
     case 0:                  \
         access(0);           \
@@ -76,4 +82,17 @@ void pmu_set_type(unsigned counter, u64 type) {
         no_counter(counter);
     }
     isb();
+}
+
+static bool group_good = true;
+
+void expect(bool condition, const char *what, u64 which, u64 got, u64 expected) {
+    if (!condition && group_good)
+        print("# %s, %lu: 0x%lx, expected 0x%lx\n", what, which, got, expected);
+    group_good &= condition;
+}
+
+void ok_group(const char *name) {
+    ok(group_good, name);
+    group_good = true;
 }

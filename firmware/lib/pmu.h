@@ -53,8 +53,15 @@ unsigned pmu_version(void);
 
 /* Stops all counters of this Exception level; none is enabled, none has overflowed, none is noticed. */
 void pmu_stop(void);
+/* Overflows are interrupts: with FEAT_EBEP PMECR_EL1 is UNKNOWN after a reset. */
+void pmu_interrupts(void);
 /* The first six event counters, by number, and 31 for the cycle counter. */
 u64 pmu_count(unsigned counter);
 void pmu_set_count(unsigned counter, u64 value);
 /* PMEVTYPER<n>_EL0 or PMCCFILTR_EL0. */
 void pmu_set_type(unsigned counter, u64 type);
+
+/* One of many conditions that are a line of TAP together; of the first that does not hold the values are printed. */
+void expect(bool condition, const char *what, u64 which, u64 got, u64 expected);
+/* The line: whether every condition since the last one held. */
+void ok_group(const char *name);
