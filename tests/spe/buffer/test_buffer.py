@@ -254,6 +254,18 @@ def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixteen() -> No
     assert subject.quiet_records(64) == 63 + 64, "and from the beginning after maintenance"
 
 
+def test_as_many_pages_are_at_hand_when_the_buffer_begins_anew() -> None:
+    peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(64)})
+    subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
+    subject.limit = VA + 0x40000
+    subject.pointer.set(VA)
+    for _ in range(4):
+        subject.write_quietly(RECORD * 64)
+    subject.pointer.set(VA)
+    subject.write(RECORD)
+    assert subject.quiet_records(64) == 63 + 16 * 64
+
+
 def test_at_the_very_end_of_a_page_the_next_one_is_at_hand() -> None:
     subject = ahead(FakeMemory(), FakeTables(), FakeTables())
     subject.write_quietly(RECORD * 4)

@@ -128,6 +128,37 @@ def test_tables_changed_by_the_guest_hold_after_translations_are_forgotten() -> 
     assert bench.memory.read(0x4000_6040, 64) == bench.seen[1]
 
 
+def test_what_a_page_ahead_translates_to_is_kept_until_translations_are_forgotten() -> None:
+    """As a TLB may: a guest that changes a valid entry has to say so by TLBI."""
+    bench = Bench()
+    bench.program()
+    translated(bench, 0x4000_5000 | NORMAL_PAGE)
+    second = TABLES + 0x2010
+    bench.memory.write(second, (0x4000_7000 | NORMAL_PAGE).to_bytes(8, "little"))
+    bench.registers.write(PMBLIMITR_EL1, HIGH + 0x2000 | 1)
+
+    def first_of_the_second_page(pc: int) -> int:
+        """Where the first record of the buffer's second page goes, after all of the first page."""
+        bench.registers.write(PMBPTR_EL1, HIGH)
+        bench.unit.refresh()
+        for _ in range(0x1000 // 64 + 1):
+            bench.sample(alu(pc))
+        assert bench.registers.raw(PMBPTR_EL1) == HIGH + 0x1040
+        found = [
+            frame
+            for frame in (0x4000_7000, 0x4000_8000)
+            if bench.memory.read(frame, 64) == bench.seen[-1]
+        ]
+        assert len(found) == 1
+        return found[0]
+
+    assert first_of_the_second_page(0x1000) == 0x4000_7000
+    bench.memory.write(second, (0x4000_8000 | NORMAL_PAGE).to_bytes(8, "little"))
+    assert first_of_the_second_page(0x2000) == 0x4000_7000
+    bench.unit.forget_translations()
+    assert first_of_the_second_page(0x3000) == 0x4000_8000
+
+
 def test_another_table_base_holds_at_once() -> None:
     bench = Bench()
     bench.program()
