@@ -11,6 +11,7 @@ from spe_unicorn.cores.cache_model import CacheModel, last_level
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.cores.model_numbers import CacheNumbers, ModelNumbers, TLBNumbers
 from spe_unicorn.cores.predictor import Branch
+from tests.cores.instructions import ATOMIC, ATOMIC_STORE, LOAD, STORE
 
 # 2 lines, 4 lines, 8 lines; 1 page, 2 pages
 NUMBERS = ModelNumbers(
@@ -22,10 +23,6 @@ NUMBERS = ModelNumbers(
     last=CacheNumbers(512, 8, 60),
     memory=150,
 )
-LOAD = Instruction(0, Family.LOAD, cost=CostClass.LOAD)
-STORE = Instruction(1, Family.STORE, cost=CostClass.STORE)
-ATOMIC = Instruction(2, Family.ATOMIC, cost=CostClass.ATOMIC)
-ATOMIC_STORE = Instruction(3, Family.ATOMIC_STORE, cost=CostClass.ATOMIC)
 ALU = Instruction(4)
 BRANCH = Instruction(5, Family.BRANCH, cost=CostClass.BRANCH)
 

@@ -24,7 +24,7 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.cores.coherence import access_among_peers
 from spe_unicorn.cores.model_numbers import CacheNumbers, Level, ModelNumbers, TLBNumbers
-from tests.cores.test_cache_model import ATOMIC, LOAD, STORE
+from tests.cores.instructions import ATOMIC, LOAD, STORE
 
 HIT = L1D_ACCESS
 FROM_L2 = HIT | L1D_REFILL | L2D_ACCESS

@@ -7,6 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
+from spe_unicorn.arch.registers import spe as s
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -18,6 +19,8 @@ from tests.support.small_boards import RAM, board_at
 MAX = load_core("max")
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
 CYCLES = 1 << 31
+BUFFER = RAM + 0x8_0000
+"""Where :func:`profiling` has records written."""
 
 
 def enc(register: type[SysReg]) -> tuple[int, int, int, int, int]:
@@ -43,6 +46,19 @@ def counters(*events: int, control: int = 1, filters: int = 0) -> list[int]:
         code += put(r.PMEVTYPERS[number], event | filters)
     code += put(r.PMCNTENSET_EL0, (1 << len(events)) - 1 | CYCLES)
     return [*code, *put(r.PMCR_EL0, control)]
+
+
+def profiling(interval: int, limit: int = 0x4_0000) -> list[int]:
+    """SPE at EL1 and EL0, with a buffer of ``limit`` bytes at :data:`BUFFER`."""
+    return [
+        *[
+            *put(s.PMBSR_EL1, 0),
+            *put(s.PMBPTR_EL1, BUFFER),
+            *put(s.PMBLIMITR_EL1, BUFFER + limit | 1),
+        ],
+        *[*put(s.PMSIRR_EL1, interval), *put(s.PMSICR_EL1, 0), *put(s.PMSFCR_EL1, 0)],
+        *[*put(s.PMSLATFR_EL1, 0), *put(s.PMSEVFR_EL1, 0), *put(s.PMSCR_EL1, 0b11)],
+    ]
 
 
 def ran(code: list[int], runner: type[Runner], core: Core = MAX, operations: int = 2000) -> Board:

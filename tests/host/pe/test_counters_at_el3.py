@@ -20,9 +20,8 @@ from spe_unicorn.cores.profile import Core, load_core
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.feed import SampleEvent
-from tests.host.run.test_spe_and_pmu import profiling
 from tests.support import a64 as a
-from tests.support.counters import MAX, RUNNERS, counters, enc, get, put, x
+from tests.support.counters import MAX, RUNNERS, counters, enc, get, profiling, put, x
 from tests.support.small_boards import RAM, board_at
 
 VECTORS = RAM + 0x8000

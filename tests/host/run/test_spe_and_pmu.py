@@ -11,24 +11,10 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.spe.feed import SampleEvent as S
 from tests.support import a64 as a
-from tests.support.counters import RUNNERS, counters, get, put, ran, x
-from tests.support.small_boards import RAM
+from tests.support.counters import BUFFER, RUNNERS, counters, get, profiling, put, ran, x
 
-BUFFER = RAM + 0x8_0000
 GENERIC = load_core("generic")
 LOOPS = 1000
-
-
-def profiling(interval: int, limit: int = 0x4_0000) -> list[int]:
-    return [
-        *[
-            *put(s.PMBSR_EL1, 0),
-            *put(s.PMBPTR_EL1, BUFFER),
-            *put(s.PMBLIMITR_EL1, BUFFER + limit | 1),
-        ],
-        *[*put(s.PMSIRR_EL1, interval), *put(s.PMSICR_EL1, 0), *put(s.PMSFCR_EL1, 0)],
-        *[*put(s.PMSLATFR_EL1, 0), *put(s.PMSEVFR_EL1, 0), *put(s.PMSCR_EL1, 0b11)],
-    ]
 
 
 @RUNNERS
