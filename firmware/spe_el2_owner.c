@@ -295,7 +295,10 @@ static void interrupt(void) {
     unsigned served = guest_records(PAGE);
     ok(interrupts >= 2, "a small one does");
     is(wrong, 0, "taken from the guest to EL2, though it masks interrupts");
-    is(served, count, "as many records");
+    if (id.arch_inst)
+        is(served, count, "as many records");
+    else
+        ok(served <= count + 2 && count <= served + 2, "as many records, but for what is not executed in the end");
     ok(!steady || same_as_expected(count) == count, "the same ones, if they are the same each time");
     set_hcr(0);
 }
