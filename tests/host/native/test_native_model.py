@@ -10,6 +10,8 @@ import pytest
 
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.compiled import entry
+from spe_unicorn.cores.cache_model import CacheModel
+from spe_unicorn.cores.coherence import MODIFIED
 from spe_unicorn.cores.predictor import Branch
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.model import branch_of
@@ -102,6 +104,35 @@ def test_a_loop_is_mispredicted_until_each_history_of_it_is_known(runner: type[R
     branches = found[2:9:2]
     taken = 2 | MISPREDICTED
     assert branches == [taken, taken, taken, 2 | 1 << 6]
+
+
+LDR, STR, LDXR, STXR = a.ldr(1, 0), a.str_(1, 0), a.ldxr(1, 0), a.stxr(2, 3, 0)
+
+
+@both_runners
+@pytest.mark.parametrize(
+    ("words", "modified"),
+    [
+        ([LDR], [False]),
+        ([STR], [True]),
+        ([a.ldadd(1, 2, 0)], [True]),
+        ([a.movz(1, 5), a.cas(1, 2, 0)], [True]),  # which finds 0 and stores nothing
+        ([LDXR, STXR, STXR], [True]),
+        ([LDXR], [False]),
+        ([STXR], []),
+        ([a.dc_zva(0)], [True]),
+    ],
+)
+def test_stores_have_their_line_modified_where_there_are_other_pes(
+    words: list[int], modified: list[bool], runner: type[Runner]
+) -> None:
+    image = image_of({CODE: a.code([*a.mov64(0, DATA), *words])}, CODE)
+    machine = Machine(image, runner=runner, model="cache", smp=2, ram=RAM)
+    machine.run(len(a.mov64(0, DATA)) + len(words))
+    model = machine.board.models[0]
+    assert isinstance(model, CacheModel)
+    held = [int(word) for word in model.data.words if word > 0 and word & MODIFIED - 1 == DATA >> 6]
+    assert [bool(word & MODIFIED) for word in held[:1]] == modified
 
 
 class PlainPredictor:
