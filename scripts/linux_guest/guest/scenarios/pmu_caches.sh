@@ -6,5 +6,5 @@ mount -o bind /nothing /proc/kallsyms
 section counted
 perf stat -x, -e branch-misses,cache-references,cache-misses $hot 3 2>&1 >/dev/null | grep -v '^$'
 section recorded
-perf record -q -N -B -o misses.data -e branch-misses:u,cache-misses:u -c 101 $hot 20 >/dev/null
+perf record -q -N -B -o misses.data -e branch-misses:u,cache-misses:u -c 101 $hot 3 >/dev/null
 perf script -i misses.data -F event,sym | sort | uniq -c
