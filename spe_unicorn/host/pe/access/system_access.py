@@ -221,9 +221,9 @@ class SystemAccesses:
             if device is None:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
-                old = cpu.registers.raw(MDSCR_EL1)
+                old = cpu.registers.raw(MDSCR_EL1) if verdict.register is MDSCR_EL1 else None
                 self._device_register(device, rt, read)
-                if verdict.register is MDSCR_EL1 and cpu.registers.raw(MDSCR_EL1) == old:
+                if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
                     self._state.controls_written |= CONTROLS_WRITTEN
