@@ -19,7 +19,7 @@ _mmap.argtypes = [
 ]
 
 
-def _code_region(place: int) -> tuple[int, int] | None:
+def code_region(place: int) -> tuple[int, int] | None:
     """First byte and end of the mapping with an address; None unless code can be written there."""
     with open("/proc/self/maps", encoding="ascii") as maps:
         for line in maps:
@@ -35,7 +35,7 @@ def memory_near(place: int, size: int) -> int:
 
     Their address; -1 if there are none, or if that code cannot be written.
     """
-    region = _code_region(place)
+    region = code_region(place)
     if region is None:
         return -1
     begin, end = region

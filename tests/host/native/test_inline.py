@@ -17,8 +17,11 @@ from spe_unicorn.host.native.inline.replacing import replace
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
     CENTRE,
+    EXIT,
     inline_length,
+    put_check,
     put_counting,
+    put_exit,
     put_inline,
     put_stub,
 )
@@ -56,6 +59,16 @@ def length_of(numbers):
 @entry("int64", "int64", "int64")
 def replaced(numbers, back):
     return replace(record_at(pointer_to(numbers), INLINE), back)
+
+
+@entry("int64", "int64", "int64", "int64")
+def write_exit(numbers, at, after):
+    return put_exit(record_at(pointer_to(numbers), INLINE), at, after)
+
+
+@entry("int64", "int64", "int64", "int64")
+def write_check(at, exit_, after):
+    return put_check(at, exit_, after)
 
 
 class Shared:
@@ -290,7 +303,7 @@ def engine_code(
     at = memory.put(at, loaded(7, engine, memory.at + at) + b"\x33\xf6")
     if far:
         memory.put(at, b"\xff\x15" + (400 - at - 6).to_bytes(4, "little"))
-        memory.put(400, CHECK.to_bytes(8, "little"))
+        memory.put(400, (memory.at + 300).to_bytes(8, "little"))
     else:
         memory.put(at, b"\xe8" + (300 - at - 5).to_bytes(4, "little"))
     return back
@@ -323,7 +336,7 @@ def test_the_engine_s_call_is_replaced_and_the_next_check_goes_on(far, address, 
     to = try_to_replace(memory, back, address=address, size=12, **where)
     engine = where.get("engine", ENGINE)
     after = memory.at + back + len(loaded(7, engine, 0)) + (8 if far else 7)
-    check = CHECK if far else memory.at + 300
+    check = memory.at + 300
     assert memory.listing(to, to + 29) == [
         f"movabs rdi, {engine:#x}",
         "xor esi, esi",
@@ -368,6 +381,34 @@ def test_one_byte_that_differs_keeps_all_of_them(far, address, where):
         before = bytes(memory.data)
         assert try_to_replace(memory, back, address=address, size=12, **where) == 0, place
         assert bytes(memory.data) == before, place
+
+
+@needs_this_host
+@pytest.mark.parametrize("length", [12, 13, 14, 15, 17, 18])
+def test_behind_an_access_it_is_looked_at_whether_somebody_asked(length):
+    memory = Memory(512)
+    after = memory.at + length
+    assert write_check(memory.at, memory.at + 300, after) == after
+    looks, branches, nothing = memory.listing(memory.at, after)
+    assert looks == "cmp dword ptr [rbp - 0x10], 0"
+    assert branches == f"js {memory.at + 300:#x}"
+    assert nothing.startswith("nop")
+
+
+@needs_this_host
+def test_if_so_the_engine_is_left_as_if_from_where_it_asks():
+    memory = Memory(512)
+    shared = Shared()
+    end = write_exit(shared.at, memory.at, memory.at + 200)
+    assert end - memory.at == EXIT
+    assert memory.listing(memory.at, end) == [
+        f"movabs rdi, {ENGINE:#x}",
+        "xor esi, esi",
+        f"movabs rax, {memory.at + 200:#x}",
+        "push rax",
+        f"movabs rax, {CHECK:#x}",
+        "jmp rax",
+    ]
 
 
 PROGRAMS = [
@@ -459,16 +500,14 @@ def test_a_block_is_written_anew_for_what_is_counted_and_only_then(monkeypatch):
         machine.run(operations=100_000)
 
         def written_anew() -> int:
-            """Stubs that a run writes, less one for each block that is new."""
-            blocks, written = inline.numbers[0], inline.written
+            before = inline.anew
             machine.run(operations=10_000)
-            return (inline.written - written) // size - (inline.numbers[0] - blocks)
+            return inline.anew - before
 
-        size = inline.written // inline.numbers[0]
-        assert written_anew() == 0
+        assert not written_anew()
         count(machine, BRANCHES)
-        assert written_anew() > 0
-        assert written_anew() == 0
+        assert written_anew()
+        assert not written_anew()
 
 
 @needs_this_host

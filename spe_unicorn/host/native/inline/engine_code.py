@@ -10,6 +10,9 @@
 The engine chooses the shortest instruction that loads a number: of 5 bytes below 4 GiB, of 7 where
 it has 32 bits with a sign or lies within reach, else of 10. So how long the code is depends on
 where the host has its heap, the engine its code, and the guest the block.
+
+The same check stands behind each load and store. What it looks at first is a number of 32 bits in
+front of the PE's state in the engine, to which RBP points: it is negative if somebody asked.
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.inline.shared import near, number_at
 
 RCX, RDX, RSI, RDI = 1, 2, 6, 7
+ASKED: Final = -16
+"""Where that number is, from RBP."""
+_PC: Final = 0x140
+"""Where the PC is, from RBP."""
 _NO_ARGUMENT: Final = 0xF633
 """``xor esi, esi``."""
 
@@ -93,3 +100,26 @@ def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> A
         return 0
     at = load_before(at, RSI, address)
     return 0 if at == 0 else load_before(at, RDI, engine)
+
+
+@routine
+def looks_as_known(check: Any, engine: Any, address: Any) -> Any:
+    """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun.
+
+    ::
+
+        mov   r8, [rdi + cpu]
+        mov   eax, [r8 + asked]
+        test  eax, eax
+        jns   over
+        test  esi, esi
+        je    leave
+        over: ret
+    """
+    if number_at(check, 3) != 0x878B4C or number_at(check + 7, 3) != 0x808B41:
+        return False
+    if number_at(check + 14, 7) != 0x74F6850479C085 or number_at(check + 22, 1) != 0xC3:
+        return False
+    cpu = number_at(engine + near(number_at(check + 3, 4)), 8)
+    asked = cpu + near(number_at(check + 10, 4))
+    return number_at(asked - ASKED + _PC, 8) == address

@@ -14,14 +14,26 @@ import numpy as np
 from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
-from spe_unicorn.host.native.inline.engine_code import call_begin, call_length, called, check_call
-from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, put
+from spe_unicorn.host.native.inline.engine_code import (
+    RCX,
+    call_begin,
+    call_length,
+    called,
+    check_call,
+    load_length,
+    looks_as_known,
+)
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, number_at, put
 from spe_unicorn.host.native.inline.written import (
+    CENTRE,
+    EXIT,
     KEPT,
     KEPT_WORDS,
     STUB,
     inline_length,
+    put_check,
     put_counting,
+    put_exit,
     put_inline,
     put_jump,
     put_stub,
@@ -34,6 +46,10 @@ _DONE: Final = 3
 STUBS: Final = 16 << 20
 """Bytes of memory for stubs."""
 _LARGEST_BYTE: Final = 0x7F
+_LONGEST: Final = 1 << 14
+"""Bytes of a block's code that are looked through."""
+_WINDOW: Final = 64
+"""Bytes that are looked at in one place, and more."""
 
 
 @routine
@@ -45,7 +61,29 @@ def replace(inline: Any, back: Any) -> Any:
         return 0
     inline.check = called(check)
     inline.after = check + call_length(check)
-    return write(inline, begin)
+    to = write(inline, begin)
+    if to != 0 and looks_as_known(inline.check, inline.engine, inline.address):
+        _look_for_checks(inline)
+    return to
+
+
+@routine
+def _look_for_checks(inline: Any) -> None:
+    """Have the checks behind the accesses of a block looked at in place, up to the next block."""
+    at = inline.after
+    end = min(at + _LONGEST, inline.code_end - _WINDOW)
+    while at < end and inline.free + EXIT <= inline.end:
+        first = number_at(at, 1)
+        if first == 0x48 or first == 0xBF or first == 0xB9:
+            if load_length(at, RCX, inline.state) or load_length(at, RCX, inline.state + CENTRE):
+                return
+            call = check_call(at, inline.engine)
+            if call != 0 and called(call) == inline.check:
+                after = call + call_length(call)
+                put_check(at, inline.free, after)
+                inline.free = put_exit(inline, inline.free, after)
+                at = after - 1
+        at += 1
 
 
 @routine
@@ -102,6 +140,7 @@ def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> N
         inline.after = kept[1]
         inline.check = kept[2]
         write(inline, kept[0])
+        inline.anew += 1
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")

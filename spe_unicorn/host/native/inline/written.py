@@ -34,6 +34,13 @@ Where that finds no room, or members are weighed or ways of branches counted, it
             ...                     ; where branches go, if that is counted
             jmp   after
 
+Behind a load or a store::
+
+            cmp   dword [rbp + ASKED], 0
+            js    exit
+
+    exit:   call  check(engine, 0)  ; as if from where the engine called it
+
 All registers that this uses are free where a function is called. The check of whether somebody has
 asked the engine to leave is left out where nobody has: whoever asks sets ``State.attend`` to -1
 (:func:`~spe_unicorn.host.native.calls.stop_engine`).
@@ -46,11 +53,14 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.host.native.inline.engine_code import ASKED
 from spe_unicorn.host.native.inline.shared import near, put
 from spe_unicorn.host.native.state import LANES, ROW, State
 
 STUB: Final = 384
 """Bytes of the largest stub, and more."""
+EXIT: Final = 35
+"""Bytes of the code for an access behind which somebody has asked the engine to leave."""
 KEPT: Final = 29
 """Bytes from ``first`` to the words that a stub keeps."""
 KEPT_WORDS: Final = 5
@@ -257,3 +267,37 @@ def put_counting(inline: Any, at: Any) -> Any:
         row = array_at(pointer_to(inline.row), (ROW,), np.int64)
         at = _put_ways(at, inline.address, inline.address + inline.size & row[ROW - 1])
     return put_jump(at, inline.after)
+
+
+@routine
+def put_exit(inline: Any, at: Any, after: Any) -> Any:
+    """Write the call of the check that is to return to ``after``; its end.
+
+    Where it leaves, the engine looks up by that address which operation was executed last.
+    """
+    at = put_wide(at, 0xBF48, inline.engine)
+    at = put(at, 0xF633, 2)
+    at = put_wide(at, 0xB848, after)
+    at = put(at, 0x50, 1)
+    at = put_wide(at, 0xB848, inline.check)
+    return put(at, 0xE0FF, 2)
+
+
+@routine
+def put_check(at: Any, exit_: Any, after: Any) -> Any:
+    """Write the look at whether somebody asked, and what does nothing up to ``after``."""
+    at = put(at, 0x7D83 | (ASKED & 0xFF) << 16, 4)
+    at = _put_branch(at, 0x880F, exit_)
+    room = after - at
+    nothing = 0x841F0F
+    if room == 2:
+        nothing = 0x9066
+    elif room == 3:
+        nothing = 0x001F0F
+    elif room == 4:
+        nothing = 0x401F0F
+    elif room == 5:
+        nothing = 0x441F0F
+    elif room == 7:
+        nothing = 0x801F0F
+    return put(at, nothing, room)
