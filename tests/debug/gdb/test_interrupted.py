@@ -49,7 +49,9 @@ def test_ctrl_c_ends_a_way_back_and_the_machine_goes_on(tmp_path):
 
     outcome, held = with_client(machine, talk)
     signals = {what: answer[:3] for what, answer in said.items()}
-    assert {signals.pop(what) for what in ("run a little", "run", "back")} == {b"T02"}
+    assert signals.pop("run a little") == signals.pop("run") == b"T02"
+    first = b"replaylog" in said.pop("back")  # the way back was over before
+    assert signals.pop("back") == (b"T05" if first else b"T02")
     assert set(signals.values()) == {b"T05"}
     assert [what for what, answer in said.items() if b"replaylog" in answer] == ["to the beginning"]
     assert held.said == []
