@@ -109,9 +109,11 @@ class AfterStops:
     def _after_trap(self, stop: Stop, done: int) -> None:
         """The next block holds an operation that the host may have to execute."""
         operations = int(self._parts.state.block_operations)
-        if not self.exact.run_to_host_operation(operations):
-            # what the block is marked for traps at another Exception level
-            self.exact.run(operations)
+        if self.exact.run_to_host_operation(operations):
+            return
+        # what the block is marked for is no trap here; its last operation may be an ERET
+        if self.exact.run(operations - 1):
+            self.exact.step()
 
     def _after_untranslated(self, stop: Stop, done: int) -> None:
         """The engine cannot translate the next block."""
