@@ -29,6 +29,7 @@ def board(code: list[int], scr: int, runner: type[Runner]) -> Board:
         *put(s.SCR_EL3, scr),
         *put(s.VBAR_EL3, VECTORS),
         *put(s.SCTLR_EL1, 0x30D0_0800 | 1 << 31),
+        *put(s.TCR_EL1, 16 << 16 | 16),  # T1SZ and T0SZ: where a pointer's code begins
         *[*a.mov64(0, 0x0123_4567_89AB_CDEF), a.msr(KEY_LO, 0), a.msr(KEY_HI, 0)],
         *put(s.SPSR_EL3, 0x3C5),
         *put(s.ELR_EL3, EL1_CODE),
