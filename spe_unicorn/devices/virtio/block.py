@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from spe_unicorn.devices.virtio.queue import Chain
+from spe_unicorn.devices.virtio.transport import Device
 
 SECTOR: Final = 512
 _SEGMENTS, _SEGMENT = 126, 64 << 10
@@ -50,7 +51,7 @@ class Disk(Protocol):
         ...
 
 
-class Block:
+class Block(Device):
     """The device. What of the disk is behind its last whole sector is not seen."""
 
     number = 2

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.devices.virtio.queue import Chain
+from spe_unicorn.devices.virtio.transport import Device
 
 _MOST: Final = 4096
 """Bytes that a request gets; the driver asks again."""
 
 
-class Entropy:
+class Entropy(Device):
     """The device. ``bits64`` draws 64 bits."""
 
     number = 4

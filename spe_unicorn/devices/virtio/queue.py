@@ -128,14 +128,16 @@ class Chain:
                 self._writable.insert(0, (address + over, length - over))
 
 
-def take_request(queue: Queue, memory: Memory) -> Chain | None:
-    """The next request of a queue, None if there is none. Raises BrokenQueueError."""
-    available = _half(memory, queue.driver + 2)
-    waiting = (available - queue.seen) % _INDICES
-    if not waiting:
-        return None
-    if waiting > queue.size:
+def waiting(queue: Queue, memory: Memory) -> int:
+    """How many requests are in a queue. Raises BrokenQueueError for more than have room."""
+    count = (_half(memory, queue.driver + 2) - queue.seen) % _INDICES
+    if count > queue.size:
         raise BrokenQueueError
+    return count
+
+
+def take_request(queue: Queue, memory: Memory) -> Chain:
+    """The next request of a queue that has one. Raises BrokenQueueError."""
     head = _half(memory, queue.driver + 4 + 2 * (queue.seen % queue.size))
     queue.seen = (queue.seen + 1) % _INDICES
     chain = Chain(memory, head)

@@ -10,13 +10,14 @@ from spe_unicorn.devices.virtio.ninep.folder import Folder
 from spe_unicorn.devices.virtio.ninep.messages import HEADER
 from spe_unicorn.devices.virtio.ninep.server import MESSAGE_MAX, Server
 from spe_unicorn.devices.virtio.queue import Chain
+from spe_unicorn.devices.virtio.transport import Device
 
 _MOUNT_TAG: Final = 1
 Answers = Callable[[Callable[[], bytes]], bytes]
 """Asks the outside, or gives again what it answered before."""
 
 
-class Share:
+class Share(Device):
     """The device. ``tag`` is the name by which the guest mounts it."""
 
     number = 9

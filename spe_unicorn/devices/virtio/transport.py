@@ -1,6 +1,7 @@
 """The transport in memory (Virtio 1.2, 4.2), version 2: the registers around one device.
 
-A request is carried out and done a fixed time after the one before it, or after it was notified.
+A request is carried out and done a fixed time after the one before it, or after it was notified,
+or after its device came to have what it asks for. Queues take turns.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from spe_unicorn.devices.virtio.queue import (
     Queue,
     give_back,
     take_request,
+    waiting,
 )
 from spe_unicorn.stateful import Stateful
 
@@ -85,6 +87,14 @@ class Device(Protocol):
         """Its configuration space."""
         ...
 
+    def configure(self, offset: int, size: int, value: int) -> None:
+        """A store to its configuration space: most devices have nothing to write there."""
+        return
+
+    def ready(self, queue: int) -> bool:
+        """Whether it can carry out a request of that queue now: most devices always can."""
+        return True
+
     def request(self, queue: int, chain: Chain) -> None:
         """Carry out a request. Raises BrokenQueueError."""
         ...
@@ -107,6 +117,8 @@ class TransportState:
     interrupt: int = 0
     notified: list[int] = field(default_factory=list)
     """Queues in which there may be requests, in the order in which they were notified."""
+    waiting: list[int] = field(default_factory=list)
+    """Queues with requests for which the device was not ready."""
     due: int | None = None
     """The count at which the next request is done."""
 
@@ -144,9 +156,21 @@ class Transport(Stateful[TransportState]):
             s.status |= Status.NEEDS_RESET
             s.interrupt |= Interrupt.CONFIGURATION
             s.notified.clear()
+            s.waiting.clear()
         if s.notified:
             s.due = self._clock.physical_count() + LATENCY
         self._derive()
+
+    @property
+    def listening(self) -> bool:
+        """Whether a request waits until the device is ready for it."""
+        return any(self.s.queues[number].ready for number in self.s.waiting)
+
+    def poll(self) -> None:
+        """Ask the device whether it is ready now for what waits; if so, that is soon done."""
+        for number in list(self.s.waiting):
+            if self.s.queues[number].ready and self._device.ready(number):
+                self._has_requests(number)
 
     def _carry_out(self) -> None:
         """One request, of the first queue that has any."""
@@ -154,13 +178,18 @@ class Transport(Stateful[TransportState]):
         while s.notified:
             number = s.notified[0]
             queue = s.queues[number]
-            chain = take_request(queue, self._memory) if queue.ready else None
-            if chain is not None:
-                self._device.request(number, chain)
-                if give_back(queue, self._memory, chain):
-                    s.interrupt |= Interrupt.USED
-                return
             s.notified.pop(0)
+            if not queue.ready or not waiting(queue, self._memory):
+                continue
+            if not self._device.ready(number):
+                s.waiting.append(number)
+                continue
+            chain = take_request(queue, self._memory)
+            self._device.request(number, chain)
+            if give_back(queue, self._memory, chain):
+                s.interrupt |= Interrupt.USED
+            s.notified.append(number)
+            return
 
     def read(self, offset: int, size: int) -> int:
         """A read; registers are words."""
@@ -170,8 +199,11 @@ class Transport(Stateful[TransportState]):
         return self._register(offset) if size == 4 else 0
 
     def write(self, offset: int, size: int, value: int) -> None:
-        """A write; configuration spaces are not written."""
-        if size != 4 or offset >= _CONFIGURATION:
+        """A write; registers are words."""
+        if offset >= _CONFIGURATION:
+            self._device.configure(offset - _CONFIGURATION, size, value)
+            return
+        if size != 4:
             return
         s = self.s
         if offset == Offset.STATUS:
@@ -227,6 +259,13 @@ class Transport(Stateful[TransportState]):
             return
         if not s.status & Status.DRIVER_OK or s.status & Status.NEEDS_RESET:
             return
+        self._has_requests(number)
+
+    def _has_requests(self, number: int) -> None:
+        """There may be requests in a queue that can be carried out."""
+        s = self.s
+        if number in s.waiting:
+            s.waiting.remove(number)
         s.notified.append(number)
         if s.due is None:
             s.due = self._clock.physical_count() + LATENCY

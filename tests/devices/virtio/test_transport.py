@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from spe_unicorn.devices.virtio.queue import Chain
-from spe_unicorn.devices.virtio.transport import LATENCY
+from spe_unicorn.devices.virtio.transport import LATENCY, Device
 from tests.devices.virtio.bench import (
     BASE,
     BUFFERS,
@@ -24,7 +24,7 @@ from tests.devices.virtio.bench import (
 NEEDS_RESET, USED, CONFIGURATION = 0x40, 1, 2
 
 
-class Echo:
+class Echo(Device):
     """Gives back what it reads, upper case."""
 
     number, queues, features = 42, 2, 1 << 3
