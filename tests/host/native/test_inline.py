@@ -13,7 +13,7 @@ from spe_unicorn import Machine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
-from spe_unicorn.host.native.inline.replacing import replace
+from spe_unicorn.host.native.inline.replacing import look_for_checks, replace
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
     CENTRE,
@@ -52,13 +52,19 @@ def write_counting(numbers, at):
 
 
 @entry("int64", "int64")
-def length_of(numbers):
+def length_at(numbers):
     return inline_length(record_at(pointer_to(numbers), INLINE))
 
 
 @entry("int64", "int64", "int64")
 def replaced(numbers, back):
     return replace(record_at(pointer_to(numbers), INLINE), back)
+
+
+@entry("int64", "int64")
+def looked_for_checks(numbers):
+    look_for_checks(record_at(pointer_to(numbers), INLINE))
+    return 0
 
 
 @entry("int64", "int64", "int64", "int64")
@@ -83,6 +89,10 @@ class Shared:
 
     def __getitem__(self, name: str) -> int:
         return int(self.row[name][0])
+
+
+def length_of(shared: Shared) -> int:
+    return length_at(shared.at)
 
 
 class Memory:
@@ -140,7 +150,7 @@ def test_a_replaced_block_counts_as_the_hook_does(operations, address, stores):
     shared = Shared(address=address, size=4 * operations, back=memory.at + 300)
     shared.row["entry"] = memory.at + 308
     end = write_inline(shared.at, memory.at)
-    assert end - memory.at == length_of(shared.at)
+    assert end - memory.at == length_of(shared)
     assert memory.listing(memory.at, end) == [
         f"movabs rcx, {STATE + CENTRE:#x}",
         f"cmp dword ptr [{offset('attend')}], 0",
@@ -158,7 +168,7 @@ def test_what_a_replaced_block_holds_is_added_up_in_its_place():
     fields = {"number": 4 * 3, "row": row.ctypes.data, "address": 0x4008_0000, "size": 12}
     shared = Shared(**fields)
     end = write_inline(shared.at, memory.at)
-    assert end - memory.at == length_of(shared.at)
+    assert end - memory.at == length_of(shared)
     listing = memory.listing(memory.at, end)
     assert listing[1] == f"cmp dword ptr [{offset('attend')}], 0xc"
     assert listing[-2:] == [
@@ -170,7 +180,7 @@ def test_what_a_replaced_block_holds_is_added_up_in_its_place():
 @needs_this_host
 @pytest.mark.parametrize("kind", [1, 2, 3, 128])
 def test_what_else_is_counted_is_not_for_the_block_s_place(kind):
-    assert length_of(Shared(address=0x4008_0000, size=12, number=kind).at) == 0
+    assert length_of(Shared(address=0x4008_0000, size=12, number=kind)) == 0
 
 
 def hook_called(address: int, size: int, after: int) -> list[str]:
@@ -311,7 +321,8 @@ def engine_code(
 
 def try_to_replace(memory: Memory, back: int, **fields: int) -> int:
     free = {"free": memory.at + 512, "end": memory.at + 1024}
-    return replaced(Shared(**free, **fields).at, memory.at + back)
+    shared = Shared(**free, **fields)
+    return replaced(shared.at, memory.at + back)
 
 
 LOW = {"engine": LOW_ENGINE, "state": LOW_STATE}
@@ -345,7 +356,7 @@ def test_the_engine_s_call_is_replaced_and_the_next_check_goes_on(far, address, 
         f"jmp {after:#x}",
     ]
     begin = memory.at + 64
-    length = length_of(Shared(address=address, size=12).at)
+    length = length_of(Shared(address=address, size=12))
     if length > after - begin:
         count = to + 29 + 40
         assert memory.listing(begin, begin + 5) == [f"jmp {count:#x}"]
@@ -409,6 +420,37 @@ def test_if_so_the_engine_is_left_as_if_from_where_it_asks():
         f"movabs rax, {CHECK:#x}",
         "jmp rax",
     ]
+
+
+@needs_this_host
+@pytest.mark.parametrize(
+    ("call", "is_looked_at"),
+    [
+        (b"\xe8" + (300 - 97).to_bytes(4, "little"), True),
+        (b"\xff\x15" + (400 - 98).to_bytes(4, "little"), True),
+        (b"\xff\x15\x8f\0\0\x98", False),  # half of it was written over: it leads anywhere
+        (b"\xff\x15\0\0\0\x70", False),
+        (b"\xff\x15" + (1017 - 98).to_bytes(4, "little"), False),
+    ],
+)
+def test_what_is_left_of_older_code_is_read_nowhere_else(call, is_looked_at):
+    memory = Memory(2048)
+    begin = 80
+    at = memory.put(begin, loaded(7, ENGINE, 0) + b"\x33\xf6")
+    assert memory.put(at, call) in (97, 98)
+    memory.put(400, (memory.at + 300).to_bytes(8, "little"))
+    shared = Shared(
+        after=memory.at + 64,
+        code_end=memory.at + 1024,
+        free=memory.at + 1024,
+        end=memory.at + 2048,
+        check=memory.at + 300,
+    )
+    looked_for_checks(shared.at)
+    looks = memory.listing(memory.at + begin, memory.at + begin + 4) == [
+        "cmp dword ptr [rbp - 0x10], 0"
+    ]
+    assert looks is is_looked_at
 
 
 PROGRAMS = [

@@ -74,6 +74,18 @@ def called(at: Any) -> Any:
 
 
 @routine
+def calls_through_code(at: Any, end: Any) -> Any:
+    """Whether the call that stands there finds its function in what follows it, before ``end``.
+
+    What the engine has begun to write over may be half a call, whose distance leads anywhere.
+    """
+    if number_at(at, 1) == 0xE8:
+        return True
+    distance = near(number_at(at + 2, 4))
+    return distance >= 0 and at + 6 + distance + 8 <= end
+
+
+@routine
 def check_call(at: Any, engine: Any) -> Any:
     """Where the call in the check for requests to leave stands, if one begins at ``at``; else 0."""
     length = load_length(at, RDI, engine)

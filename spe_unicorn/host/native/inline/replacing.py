@@ -19,6 +19,7 @@ from spe_unicorn.host.native.inline.engine_code import (
     call_begin,
     call_length,
     called,
+    calls_through_code,
     check_call,
     load_length,
     looks_as_known,
@@ -63,12 +64,12 @@ def replace(inline: Any, back: Any) -> Any:
     inline.after = check + call_length(check)
     to = write(inline, begin)
     if to != 0 and looks_as_known(inline.check, inline.engine, inline.address):
-        _look_for_checks(inline)
+        look_for_checks(inline)
     return to
 
 
 @routine
-def _look_for_checks(inline: Any) -> None:
+def look_for_checks(inline: Any) -> None:
     """Have the checks behind the accesses of a block looked at in place, up to the next block."""
     at = inline.after
     end = min(at + _LONGEST, inline.code_end - _WINDOW)
@@ -78,11 +79,12 @@ def _look_for_checks(inline: Any) -> None:
             if load_length(at, RCX, inline.state) or load_length(at, RCX, inline.state + CENTRE):
                 return
             call = check_call(at, inline.engine)
-            if call != 0 and called(call) == inline.check:
+            if call != 0 and calls_through_code(call, inline.code_end):
                 after = call + call_length(call)
-                put_check(at, inline.free, after)
-                inline.free = put_exit(inline, inline.free, after)
-                at = after - 1
+                if called(call) == inline.check:
+                    put_check(at, inline.free, after)
+                    inline.free = put_exit(inline, inline.free, after)
+                    at = after - 1
         at += 1
 
 
