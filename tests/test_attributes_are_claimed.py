@@ -24,6 +24,7 @@ MACHINES = {
     "cache model": ("spe_model", {"model": "cache", "core": "neoverse-v2"}),
     "timers": ("priv_timer", {}),
     "input": ("uart_echo", {}),
+    "virtio console": ("virtio_console", {"virtio_console": True}),
     "samples by an event": (
         "ipi_pingpong",
         {"smp": 2, "model": "cache", "sampling": Sampling(7, event="l1d_cache_refill:k")},
@@ -37,6 +38,7 @@ def test_every_attribute_is_state_derived_or_wiring(name):
     firmware, options = MACHINES[name]
     machine = Machine(shipped_firmware(firmware), **options)
     machine.console.type("ab\4")
+    machine.virtio_console.type("ab")
     machine.run(operations=500)
     things = all_objects(machine)
     before = held(things)

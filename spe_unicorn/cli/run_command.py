@@ -14,7 +14,7 @@ _GROUPS = {
     "The machine": (
         *("--core", "--model", "--ram", "--smp", "--secure", "--check-alignment", "--seed"),
     ),
-    "Its consoles": ("--console", "--secure-console"),
+    "Its consoles": ("--console", "--secure-console", "--virtio-console"),
     "Sampling": ("--event", "--count", "--no-jitter", "--filter", "--min-latency"),
     "What is written": (
         "--output",
@@ -64,7 +64,7 @@ _QEMU = {
     "-icount": "time is counted in operations already; see --seed and --max-insns",
     "-drive": "here it is --drive FILE[,readonly|,write]",
     **dict.fromkeys(("-virtfs", "-fsdev"), "here it is --share DIR[,readonly]"),
-    "-device": "virtio devices are --drive FILE, --share DIR and --entropy",
+    "-device": "virtio devices are --drive FILE, --share DIR, --entropy and --virtio-console stdio",
     **dict.fromkeys(
         ("-netdev", "-nic", "-net"), "the board has no network; files come by --share DIR"
     ),

@@ -154,7 +154,8 @@ class _Session:
         self.progress = Progress(enabled=not settings.quiet and not traced)
         self.files = Files(_inputs(settings), self._on_file_error)
         self.console: Console | None = None
-        self.secure_lines: Lines | None = None
+        self.lines: list[Lines] = []
+        """Consoles whose lines go to standard error."""
         try:
             self._lead_consoles()
             self._attach_records()
@@ -217,6 +218,21 @@ class _Session:
             )
         )
         self.machine.secure_console.lead_to(ConsoleEnds(self._secure_console()))
+        self._lead_virtio_console()
+
+    def _lead_virtio_console(self) -> None:
+        choice = self.settings.virtio_console
+        if not self.settings.machine.virtio_console:
+            return
+        if choice == "stdio":
+            console = self.console or self._terminal()
+            if self.console is not None:
+                self.machine.console.lead_to(ConsoleEnds(console.write))
+            self.console = console
+            ends = ConsoleEnds(console.write, arrived=console.arrived, wait=console.wait)
+        else:
+            ends = ConsoleEnds(self._output(choice, "virtio: "))
+        self.machine.virtio_console.lead_to(ends)
 
     def _console(self) -> tuple[Callable[[bytes], None], Callable[[int], bytes]]:
         """How the guest writes to its console, and reads from it."""
@@ -245,13 +261,17 @@ class _Session:
             if choice is not None:
                 raise UsageProblem("--secure-console: the second UART is there with --secure only")
             return drop
-        if choice == "none":
-            return drop
         if choice == "stdio":
             return (self.console or self._terminal(buffered=False)).write
+        return self._output(choice, "secure: ")
+
+    def _output(self, choice: str | None, prefix: str) -> Callable[[bytes], None]:
+        """How a console is written to of which nothing is read."""
+        if choice == "none":
+            return drop
         if choice is None or choice == "stderr":
-            self.secure_lines = Lines("secure: ", self._on_secure_line)
-            return self.secure_lines.write
+            self.lines.append(Lines(prefix, self._on_line))
+            return self.lines[-1].write
         return self.files.binary(choice.removeprefix("file:")).write
 
     def _pausing(self) -> bool:
@@ -312,8 +332,8 @@ class _Session:
                 self.debugger.close()
             if self.console is not None:
                 self.console.close()
-            if self.secure_lines is not None:
-                self.secure_lines.close()
+            for lines in self.lines:
+                lines.close()
         self.files.close(but=self.json)
         if problem is not None:
             self._stop_for(self.settings.snapshot or "", Reason(OUTPUT, problem, BAD_FILE_STATUS))
@@ -389,7 +409,7 @@ class _Session:
             written = sum(pe.unit.statistics.written for pe in self.board.pes)
             self.progress.update(self.board.executed, written)
 
-    def _on_secure_line(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         self.progress.hide()
         self._tell(line)
 

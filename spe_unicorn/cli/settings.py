@@ -49,6 +49,8 @@ class Settings:
     dump_dtb: str | None = None
     console: str = "stdio"
     secure_console: str | None = None
+    virtio_console: str | None = None
+    """Where it leads; None for what :class:`Session` chooses, where the machine has one."""
     max_insns: int | None = None
     timeout: float | None = None
     trace: tuple[TraceChoice, ...] = ()
@@ -76,6 +78,7 @@ class Settings:
         no_reboot: bool,
         given: Collection[str] = (),
         restore: str | None = None,
+        virtio_console: str | None = None,
         **options: Any,
     ) -> Settings:
         """The settings that the options of a command line come to.
@@ -85,6 +88,8 @@ class Settings:
         """
         machine = {name: options.pop(name) for name in _MACHINE & options.keys()}
         machine["reboot"] = not no_reboot
+        machine["virtio_console"] = virtio_console is not None
+        options["virtio_console"] = virtio_console
         if restore is None:
             return cls(MachineOptions(**machine), **options)
         chosen = {name: machine[name] for name in machine.keys() & given}
@@ -240,6 +245,13 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             metavar="stderr|stdio|file:PATH|none",
             help="Output of the second UART, which --secure adds. By default its lines go to"
             ' standard error after "secure: ".',
+        ),
+        click.option(
+            "--virtio-console",
+            type=console("stdio", "stderr", "none"),
+            metavar="stdio|stderr|file:PATH|none",
+            help="A virtio console beside the UART, hvc0 of Linux. With stdio what is typed goes to"
+            ' it, and not to the UART; with stderr its lines go there after "virtio: ".',
         ),
         click.option(
             "--clock",

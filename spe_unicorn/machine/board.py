@@ -196,6 +196,7 @@ class Board(Stateful[BoardState]):
             irq,
             random.bits64,
             partial(self.inputs.answer, FILE),
+            self._console,
         )
 
     def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
@@ -366,14 +367,23 @@ class Board(Stateful[BoardState]):
 
     def _key_down(self) -> None:
         self.peripherals.power_key.press()
+        self._look_at_clock()
+
+    def _look_at_clock(self) -> None:
+        """Between two operations, a device has come to drive a line some time from now."""
         for pe in self.pes:
             pe.look_at_clock()
 
     def poll(self) -> None:
-        """Look, between two operations, at what was typed."""
+        """Look, between two operations, at what was typed, for devices that listen."""
+        uart, virtio = self.peripherals.uart, self.peripherals.virtio
         self.inputs.between = True
         try:
-            self.peripherals.uart.poll()
+            if uart.listening:
+                uart.poll()
+            if virtio.listening:
+                virtio.poll()
+                self._look_at_clock()
         finally:
             self.inputs.between = False
 
@@ -402,8 +412,7 @@ class Board(Stateful[BoardState]):
         return any(pe.runner.stopping for pe in self.pes)
 
     def _each_slice(self) -> None:
-        if self.peripherals.uart.listening:
-            self.poll()
+        self.poll()
         self.slice_ended()
         self._press_power_key()
 
@@ -411,12 +420,15 @@ class Board(Stateful[BoardState]):
 
     def wait(self) -> bool:
         """Nothing but input can wake the machine: wait for it; False if none can come."""
-        if not self.peripherals.uart.listening and not self.peripherals.gpio.listening:
-            return False
-        came = self._console.wait()
-        if came and self.peripherals.uart.listening:
+        uart, virtio = self.peripherals.uart.listening, self.peripherals.virtio.listening
+        key = self.peripherals.gpio.listening
+        came = (uart or key) and self._console.wait()
+        typed = came and uart
+        if not came and (virtio or key):
+            typed = self._console.wait_virtio() and virtio
+        if typed:
             self.poll()
-        return self._press_power_key() or (came and self.peripherals.uart.listening)
+        return self._press_power_key() or typed
 
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware's answer to an HVC or SMC; False where the call is the guest's."""

@@ -28,7 +28,8 @@ class ConsoleEnds:
     ``write`` takes output. ``read`` waits and returns up to that many bytes, none at the end of
     input. The UART asks ``arrived`` for what has come in, and a machine that nothing but input can
     wake calls ``wait``, which says whether there may be some. ``write_secure`` takes the output of
-    the second UART, which is there with ``MachineOptions.secure``; nobody types at that.
+    the second UART, which is there with ``MachineOptions.secure``; nobody types at that. The other
+    three are those of the virtio console, which is there with ``MachineOptions.virtio_console``.
     """
 
     write: Callable[[bytes], None] = drop
@@ -36,6 +37,9 @@ class ConsoleEnds:
     arrived: Callable[[int], bytes] = end_of_input
     wait: Callable[[], bool] = nobody
     write_secure: Callable[[bytes], None] = drop
+    write_virtio: Callable[[bytes], None] = drop
+    arrived_virtio: Callable[[int], bytes] = end_of_input
+    wait_virtio: Callable[[], bool] = nobody
 
 
 NO_CONSOLE: Final = ConsoleEnds()

@@ -19,9 +19,11 @@ T = TypeVar("T")
 POLL, READ, WAIT, KEY, CALL, FILE = "poll", "read", "wait", "key", "call", "file"
 """Kinds: the UART was looked at between operations, input was read within one, an idle machine was
 woken, the power key was pressed, a semihosting call was answered, a file of a device's was used."""
-_FROM_OUTSIDE: Final = frozenset({POLL, KEY})
+VIRTIO_POLL, VIRTIO_READ, VIRTIO_WAIT = "virtio poll", "virtio read", "virtio wait"
+"""The first three, of the virtio console."""
+_FROM_OUTSIDE: Final = frozenset({POLL, VIRTIO_POLL, KEY})
 """Kinds that come between two operations by nobody's doing in the guest."""
-_ASKED_FOR: Final = frozenset({READ, CALL, FILE})
+_ASKED_FOR: Final = frozenset({READ, VIRTIO_READ, CALL, FILE})
 """Kinds that an operation of the guest's asks for."""
 _ENTRY: Final = 200
 """Bytes that an entry takes, about."""
@@ -148,13 +150,16 @@ class Inputs:
         self._now = now
         self.log: InputLog | None = None
         self.between = False
-        """Whether the UART is looked at between two operations."""
+        """Whether the consoles are looked at between two operations."""
         self.ends = ConsoleEnds(
             self._out(console.write),
             self._read,
             self._arrived,
             self._wait,
             self._out(console.write_secure),
+            self._out(console.write_virtio),
+            self._arrived_virtio,
+            self._wait_virtio,
         )
         """The console for the devices of the machine."""
 
@@ -179,6 +184,13 @@ class Inputs:
 
     def _wait(self) -> bool:
         return self._asked(WAIT, self._console.wait, False)
+
+    def _arrived_virtio(self, size: int) -> bytes:
+        kind = VIRTIO_POLL if self.between else VIRTIO_READ
+        return self._asked(kind, lambda: self._console.arrived_virtio(size), b"")
+
+    def _wait_virtio(self) -> bool:
+        return self._asked(VIRTIO_WAIT, self._console.wait_virtio, False)
 
     def _asked(self, kind: str, live: Callable[[], T], nothing: T) -> T:
         log = self.log

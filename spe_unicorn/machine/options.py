@@ -124,6 +124,8 @@ class MachineOptions:
     """A virtio source of random numbers, which come from the seed."""
     share: tuple[str, ...] = ()
     """Folders that the guest mounts by 9P, as share0 and so on: ``DIR``, ``DIR,readonly``."""
+    virtio_console: bool = False
+    """A virtio console of one port, beside the UART: hvc0 of Linux."""
     load: tuple[str, ...] = ()
     """``FILE@ADDRESS``: plain data in memory, from the start on."""
     core: str | Core = "generic"
@@ -164,7 +166,8 @@ class MachineOptions:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
         if len(self.pflash) > 2 - (self.bios is not None):
             raise OptionError("`pflash`: there are two flashes, and `bios` is in the first")
-        if len(self.drive) + self.entropy + len(self.share) > VIRTIO_SLOTS:
+        others = self.entropy + self.virtio_console
+        if len(self.drive) + len(self.share) + others > VIRTIO_SLOTS:
             raise OptionError(f"`drive`: there are {VIRTIO_SLOTS} places for virtio devices")
         if self.clock is not None:
             try:

@@ -74,11 +74,12 @@ class Peripherals:
         """What a user presses to have the guest shut down."""
         reached = NonSecureMemory(memory)
         self._fw_cfg = FwCfg(fw_cfg, reached)
-        self._virtio = virtio(reached, clock, lambda n: self._spi(memory_map.VIRTIO_SPI + n))
+        self.virtio = virtio(reached, clock, lambda n: self._spi(memory_map.VIRTIO_SPI + n))
+        """The virtio places."""
         self._timed: tuple[Timed, ...] = (
             self.rtc,
             self.power_key,
-            *self._virtio.transports.values(),
+            *self.virtio.transports.values(),
         )
         windows: Windows = [
             (memory_map.GIC_DISTRIBUTOR, BySecurity(self.gic.distributor, secure)),
@@ -87,7 +88,7 @@ class Peripherals:
             (memory_map.RTC, self.rtc),
             (memory_map.GPIO, self.gpio),
             (memory_map.FW_CFG, self._fw_cfg),
-            (memory_map.VIRTIO, self._virtio),
+            (memory_map.VIRTIO, self.virtio),
             (memory_map.PCIE_ECAM, EmptyECAM()),
         ]
         secure_windows: Windows = []
@@ -134,7 +135,7 @@ class Peripherals:
             uart.reset()
         self.rtc.reset()
         self._fw_cfg.reset()
-        for transport in self._virtio.transports.values():
+        for transport in self.virtio.transports.values():
             transport.reset()
         for flash in self._flashes:
             flash.reset()

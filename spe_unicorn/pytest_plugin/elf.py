@@ -54,7 +54,7 @@ def run_elf(path: Path, how: ElfTests) -> Run:
         words = command_words(options, ("--max-insns", str(how.max_insns)))
         command = piped(how.input.encode(), shlex.join(words))
         with Machine(options, records=False) as machine:
-            machine.console.type(how.input)
+            machine.as_one_console().type(how.input)
             outcome = machine.run(how.max_insns, timeout=how.timeout)
             console = machine.console.text.replace("\r\n", "\n")[-_CONSOLE:]
     except (ValueError, OSError) as error:

@@ -17,7 +17,7 @@ _PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
     *("core", "model", "smp", "el", "ram", "secure", "append", "arguments", "input"),
     *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "semihosting_dir"),
-    *("clock", "entropy", "flash", "check_alignment", "reboot"),
+    *("clock", "entropy", "virtio_console", "flash", "check_alignment", "reboot"),
     *("interval", "kinds", "min_latency", "jitter"),
 )
 """What runs are grouped by, where it differs between them; a seed is a repetition."""

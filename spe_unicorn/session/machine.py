@@ -91,10 +91,26 @@ class Machine:
         """What the guest prints and reads."""
         self.secure_console = Console()
         """What it prints on the second UART, which is there with ``secure``."""
+        self.virtio_console = Console(self._typed)
+        """What it prints and reads on the virtio console, which is there with that option."""
         if console is not None:
             self.console.lead_to(console)
             self.secure_console.lead_to(ConsoleEnds(console.write_secure))
-        ends = replace(self.console.ends, write_secure=self.secure_console.ends.write)
+            self.virtio_console.lead_to(
+                ConsoleEnds(
+                    console.write_virtio,
+                    arrived=console.arrived_virtio,
+                    wait=console.wait_virtio,
+                )
+            )
+        virtio = self.virtio_console.ends
+        ends = replace(
+            self.console.ends,
+            write_secure=self.secure_console.ends.write,
+            write_virtio=virtio.write,
+            arrived_virtio=virtio.arrived,
+            wait_virtio=virtio.wait,
+        )
         try:
             self.board = Board(self.options, ends)
         except MemoryError as error:
@@ -112,7 +128,11 @@ class Machine:
             for mine, pe in zip(self.pes, self.board.pes, strict=True):
                 pe.unit.streamed.connect(mine.records.add)
         self._sampling = watch_sampling(self.board)
-        self._runs = Runs(self.board, self.console.written, lambda: self._misuses)
+        self._runs = Runs(
+            self.board,
+            (self.console.written, self.virtio_console.written),
+            lambda: self._misuses,
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Machine:
@@ -239,8 +259,8 @@ class Machine:
         return BoardSaver(self.board)
 
     @property
-    def _consoles(self) -> tuple[Console, Console]:
-        return self.console, self.secure_console
+    def _consoles(self) -> tuple[Console, ...]:
+        return self.console, self.secure_console, self.virtio_console
 
     def debug(
         self,
@@ -287,9 +307,22 @@ class Machine:
         parsed = parse_point(point) if isinstance(point, str) else point
         return resolve(parsed, self.image.symbols, self.image.path.name)
 
+    def as_one_console(self) -> Console:
+        """Where to type for one who keeps one text: the virtio console, if there is one.
+
+        What is printed there is in :attr:`console` as well from now on.
+        """
+        if not self.options.virtio_console:
+            return self.console
+        self.virtio_console.written.connect(self.console.ends.write)
+        return self.virtio_console
+
     def _typed(self) -> None:
-        if self.board.peripherals.uart.listening:
-            self.board.peripherals.uart.poll()
+        peripherals = self.board.peripherals
+        if peripherals.uart.listening:
+            peripherals.uart.poll()
+        if peripherals.virtio.listening:
+            self.board.poll()
 
     # Observing
 

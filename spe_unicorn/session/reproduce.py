@@ -11,6 +11,8 @@ from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.options import MachineOptions
 
 _ELSEWHERE = frozenset({"firmware", "arguments", "sampling", "reboot", "flash"})
+_VALUES = {"virtio_console": "stdio"}
+"""What stands behind an option that is true or false in Python, and more on the command line."""
 
 
 def command_line(options: MachineOptions) -> str:
@@ -32,7 +34,7 @@ def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[s
             value = value.name
         flag = f"--{field.name.replace('_', '-')}"
         if value is True:
-            words.append(flag)
+            words += [flag, *_VALUES.get(field.name, "").split()]
             continue
         for each in value if isinstance(value, tuple) else (value,):
             words += [flag, os.fspath(each) if _is_path(each) else str(each)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
@@ -41,12 +41,15 @@ class MachineEndedError(RuntimeError):
 class Runs:
     """What runs a board, one run after the other.
 
-    ``written`` tells of console output. ``misuses`` finds mistakes in how the guest programs SPE,
+    ``written`` tell of console output. ``misuses`` finds mistakes in how the guest programs SPE,
     None where nobody looks for any.
     """
 
     def __init__(
-        self, board: Board, written: Signal[[bytes]], misuses: Callable[[], Misuses | None]
+        self,
+        board: Board,
+        written: Sequence[Signal[[bytes]]],
+        misuses: Callable[[], Misuses | None],
     ) -> None:
         self.drive: Drive = board.run
         """What runs the board: a debugger does once it has it."""
@@ -72,8 +75,9 @@ class Runs:
             elif isinstance(place, AtAddress):
                 address = place.address
             elif isinstance(place, AtOutput):
-                search = _Search(place.text.encode(), board.reached)
-                while_running.callback(self._written.connect(search))
+                for written in self._written:
+                    search = _Search(place.text.encode(), board.reached)
+                    while_running.callback(written.connect(search))
             if timeout is not None:
                 look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
                 while_running.callback(board.slice_ended.connect(look))

@@ -59,7 +59,9 @@ def texts(value: Any) -> tuple[str, ...]:
 MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("firmware", "kernel", "initrd", "dtb", "bios"), text),
     **dict.fromkeys(("core", "model", "append", "semihosting_dir"), text),
-    **dict.fromkeys(("secure", "flash", "entropy", "check_alignment", "reboot"), truth),
+    **dict.fromkeys(
+        ("secure", "flash", "entropy", "virtio_console", "check_alignment", "reboot"), truth
+    ),
     **dict.fromkeys(("smp", "el", "clock"), whole(1)),
     "seed": whole(0),
     "ram": size,

@@ -88,7 +88,8 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
-    *("ipi_pingpong", "pmu_access", "pmu_exceptions", "pmu_levels", "smc_pingpong", "virtio_blk"),
+    *("ipi_pingpong", "pmu_access", "pmu_exceptions", "pmu_levels", "smc_pingpong"),
+    *("virtio_blk", "virtio_console"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""
 SELF_CHECKING = tuple(name for name in shipped_names() if not name.startswith(_ELSEWHERE))

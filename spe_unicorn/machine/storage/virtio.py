@@ -8,12 +8,14 @@ from typing import Final
 from spe_unicorn.arch.ports import Clock, IRQLine
 from spe_unicorn.devices.empty import VIRTIO_SLOT_SIZE, EmptyVirtioSlots
 from spe_unicorn.devices.virtio.block import SECTOR, Block, Disk
+from spe_unicorn.devices.virtio.console import Console
 from spe_unicorn.devices.virtio.entropy import Entropy
 from spe_unicorn.devices.virtio.overlay import Overlay
 from spe_unicorn.devices.virtio.queue import Memory
 from spe_unicorn.devices.virtio.share import Answers, Share
 from spe_unicorn.devices.virtio.transport import Device, Transport
 from spe_unicorn.machine.boot.image import LoadError
+from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.files import naming
 from spe_unicorn.machine.inputs import Inputs, LoggedFile
 from spe_unicorn.machine.memory_map import VIRTIO_SLOTS
@@ -79,18 +81,31 @@ class VirtioSlots:
         irq: Callable[[int], IRQLine],
         random: Callable[[], int],
         answers: Answers,
+        console: ConsoleEnds,
     ) -> None:
         devices: list[Device] = [Block(disk) for disk in drives.disks]
         if options.entropy:
             devices.append(Entropy(random))
         for n, folder in enumerate(folders):
             devices.append(Share(f"share{n}".encode(), folder, answers))
+        if options.virtio_console:
+            devices.append(Console(console.write_virtio, console.arrived_virtio))
         self.transports = {
             VIRTIO_SLOTS - 1 - n: Transport(device, memory, clock, irq(VIRTIO_SLOTS - 1 - n))
             for n, device in enumerate(devices)
         }
         """Those that hold a device, by place."""
         self._empty = EmptyVirtioSlots()
+
+    @property
+    def listening(self) -> bool:
+        """Whether a device has a request that waits for something to come from outside."""
+        return any(transport.listening for transport in self.transports.values())
+
+    def poll(self) -> None:
+        """Look whether it has come."""
+        for transport in self.transports.values():
+            transport.poll()
 
     def read(self, offset: int, size: int) -> int:
         """A load."""

@@ -33,7 +33,9 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
     **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
-    **dict.fromkeys(("secure", "flash", "entropy", "check_alignment", "reboot"), bool),
+    **dict.fromkeys(
+        ("secure", "flash", "entropy", "virtio_console", "check_alignment", "reboot"), bool
+    ),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,

@@ -128,8 +128,9 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             pe.unit.streamed.connect(digest.update)
             pe.unit.streamed.connect(stream.write)
             digests.append((digest, stream))
+        typed_at = machine.as_one_console()
         if job.input:
-            machine.console.type(job.input)
+            typed_at.type(job.input)
         outcome = machine.run(job.limits.max_insns, timeout=job.limits.timeout)
         for _, stream in digests:
             stream.close()

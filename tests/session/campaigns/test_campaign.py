@@ -127,6 +127,18 @@ def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
     assert not list((folder / "out").glob(".run-*"))
 
 
+def test_what_is_typed_at_a_virtio_console_and_printed_there_is_the_run_s(folder):
+    shutil.copy(shipped_firmware("virtio_console"), folder)
+    runs = '[[runs]]\nfirmware = "virtio_console.elf"\nvirtio_console = true\ninput = "Ada\\n"\n'
+    result = command(write(folder, runs), "-o", folder / "out", "-j", 1)
+    assert result.exit_code == 0, result.output
+    (row,) = pq.read_table(folder / "out/runs.parquet").to_pylist()
+    assert (row["exit_status"], row["virtio_console"]) == (0, True)
+    console = (folder / "out/runs" / row["key"] / "console.txt").read_text()
+    assert "your name? ok 11 - a prompt is\n" in console
+    assert console.endswith("hello, Ada\n1..18\n")
+
+
 def test_rows_are_the_same_on_one_process_and_on_four(folder):
     plan = write(folder, matrix(8))
     for out, processes in (("one", 1), ("four", 4)):
