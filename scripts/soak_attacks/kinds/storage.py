@@ -17,6 +17,8 @@ RINGS = RAM + 0x4_0000
 FLASHES, FLASH = (0x0000_0000, 0x0400_0000), 64 << 20
 FW_CFG, VIRTIO, PLACE = 0x0902_0000, 0x0A00_0000, 0x200
 DISK = 64 << 10
+PRINTED = 64 << 10
+"""Bytes that the virtio console prints of one request at most."""
 COMMANDS = (0x00, 0x10, 0x20, 0x40, 0x50, 0x60, 0x70, 0x90, 0x98, 0xD0, 0xE8, 0xFF, 0x01, 0x77)
 REGISTERS = (0x14, 0x20, 0x24, 0x30, 0x38, 0x44, 0x50, 0x64, 0x70, 0x80, 0x84, 0x90, 0x94)
 
@@ -60,14 +62,17 @@ def _fw_cfg(random: Random, machine: Machine) -> None:
 def _virtio(random: Random, machine: Machine) -> None:
     """A driver that mostly does what it should, with rings full of anything."""
     pe, memory = machine.board.pes[0], machine.board.memory
-    place = VIRTIO + PLACE * random.choice((31, 30, 29, 28, 28, random.randrange(32)))
+    place = VIRTIO + PLACE * random.choice((31, 30, 29, 28, 27, 27, random.randrange(32)))
     if random.random() < 0.3:
         pe.write(place + random.choice(REGISTERS), 4, _number(random) % (1 << 32))
         pe.read(place + random.randrange(PLACE - 8), random.choice((1, 2, 4, 8)))
+        pe.write(place + 0x100 + random.randrange(0x20), random.choice((1, 2, 4)), 0xA5)
+        machine.virtio_console.type(random.randbytes(random.choice((0, 1, 100))))
         return
+    queue = random.choice((0, 0, 1))
     size = random.choice((1, 2, 4, 8, 256))
     for register, value in (
-        *((0x70, 0), (0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x30, 0), (0x38, size)),
+        *((0x70, 0), (0x70, 3), (0x24, 1), (0x20, 1), (0x70, 11), (0x30, queue), (0x38, size)),
         *((0x80, RINGS), (0x90, RINGS + 0x1000), (0xA0, RINGS + 0x2000), (0x44, 1), (0x70, 15)),
     ):
         pe.write(place + register, 4, value)
@@ -90,7 +95,7 @@ def _virtio(random: Random, machine: Machine) -> None:
         memory.write(RINGS + 0x3000 + 0x200 * n, header)
     available = random.choice((1, 1, 2, size, _number(random) % (1 << 16)))
     memory.write(RINGS + 0x1000, struct.pack("<HH", random.getrandbits(1), available))
-    pe.write(place + 0x50, 4, 0)
+    pe.write(place + 0x50, 4, queue)
 
 
 def attack(random: Random, folder: Path) -> int:
@@ -111,6 +116,7 @@ def attack(random: Random, folder: Path) -> int:
         drive=(str(named["disk"]), f"{named['kept']},readonly", f"{named['written']},write"),
         fw_cfg=(f"opt/blob={named['blob']}",),
         entropy=True,
+        virtio_console=True,
         secure=random.random() < 0.3,
         smp=random.choice((1, 2)),
     )
@@ -119,7 +125,10 @@ def attack(random: Random, folder: Path) -> int:
         for _ in range(STEPS):
             random.choice((_flash, _fw_cfg, _virtio))(random, machine)
             machine.board.memory.write(RAM, LOOP)
+            before_run = machine.virtio_console.position
             machine.run(operations=random.choice((1, 100, 12_000)))
+            if machine.virtio_console.position - before_run > 2 * PRINTED:
+                raise AttackError("the virtio console printed more than requests may")
     for name in ("first", "disk", "kept", "blob"):
         if named[name].read_bytes() != before[name]:
             raise AttackError(f"{name} was written")
