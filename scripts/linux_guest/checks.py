@@ -147,9 +147,10 @@ class Checks:
             tap.ok(not inside, "no record is of the guest", *map(str, inside[:3]))
 
     def virtio(self, tap: Tap) -> None:
-        """Host folders, a disk and random numbers by the standard kernel's own drivers."""
+        """Host folders, a disk, random numbers and a console by the standard kernel's drivers."""
         names = ("virtio_mmio", "virtio_blk", "netfs", "fscache", "9pnet", "9pnet_virtio", "9p")
         modules = [self.packages.module("standard", name) for name in (*names, "virtio-rng")]
+        modules.append(self.packages.module("standard", "virtio_console"))
         guest = Guest.of(self.packages, "standard", modules=modules, append=SETTINGS)
         with tempfile.TemporaryDirectory() as place:
             shared, given, disk = (Path(place, name) for name in ("shared", "given", "disk"))
@@ -160,7 +161,9 @@ class Checks:
             disk.write_bytes(bytes(range(256)) * 4096)
             before = disk.read_bytes()
             options = ("--share", str(shared), "--share", f"{given},readonly", "--entropy")
-            result = self.boot(tap, guest, "virtio", *options, "--drive", str(disk))
+            printed = Path(place, "printed")
+            options += ("--drive", str(disk), "--virtio-console", f"file:{printed}")
+            result = self.boot(tap, guest, "virtio", *options)
             text = result.section("shared")
             tap.ok(text.split("\n")[:2] == ["this is shared", "same"], "a folder is shared", text)
             tap.ok("answer\nfolder\ngreeting\nmoved\n" in text, "its names are sorted", text)
@@ -175,6 +178,8 @@ class Checks:
             tap.ok("written" in text and disk.read_bytes() == before, "writes stay inside", text)
             text = result.section("random")
             tap.ok(text.split() == ["virtio_rng.0", "8"], "random numbers come", text)
+            text = printed.read_bytes().decode()
+            tap.ok(text == "to the host\r\n" * 3, "what goes to /dev/hvc0 is printed", text)
 
     def smp2(self, tap: Tap) -> None:
         """Two PEs, and a recording on them."""

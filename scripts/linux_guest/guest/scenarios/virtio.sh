@@ -1,4 +1,4 @@
-# Mounts two host folders and a disk by Linux's own drivers, and reads random numbers.
+# Mounts two host folders and a disk by Linux's own drivers, reads random numbers, prints on a virtio console.
 mkdir /shared /given /disk
 mount -t 9p -o trans=virtio,version=9p2000.L share0 /shared
 mount -t 9p -o trans=virtio,version=9p2000.L share1 /given
@@ -20,4 +20,5 @@ echo
 section random
 cat /sys/devices/virtual/misc/hw_random/rng_current
 head -c 8 /dev/hwrng | wc -c
+for n in 1 2 3; do echo "to the host"; done >/dev/hvc0
 umount /shared /given
