@@ -33,7 +33,8 @@ PLACES = {"interrupt-not-ended": "on_interrupt"}
 def programs() -> dict[str, dict[str, Any]]:
     """Every program that is tested and uses SPE, and one way to run it."""
     found: dict[str, dict[str, Any]] = {name: {} for name in SELF_CHECKING}
-    for name, options in (*RUNS.values(), ("spe_smp", MADE_FOR["spe_smp"])):
+    smp = [(name, MADE_FOR[name]) for name in ("spe_smp", "spe_coherence")]
+    for name, options in (*RUNS.values(), *smp):
         found.setdefault(name, options)
     about_spe = ("spe_", "interval", "mix")
     return {n: o for n, o in found.items() if n.startswith(about_spe) and n != "spe_misuse"}

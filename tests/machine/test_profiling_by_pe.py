@@ -40,6 +40,7 @@ def program(pes: int) -> list[int]:
         a64.and_low_bits(10, 10, 0, 8),
         a64.cbnz(10, 4 * len(others) + 4),
         *others,
+        a64.msr(PMSCR_EL1, 31),  # its value after reset may have the counter run from here on
         *a64.mov64(11, SIZE),
         a64.mul(11, 10, 11),
         *a64.mov64(12, BUFFERS),

@@ -163,6 +163,7 @@ def test_one_pe_ends_the_run_for_all() -> None:
 
 WFE, SEV = 0xD503_205F, 0xD503_209F
 CNTKCTL_EL1 = (3, 0, 14, 1, 0)
+SCR_EL3, HCR_EL2 = (3, 6, 1, 1, 0), (3, 4, 1, 1, 0)
 FLAG = RAM + 0x2000
 
 
@@ -188,7 +189,8 @@ def test_a_pe_that_waits_in_a_loop_around_a_wfe_leaves_its_turns_to_others(
     runner: type[Runner],
 ) -> None:
     turns = 12
-    board = board_at(apart(POLL, LOOP), 2, runner=runner)
+    untrapped = [*a64.mov64(1, 0x430), a64.msr(SCR_EL3, 1), a64.msr(HCR_EL2, 31)]  # no TWE
+    board = board_at([*untrapped, *apart(POLL, LOOP)], 2, runner=runner)
     board.run(turns * TURN)
     works, waits = (pe.cpu.executed for pe in board.pes)
     assert works + waits == turns * TURN

@@ -29,8 +29,8 @@ LOOP = [
     (a.ldr(4, 1, 16), 1),
     (a.str_(2, 1, 24), 2),  # a store's address and its data
     (a.pair(True, 5, 6, 1, 32), 2),
-    (a.pair(False, 5, 6, 1, 48), 4),
-    (a.pair(False, 5, 6, 1, 16, 0b11), 5),  # pre-index
+    (a.pair(False, 5, 6, 1, 48), 2),
+    (a.pair(False, 5, 6, 1, 16, 0b11), 3),  # pre-index
     (a.sub_imm(1, 1, 16), 1),
     (a.mul(7, 4, 5), 1),
     (a.udiv(7, 7, 3), 1),
@@ -42,9 +42,9 @@ LOOP = [
     (a.b_cond(0, 4), 1),  # to the next one, either way
     (a.NOP, 1),
 ]
-"""A loop, with how many micro-operations Neoverse cores make of each operation.
+"""A loop, with how many micro-operations a Neoverse N2 makes of each operation.
 
-Neither 18 operations nor 31 micro-operations have a factor in common with 4 * 256 + 1.
+Neither 18 operations nor 27 micro-operations have a factor in common with 4 * 256 + 1.
 """
 LOOP.append((a.b(-4 * len(LOOP)), 1))
 
@@ -114,7 +114,7 @@ def test_sampled_instructions_are_as_mixed_as_executed_ones(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sampled_micro_operations_are_as_mixed_as_executed_ones(mode: str) -> None:
-    found = sampled([word for word, _ in LOOP], 2_000_000, core("micro-operations", mode), mode)
+    found = sampled([word for word, _ in LOOP], 2_200_000, core("micro-operations", mode), mode)
     members = [(k, part) for k, (_, weight) in enumerate(LOOP) for part in range(weight)]
     assert found.total() > 2900
     assert set(found) <= set(members)
@@ -174,7 +174,7 @@ def test_random_interval_sees_all_places_of_a_tight_loop_alike(population: str, 
     ("control", "kept"),
     [
         (1 << 17, {(0, 0), (4, 0), (4, 1), (10, 0)}),  # LD: both halves of LDP, LDADD
-        (1 << 18, {(3, 0), (5, 0), (5, 1), (10, 0)}),  # ST: addresses of STR and STP, LDADD
+        (1 << 18, {(3, 0), (5, 0), (10, 0)}),  # ST: addresses of STR and STP, LDADD
         (1 << 16, {(16, 0)}),  # B
     ],
 )
