@@ -96,7 +96,7 @@ def test_only_the_latest_are_kept(tmp_path, monkeypatch):
 
 
 def test_a_guest_that_never_waits_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(module("booted"), "_LIMIT", 0.05)
+    monkeypatch.setattr(module("booted"), "_BOOT_LIMIT", 0.05)
     with pytest.raises(module("archive").GuestError, match=r"does not say '=== ready.*time limit"):
         module("booted").Booted(guest(tmp_path, LOOP), tmp_path / "snapshots")
 

@@ -114,7 +114,7 @@ def test_sampled_instructions_are_as_mixed_as_executed_ones(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sampled_micro_operations_are_as_mixed_as_executed_ones(mode: str) -> None:
-    found = sampled([word for word, _ in LOOP], 2_200_000, core("micro-operations", mode), mode)
+    found = sampled([word for word, _ in LOOP], 2_400_000, core("micro-operations", mode), mode)
     members = [(k, part) for k, (_, weight) in enumerate(LOOP) for part in range(weight)]
     assert found.total() > 2900
     assert set(found) <= set(members)
