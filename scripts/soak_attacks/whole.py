@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -55,16 +55,26 @@ def records_of(command: tuple[str, ...], suffix: str) -> tuple[str, ...]:
 
 
 def check_beginning(command: tuple[str, ...], file: Path) -> int:
-    """Of a file that was cut short, what can be read is how the whole run begins.
+    """Of a file that was cut short, what can be read is how the whole run begins, on each PE.
 
-    The number of its records. Raises AttackError if they are others.
+    The number of its records; perf.data has those of each PE in pieces, which end where a run ends.
+    Raises AttackError if they are others.
     """
     records, status = decoded(file)
-    whole = records_of(command, file.suffix)
-    if status not in (0, 1, 2) or tuple(records) != whole[: len(records)]:
-        pairs = enumerate(zip(records, whole, strict=False))
-        at = next((n for n, (a, b) in pairs if a != b), min(len(records), len(whole)))
-        raise AttackError(
-            f"decode: {status}; {len(records)} records of {len(whole)}, the first {at} are the same"
-        )
+    whole = _by_pe(records_of(command, file.suffix))
+    for pe, those in _by_pe(records).items():
+        if status not in (0, 1, 2) or those != whole.get(pe, [])[: len(those)]:
+            pairs = enumerate(zip(those, whole.get(pe, []), strict=False))
+            at = next((n for n, (a, b) in pairs if a != b), len(whole.get(pe, [])))
+            raise AttackError(
+                f"decode: {status}; PE {pe}: {len(those)} records, the first {at} are the same"
+            )
     return len(records)
+
+
+def _by_pe(records: Iterable[str]) -> dict[int, list[str]]:
+    """Records by the number of the PE that made them, each PE's in order."""
+    found: dict[int, list[str]] = {}
+    for record in records:
+        found.setdefault(json.loads(record).get("cpu", 0), []).append(record)
+    return found
