@@ -9,20 +9,9 @@ import pytest
 from spe_unicorn.arch.operation import Access, CostClass, Family, Instruction, Operation, Timing
 from spe_unicorn.cores.cache_model import CacheModel, last_level
 from spe_unicorn.cores.model import ConstantModel
-from spe_unicorn.cores.model_numbers import CacheNumbers, ModelNumbers, TLBNumbers
 from spe_unicorn.cores.predictor import Branch
-from tests.cores.instructions import ATOMIC, ATOMIC_STORE, LOAD, STORE
+from tests.cores.small_caches import ATOMIC, ATOMIC_STORE, LOAD, NUMBERS, STORE
 
-# 2 lines, 4 lines, 8 lines; 1 page, 2 pages
-NUMBERS = ModelNumbers(
-    l1_tlb=TLBNumbers(1, 1, 1),
-    l2_tlb=TLBNumbers(2, 2, 5),
-    walk=30,
-    l1d=CacheNumbers(128, 2, 4),
-    l2=CacheNumbers(256, 4, 12),
-    last=CacheNumbers(512, 8, 60),
-    memory=150,
-)
 ALU = Instruction(4)
 BRANCH = Instruction(5, Family.BRANCH, cost=CostClass.BRANCH)
 

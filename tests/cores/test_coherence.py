@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +25,8 @@ from spe_unicorn.cores.caches import (
     SharedCache,
 )
 from spe_unicorn.cores.coherence import access_among_peers
-from spe_unicorn.cores.model_numbers import CacheNumbers, Level, ModelNumbers, TLBNumbers
-from tests.cores.instructions import ATOMIC, LOAD, STORE
+from spe_unicorn.cores.model_numbers import Level
+from tests.cores.small_caches import ATOMIC, LOAD, NUMBERS, STORE
 
 HIT = L1D_ACCESS
 FROM_L2 = HIT | L1D_REFILL | L2D_ACCESS
@@ -172,18 +174,7 @@ def test_events_of_the_last_level_are_what_leaves_the_cluster() -> None:
     assert [side.happened(Happening.LLC_REFILL) for side in (one, other, third)] == [1, 0, 1]
 
 
-NUMBERS = ModelNumbers(
-    l1_tlb=TLBNumbers(1, 1, 1),
-    l2_tlb=TLBNumbers(2, 2, 5),
-    walk=30,
-    l1d=CacheNumbers(128, 2, 4),
-    l2=CacheNumbers(256, 4, 12),
-    last=CacheNumbers(512, 8, 60),
-    memory=150,
-    cluster=2,
-    peer_core=40,
-    peer_cluster=100,
-)
+TWO_CLUSTERS = replace(NUMBERS, cluster=2, peer_core=40, peer_cluster=100)
 
 
 def timing(model: CacheModel, instruction: Instruction, *accesses: tuple[int, bool]) -> Timing:
@@ -196,8 +187,8 @@ def timing(model: CacheModel, instruction: Instruction, *accesses: tuple[int, bo
 
 def models() -> list[CacheModel]:
     """Three PEs, of which the first two are a cluster; each knows the page of LINE."""
-    last = last_level(NUMBERS, 3)
-    found = [CacheModel(NUMBERS, last) for _ in range(3)]
+    last = last_level(TWO_CLUSTERS, 3)
+    found = [CacheModel(TWO_CLUSTERS, last) for _ in range(3)]
     for number, model in enumerate(found):
         access_among_peers(model.data, LINE + 0x400 + number * 0x40, 8, False)
     return found

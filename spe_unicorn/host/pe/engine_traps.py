@@ -29,10 +29,7 @@ from spe_unicorn.arch.access.verdicts import (
     access,
 )
 from spe_unicorn.arch.exceptions.routing import Routed, sve_access_trap
-from spe_unicorn.arch.exceptions.syndromes import (
-    SVE_ACCESS_TRAP,
-    system_register_trap,
-)
+from spe_unicorn.arch.exceptions.syndromes import SVE_ACCESS_TRAP, system_register_trap
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, SecurityState
 from spe_unicorn.arch.registers import timer as t

@@ -11,9 +11,8 @@ from typing import Final, Protocol
 
 from spe_unicorn.arch.operation import NZCV, SP
 from spe_unicorn.decode.parts import signed
-from spe_unicorn.host.native.recipes.steps import Kind
+from spe_unicorn.host.native.recipes.steps import Kind, Value
 
-Value = int | None
 Results = dict[int, Value]
 _LOW: Final = 0xFFFF_FFFF
 _ALL: Final = (1 << 64) - 1

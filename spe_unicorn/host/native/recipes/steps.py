@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from spe_unicorn.host.native.state import signed
 
+Value = int | None
+"""A value as the place of its step, None for one that is not known."""
 MOST_STEPS: Final = 48
 """Steps of the longest recipe."""
 STEP_WORDS: Final = 2

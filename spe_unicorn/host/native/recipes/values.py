@@ -21,10 +21,8 @@ from spe_unicorn.arch.operation import (
 from spe_unicorn.decode import transfer
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.recipes.integers import Integers
-from spe_unicorn.host.native.recipes.steps import MOST_STEPS, Kind, Recipe, Step
+from spe_unicorn.host.native.recipes.steps import MOST_STEPS, Kind, Recipe, Step, Value
 
-Value = int | None
-"""A value as the place of its step, None for one that is not known."""
 _INPUTS: Final = {
     Kind.REGISTER: 0,
     Kind.CONSTANT: 0,
