@@ -1,41 +1,13 @@
 /* A virtio disk of 64 KiB in the highest virtio-mmio place: set up, read, write, errors, the interrupt's status. */
-#include "lib/firmware.h"
+#include "lib/virtio.h"
 
-#define PLACE 0x0a003e00ull
-#define REGISTER(offset) (*(volatile u32 *)(PLACE + (offset)))
+#define CAPACITY CONFIGURATION
 #define SIZE 8
 #define SECTORS 128
 
-enum offset {
-    MAGIC = 0x000,
-    VERSION = 0x004,
-    DEVICE = 0x008,
-    FEATURES_SELECT = 0x014,
-    FEATURES = 0x010,
-    ACCEPTED = 0x020,
-    ACCEPTED_SELECT = 0x024,
-    QUEUE = 0x030,
-    QUEUE_SIZE_MAX = 0x034,
-    QUEUE_SIZE = 0x038,
-    QUEUE_READY = 0x044,
-    NOTIFY = 0x050,
-    INTERRUPT = 0x060,
-    ACKNOWLEDGE = 0x064,
-    STATUS = 0x070,
-    DESCRIPTORS = 0x080,
-    DRIVER = 0x090,
-    USED = 0x0a0,
-    CAPACITY = 0x100,
-};
-
-enum { NEXT = 1, WRITE = 2 };
 enum { IN = 0, OUT = 1, UNKNOWN = 99 };
 
-static struct {
-    u64 address;
-    u32 size;
-    u16 flags, next;
-} descriptors[SIZE] __attribute__((aligned(16)));
+static struct descriptor descriptors[SIZE] __attribute__((aligned(16)));
 static volatile struct {
     u16 flags, index, ring[SIZE];
 } available __attribute__((aligned(16)));
@@ -51,11 +23,6 @@ static struct {
 } header;
 static u8 data[512];
 static volatile u8 status;
-
-static void set_area(enum offset offset, u64 address) {
-    REGISTER(offset) = (u32)address;
-    REGISTER(offset + 4) = address >> 32;
-}
 
 /* How many bytes came, from one request. */
 static u32 ask(u32 type, u64 sector) {
@@ -86,23 +53,14 @@ static u32 ask(u32 type, u64 sector) {
 }
 
 static void set_up(void) {
-    REGISTER(STATUS) = 0;
-    REGISTER(STATUS) = 1 | 2;
-    REGISTER(FEATURES_SELECT) = 1;
-    is(REGISTER(FEATURES) & 1, 1, "version 1 is offered");
-    REGISTER(ACCEPTED_SELECT) = 0;
-    REGISTER(ACCEPTED) = 0;
-    REGISTER(ACCEPTED_SELECT) = 1;
-    REGISTER(ACCEPTED) = 1;
-    REGISTER(STATUS) = 1 | 2 | 8;
-    is(REGISTER(STATUS), 1 | 2 | 8, "and accepted");
+    accept_version_1();
     REGISTER(QUEUE) = 0;
     is(REGISTER(QUEUE_READY), 0, "the queue is not ready");
     ok(REGISTER(QUEUE_SIZE_MAX) >= SIZE, "it has room");
     REGISTER(QUEUE_SIZE) = SIZE;
-    set_area(DESCRIPTORS, (u64)descriptors);
-    set_area(DRIVER, (u64)&available);
-    set_area(USED, (u64)&used);
+    set_area(DESCRIPTORS, descriptors);
+    set_area(DRIVER, &available);
+    set_area(USED, &used);
     REGISTER(QUEUE_READY) = 1;
     is(REGISTER(QUEUE_READY), 1, "it is ready");
     REGISTER(STATUS) = 1 | 2 | 4 | 8;

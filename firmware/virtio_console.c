@@ -1,42 +1,14 @@
 /* A virtio console in the highest virtio-mmio place: set up, emergency write, a prompt, and a line that is typed. */
-#include "lib/firmware.h"
+#include "lib/virtio.h"
 
-#define PLACE 0x0a003e00ull
-#define REGISTER(offset) (*(volatile u32 *)(PLACE + (offset)))
+#define EMERGENCY (CONFIGURATION + 8)
 #define SIZE 4
 #define LONGEST 64
 
-enum offset {
-    MAGIC = 0x000,
-    VERSION = 0x004,
-    DEVICE = 0x008,
-    FEATURES = 0x010,
-    FEATURES_SELECT = 0x014,
-    ACCEPTED = 0x020,
-    ACCEPTED_SELECT = 0x024,
-    QUEUE = 0x030,
-    QUEUE_SIZE_MAX = 0x034,
-    QUEUE_SIZE = 0x038,
-    QUEUE_READY = 0x044,
-    NOTIFY = 0x050,
-    INTERRUPT = 0x060,
-    ACKNOWLEDGE = 0x064,
-    STATUS = 0x070,
-    DESCRIPTORS = 0x080,
-    DRIVER = 0x090,
-    USED = 0x0a0,
-    EMERGENCY = 0x108,
-};
-
 enum { RECEIVE, TRANSMIT, QUEUES };
-enum { WRITE = 2 };
 
 static struct queue {
-    struct {
-        u64 address;
-        u32 size;
-        u16 flags, next;
-    } descriptors[SIZE] __attribute__((aligned(16)));
+    struct descriptor descriptors[SIZE] __attribute__((aligned(16)));
     volatile struct {
         u16 flags, index, ring[SIZE];
     } available __attribute__((aligned(16)));
@@ -47,11 +19,6 @@ static struct queue {
         } ring[SIZE];
     } used __attribute__((aligned(16)));
 } queues[QUEUES];
-
-static void set_area(enum offset offset, volatile void *area) {
-    REGISTER(offset) = (u32)(u64)area;
-    REGISTER(offset + 4) = (u64)area >> 32;
-}
 
 /* One buffer through a queue; how many bytes the device has stored in it. */
 static u32 pass(u32 number, const volatile void *buffer, u32 size) {
@@ -79,16 +46,7 @@ static void say(const char *text) {
 }
 
 static void set_up(void) {
-    REGISTER(STATUS) = 0;
-    REGISTER(STATUS) = 1 | 2;
-    REGISTER(FEATURES_SELECT) = 1;
-    is(REGISTER(FEATURES) & 1, 1, "version 1 is offered");
-    REGISTER(ACCEPTED_SELECT) = 0;
-    REGISTER(ACCEPTED) = 0;
-    REGISTER(ACCEPTED_SELECT) = 1;
-    REGISTER(ACCEPTED) = 1;
-    REGISTER(STATUS) = 1 | 2 | 8;
-    is(REGISTER(STATUS), 1 | 2 | 8, "and accepted");
+    accept_version_1();
     for (u32 number = 0; number < QUEUES; number++) {
         REGISTER(QUEUE) = number;
         ok(REGISTER(QUEUE_SIZE_MAX) >= SIZE, "the queue has room");
