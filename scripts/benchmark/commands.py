@@ -175,6 +175,14 @@ def _ipi(how: str) -> tuple[Callable[[Work], list[Words]], Callable[[Work], list
     )
 
 
+def _guest_exit(kind: int) -> tuple[Callable[[Work], list[Words]], Callable[[Work], list[Words]]]:
+    """Ours and QEMU's: exits of a guest to its hypervisor."""
+    return (
+        _few_and_many(lambda n: run("world_switch", n, kind, options=("--el", "2"))),
+        _few_and_many(lambda n: on_qemu("world_switch", n, kind, machine=",virtualization=on")),
+    )
+
+
 _TO_EL3: Final = ("--el", "3", "--secure")
 _MISUSE: Final = ("--warn", "misuse")
 _RECORDS: Final = "records/s"
@@ -223,6 +231,12 @@ def figures(work: Work) -> Iterator[Figure]:
         _microseconds(2 * (MANY - FEW)),
         _few_and_many(lambda n: on_qemu("smc_pingpong", n, machine=",secure=on,virtualization=on")),
     )
+    for kind, (name, what) in enumerate(
+        (("hvc", "HVC and ERET"), ("nvhe", "to a host at EL1"), ("vhe", "to a host at EL2"))
+    ):
+        ours, qemu = _guest_exit(kind)
+        value = _microseconds(MANY - FEW)
+        yield Figure(f"exit-{name}", f"a guest's exit, {what}", "µs", ours, value, qemu)
     yield Figure(
         "misuse",
         "a driver with --warn misuse",
@@ -243,7 +257,7 @@ def figures(work: Work) -> Iterator[Figure]:
 
 NAMES: Final = (
     *("startup-cold", "startup", "decode-text", "decode-json", "record", "ipi-wfi", "ipi-poll"),
-    *("world-switch", "misuse", "linux"),
+    *("world-switch", "exit-hvc", "exit-nvhe", "exit-vhe", "misuse", "linux"),
 )
 
 Times = list[list[float]]

@@ -27,6 +27,7 @@ OPTIONS = {
     "spe_smp": {"smp": 2},
     "ipi_pingpong": {"smp": 2},
     "smc_pingpong": {"el": 3},
+    "world_switch": {"el": 2},
     "priv_el2": {"el": 2},
     "priv_el3": {"el": 3},
     "priv_stage2": {"el": 2},

@@ -20,7 +20,7 @@ SYSTEM = (
 )
 """Programs about system software: exceptions, interrupts and translation at every level."""
 _STARTS_AT = {
-    2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner"),
+    2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner", "world_switch"),
     3: (
         *("beyond_qemu", "pmu_access", "pmu_exceptions", "pmu_levels", "priv_el3"),
         *("priv_gic_secure", "smc_pingpong", "spe_access", "spe_el3_monitor", "spe_exc"),
@@ -88,7 +88,7 @@ _ELSEWHERE = (
         "priv_timer_el2",
         "priv_vhe",
     ),
-    *("ipi_pingpong", "pmu_access", "pmu_exceptions", "pmu_levels", "smc_pingpong"),
+    *("ipi_pingpong", "pmu_access", "pmu_exceptions", "pmu_levels", "smc_pingpong", "world_switch"),
     *("virtio_blk", "virtio_console"),
 )
 """Programs that start elsewhere, or need what is not built (docs/reference/limits.md)."""

@@ -1,4 +1,4 @@
-"""What goes to and fro between two PEs, and between two worlds, as often as the guest is told."""
+"""What goes to and fro between two PEs, two worlds, a host and its guest, as often as it is told."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ def test_no_interrupt_between_two_pes_is_lost(words: tuple[str, ...]) -> None:
 def test_a_monitor_keeps_two_worlds_apart(words: tuple[str, ...]) -> None:
     lines = output("smc_pingpong", *words)
     assert [line.split(" - ")[0] for line in lines] == [*(f"ok {n}" for n in range(1, 6)), "1..5"]
+
+
+@pytest.mark.parametrize(
+    ("words", "results"), [((), 9), (("1",), 9), (("0",), 9), (("5", "1"), 3), (("5", "2"), 3)]
+)
+def test_a_hypervisor_keeps_a_host_and_its_guest_apart(
+    words: tuple[str, ...], results: int
+) -> None:
+    lines = output("world_switch", *words)
+    good = [f"ok {n}" for n in range(1, results + 1)]
+    assert [line.split(" - ")[0] for line in lines] == [*good, f"1..{results}"]
 
 
 @pytest.mark.parametrize(
