@@ -129,6 +129,25 @@ def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
+def _traps(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+    """Whether a block with ``MARK_TRAP`` has an operation that traps at the PE's Exception level.
+
+    The block is in the block table.
+    """
+    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
+    here = 1 << (s.scratch >> 2 & 3)
+    slot = slot_of(address, operations)
+    trapping = array_at(pointer_to(s.trapping), (TRAP_IDS,), np.uint8)
+    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
+    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
+    found = 0
+    for n in range(operations):
+        found |= trapping[trap_id(plans[place + n])] & here
+    return found != 0
+
+
+@routine
 def _deliverable(s: Any, engine: Any, user: Any) -> Any:
     """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
@@ -174,7 +193,8 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if marks < 0 or (marks & MARK_SYNC and s.samples_in_ring != 0):
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
-    if marks & s.watch & _OURS:
+    ours = marks & s.watch & _OURS
+    if ours != 0 and (ours != MARK_TRAP or _traps(s, engine, user, address, operations)):
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):

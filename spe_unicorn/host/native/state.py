@@ -307,6 +307,11 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
         ),
+        Field(
+            "trapping",
+            _PYTHON,
+            "Table of what traps now: a byte for each number of `trap_id`, a bit for each EL.",
+        ),
         Field("checking", _PYTHON, "What is checked before operations: bits of `checks`."),
         Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
         Field(
@@ -502,7 +507,7 @@ MARK_ERET: Final = 8
 MARK_ORDER: Final = 16
 """The block has an operation that a :class:`~spe_unicorn.host.run.watching.Watcher` is told of."""
 MARK_TRAP: Final = 32
-"""The block has an operation that a fine-grained trap may take to EL2."""
+"""The block has an operation that was trapped at some Exception level at some time."""
 MARK_EVENT: Final = 64
 """The block has a WFE, SEV or SEVL."""
 MARK_SVE: Final = 128

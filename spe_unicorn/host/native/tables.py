@@ -7,7 +7,7 @@ between two runs of the engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from ctypes import c_int64
 from typing import Any, Final
 
@@ -37,6 +37,14 @@ _LEAST_SAMPLES: Final = 1 << 6
 """So many samples at least are allowed at once."""
 
 
+def trap_table(trapped: Iterable[Collection[int]]) -> Any:
+    """What traps at each Exception level from EL0 up: a byte for each number, a bit for each."""
+    table = np.zeros(TRAP_IDS, np.uint8)
+    for el, numbers in enumerate(trapped):
+        table[list(numbers)] |= 1 << el
+    return table
+
+
 class BlockTable:
     """The blocks that compiled code knows, each in the slot that ``slot_of`` gives it.
 
@@ -45,7 +53,7 @@ class BlockTable:
 
     DERIVED = (
         *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        *("_known_traps", "_trapped"),
+        *("_known_traps", "_trapped", "_trapping"),
     )
 
     def __init__(self, state: State) -> None:
@@ -68,11 +76,14 @@ class BlockTable:
         """1 for traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
         self._known_traps: frozenset[int] = frozenset()
         """The same, as a set."""
+        self._trapping = np.zeros(TRAP_IDS, np.uint8)
+        """Which of them trap now, as :func:`trap_table` makes it."""
         state.block_keys = self._keys.ctypes.data
         state.block_epochs = self._epochs.ctypes.data
         state.block_marks = self._marks.ctypes.data
         state.block_plans = self._places.ctypes.data
         state.trapped = self._trapped.ctypes.data
+        state.trapping = self._trapping.ctypes.data
         state.weights = self._members.ctypes.data
         state.plans = self._plans.ctypes.data
         state.quick = self._harmless.ctypes.data
@@ -98,6 +109,11 @@ class BlockTable:
         self._trapped[list(trapped)] = 1
         self.forget()
         return True
+
+    def trap(self, trapping: Any) -> None:
+        """What traps now, as :func:`trap_table` makes it. :meth:`mark_traps` knows all of it."""
+        self._trapping = trapping
+        self._state.trapping = trapping.ctypes.data
 
     def enter(
         self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int

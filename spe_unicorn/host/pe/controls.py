@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from spe_unicorn.arch.access.fine_grained_traps import (
     syndrome_of,
@@ -51,19 +51,32 @@ from spe_unicorn.host.native.state import (
     WRITE,
     Action,
 )
+from spe_unicorn.host.native.tables import trap_table
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3
 from spe_unicorn.host.pe.checks.debug import DEBUG_MASKS, masks_debug
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
-from spe_unicorn.host.pe.meaning import Meanings
+from spe_unicorn.host.pe.meaning import Meaning, Meanings
 from spe_unicorn.stateful import Stateful
 
 _TZ_TFP: Final = 1 << 8 | 1 << 10
 _KEY: Final = 0xFFFF
+_KNOWN_TRAPS: Final = 32
+"""How many tables of what traps are kept."""
 _EVENT_COUNTERS: Final = (3, 3, 14)
 """op0, op1 and CRn of PMEVCNTR<n>_EL0 and PMEVTYPER<n>_EL0, where CRm is 8 or more."""
+
+
+class _Traps(NamedTuple):
+    """What the host executes in the engine's place, as ``trap_id`` numbers it."""
+
+    anywhere: frozenset[int]
+    at: tuple[bool, ...]
+    """Whether there is anything, by Exception level."""
+    table: Any
+    """``tables.trap_table``."""
 
 
 @dataclass(slots=True)
@@ -77,7 +90,18 @@ class ControlsState:
 class Controls(Stateful[ControlsState]):
     """Keeps one PE's hooks in step with its registers."""
 
-    DERIVED = (*("_meaning", "_redirects", "offsets", "_events", "_relevant", "_asked"),)
+    DERIVED = (
+        *(
+            "_traps",
+            "_trapping",
+            "_meaning",
+            "_redirects",
+            "offsets",
+            "_events",
+            "_relevant",
+            "_asked",
+        ),
+    )
     WIRING = ("watches_order",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
@@ -85,6 +109,10 @@ class Controls(Stateful[ControlsState]):
         self._state = cpu.hooks.state
         self._meanings = Meanings(cpu)
         self._meaning = self._meanings.now()
+        self._traps: dict[tuple[Meaning, bool, bool], _Traps] = {}
+        """What traps, by what it follows from."""
+        self._trapping: tuple[bool, ...] = (False,) * 4
+        """Whether anything traps, by Exception level."""
         self._redirects: bool | None = False
         self._asked: frozenset[Encoding] = frozenset()
         """The _EL12 names that Python answers at EL2."""
@@ -133,9 +161,7 @@ class Controls(Stateful[ControlsState]):
         meaning = self._meanings.now()
         self._meaning = meaning
         self.checks.changed()
-        trapped = meaning.trapped_anywhere | self._counters_at_el3().keys()
-        if self.checks.debug.steps_itself:
-            trapped |= DEBUG_MASKS
+        trapped = self._trap()
         inline = cpu.hooks.inline
         if trapped and cpu.hooks.blocks.mark_traps(trapped) and inline is not None:
             inline.give_up()
@@ -169,6 +195,28 @@ class Controls(Stateful[ControlsState]):
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
         self.levels.changed(meaning)
+
+    def _trap(self) -> frozenset[int]:
+        """Have the hooks know what traps now; all of it, as ``trap_id`` numbers it."""
+        key = self._meaning, self.checks.debug.steps_itself, self._cpu.monitors is not None
+        found = self._traps.get(key)
+        if found is None:
+            if len(self._traps) >= _KNOWN_TRAPS:
+                self._traps.clear()
+            levels = [self._traps_at(el) for el in range(4)]
+            found = _Traps(frozenset().union(*levels), tuple(map(bool, levels)), trap_table(levels))
+            self._traps[key] = found
+        self._trapping = found.at
+        self._cpu.hooks.blocks.trap(found.table)
+        return found.anywhere
+
+    def _traps_at(self, el: int) -> frozenset[int]:
+        """What the host executes at an Exception level, as ``trap_id`` numbers it."""
+        meaning = self._meaning
+        traps = meaning.trapped[el] | meaning.missed[el].keys()
+        if self.checks.debug.steps_itself and el != EL0:
+            traps |= DEBUG_MASKS
+        return traps | self._counters_at_el3().keys() if el == EL3 else traps
 
     def relax(self) -> None:
         """A slice has ended: look out no longer for what was only relevant for a while.
@@ -249,9 +297,7 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_SYNC
         if meaning.sve_traps[el]:
             marks |= MARK_SVE
-        steps = self.checks.debug.steps_itself and el != EL0
-        counters = el == EL3 and bool(self._counters_at_el3())
-        if meaning.trapped[el] or meaning.missed[el] or steps or counters:
+        if self._trapping[el]:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 
