@@ -1,4 +1,4 @@
-"""What goes to and fro between two PEs, two worlds, a host and its guest, as often as it is told."""
+"""What goes to and fro: between two PEs, two worlds, a host and its guest, as often as told."""
 
 from __future__ import annotations
 
