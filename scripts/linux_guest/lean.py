@@ -1,171 +1,105 @@
 """The leanest machine that still boots the kernel, for comparison.
 
-The same engine, compiled hooks and devices as the emulator's, and of Python only what an interrupt,
-a device access, a timer and a WFI need: no sampling unit, no accounting of operations but the
-hook's, no traps of FP, no checks. One PE, at EL1.
+The same engine, compiled hooks, handler of stops and devices as the emulator's, and nothing around
+them: no sampling unit, no accounting of operations but the hook's, no traps of FP, no checks before
+operations. One PE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.pe import EL1
-from spe_unicorn.arch.registers.sysreg import Encoding
-from spe_unicorn.decode import decode, transfer
-from spe_unicorn.host.native.state import READ, Action, Answer, Stop
-from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.state import Action, Stop
+from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.calls.psci import SystemAction, is_psci, psci_call
-from spe_unicorn.spe.sampler import NOWHERE
 
-_HVC = 11
 _SLICE = 1 << 26
 _BLOCK = 1 << 10
 """More operations than a block has: how late a timer may be here."""
-_IRQ = ExceptionRecord(ExceptionType.IRQ)
+_NOWHERE = (False,) * 4
+_MASK = (1 << 64) - 1
 
 
 class Lean:
-    """Runs what has been loaded into a board, without the board's runner and handlers."""
+    """Runs what has been loaded into a board, without the board's runner."""
 
     def __init__(self, board: Board) -> None:
-        pe = board.pes[0]
-        self.cpu: UnicornCPU = pe.cpu
-        self.operations = 0
-        self._board = board
-        self._pe = pe
-        self._state = self.cpu.hooks.state
-        self._levels = pe.handler.controls.levels
-        self._devices = pe.handler.system._devices
-        self._table = pe.handler.system._table
-        self._over = False
-        self.cpu.hooks.ask_by(self._answer)
-        self._do: dict[Stop, Callable[[], None]] = {
-            Stop.EXCEPTION: self._exception,
-            Stop.SYSTEM: self._system,
-            Stop.UNMAPPED: self._device,
-            Stop.INTERRUPT: self._interrupt,
-            Stop.NONE: self._wait,
-        }
+        self._pe = board.pes[0]
+        self._cpu = self._pe.cpu
+        self._handler = self._pe.handler
+        self._state = self._cpu.hooks.state
+        self._state.suspect = 0
+        self._cpu.hooks.accesses.leave_to_engine(Action.NOTICE, Action.RETURN)
+
+    @property
+    def operations(self) -> int:
+        """Operations executed so far."""
+        return self._cpu.executed
 
     def run(self) -> None:
-        """Run until the guest turns the machine off."""
-        cpu, state, pe = self.cpu, self._state, self._pe
-        self.enter_exceptions()
-        while not self._over:
+        """Run until the guest turns the machine off, or cannot go on."""
+        cpu, state, pe, handler = self._cpu, self._state, self._pe, self._handler
+        handler.ending = None
+        while handler.ending is None:
+            if cpu.hooks.inline is not None:
+                cpu.hooks.inline.prepare()
             executed = cpu.executed
             if executed >= pe.deadline:
                 pe.happen()
-            budget = max(_BLOCK, min(_SLICE, pe.deadline - executed))
-            state.granted += budget - state.budget
-            state.budget = budget
-            state.stop = state.notice = 0
-            state.special = bool(state.deliver)
-            cpu.engine.run(cpu.pc)
-            act = self._do.get(Stop(state.stop))
-            if state.controls_written or state.stale_code:
-                self._controls_written()
-            if act is not None:
-                self._give_back()
-                act()
-        self.operations = cpu.executed
+            state.begin(max(_BLOCK, min(_SLICE, pe.deadline - executed)))
+            handler.controls.levels.watch(_NOWHERE, False)
+            state.watch_at = 0
+            state.ready()
+            self._settle(self._execute())
 
-    def _give_back(self) -> None:
-        """What of the block that began last was not executed is not counted."""
+    def _execute(self) -> Stop:
+        """Run the engine up to what is more than a device that answers."""
+        cpu, state, pe, handler = self._cpu, self._state, self._pe, self._handler
+        deadline = pe.deadline
+        while True:
+            handler.status = cpu.execute(NEVER)
+            cpu.forget_el()
+            stop = Stop(state.stop)
+            if stop not in (Stop.SYSTEM, Stop.UNMAPPED) or state.notice:
+                return stop
+            answers = handler.memory if stop is Stop.UNMAPPED else handler.system
+            if not answers.plain_access(cpu.pc):
+                return stop
+            state.stop = 0
+            if handler.ending is not None or pe.deadline != deadline or state.budget <= 0:
+                return Stop.NOTICED
+
+    def _settle(self, stop: Stop) -> None:
+        """Count what was executed, and do what the stop asks for."""
+        state, handler = self._state, self._handler
+        at_an_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
+        if at_an_operation:
+            begun = int(state.block_operations)
+            state.budget += begun - min(begun, self._executed_of_block(stop))
+        if state.controls_written or state.stale_code:
+            self._catch_up()
+        state.nothing_is_due()
+        if at_an_operation:
+            handler.handle(stop)
+        elif stop is Stop.INTERRUPT:
+            handler.interrupts.take()
+        elif stop is Stop.NONE:
+            handler.idle()
+
+    def _executed_of_block(self, stop: Stop) -> int:
+        """How many operations of the block that began last are over, the stop's own included."""
         state = self._state
-        if state.stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED):
-            done = (self.cpu.pc - state.block) % (1 << 64) // 4
-            if done < state.block_operations:
-                state.budget += int(state.block_operations) - done
+        if stop is Stop.EXCEPTION:
+            if state.interrupt == PREFETCH_ABORT:
+                return int(state.block_operations)
+            return (int(state.pc - state.block) & _MASK) // 4 + (state.interrupt not in CALLS)
+        if stop is Stop.UNMAPPED and state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
+            return int(state.block_operations)
+        return (int(self._cpu.pc - state.block) & _MASK) // 4 + 1
 
-    def _controls_written(self) -> None:
-        state = self._state
-        if state.stale_code:
-            self.cpu.engine.uc.ctl_flush_tb()
-        state.controls_written = state.stale_code = 0
-        self.enter_exceptions()
-
-    def enter_exceptions(self) -> None:
-        """Have compiled code enter exceptions, by what registers say now."""
-        self._levels.changed()
-        self._levels.watch(NOWHERE, False)
-        self._state.watch_at = 0
-
-    def _exception(self) -> None:
-        cpu = self.cpu
-        exception = cpu.entries.of_engine()
-        if exception.number == _HVC and is_psci(cpu.engine.x(0)):
-            return self._psci()
-        cpu.forget_el()
-        cpu.entries.take(exception.record, exception.target_el)
-        return None
-
-    def _psci(self) -> None:
-        engine = self.cpu.engine
-        answer = psci_call(engine.x(0), [engine.x(n) for n in (1, 2, 3)], {})
-        if isinstance(answer, int):
-            engine.set_x(0, answer)
-        else:
-            assert answer is SystemAction.OFF
-            self._over = True
-
-    def _interrupt(self) -> None:
-        self.cpu.forget_el()
-        self.cpu.entries.take(_IRQ, EL1)
-
-    def _wait(self) -> None:
-        pe = self._pe
-        while not pe.interrupts.pending:
-            self._state.skipped += max(0, pe.deadline - self.cpu.executed)
-            pe.happen()
-
-    def _system(self) -> None:
-        cpu, state = self.cpu, self._state
-        accessor = self._table.get(Encoding.from_key(state.key).key)
-        assert accessor is not None
-        rt = state.rt
-        device = self._devices.get(accessor.register)
-        if state.kind == READ:
-            value = device.read() if device else cpu.registers.read(accessor.register).value
-            cpu.engine.put(rt, value)
-        elif device:
-            device.write(cpu.engine.get(rt))
-        else:
-            cpu.registers.write(accessor.register, cpu.engine.get(rt))
-        cpu.pc = cpu.pc + 4
-
-    def _answer(self) -> int:
-        """The timer's registers, in the middle of a run."""
-        state, engine = self._state, self.cpu.engine
-        encoding = Encoding.from_key(state.key)
-        accessor = self._table.get(encoding.key)
-        device = None if accessor is None else self._devices.get(accessor.register)
-        if device is None:
-            return Answer.ENGINE
-        if state.kind == READ:
-            engine.put(state.rt, device.read())
-            return Answer.DONE
-        device.write(engine.get(state.rt))
-        return Answer.NOTICE
-
-    def _device(self) -> None:
-        cpu, state, bus = self.cpu, self._state, self._board.peripherals.bus
-        (word,) = cpu.virtual.code(cpu.pc, 1) or (0,)
-        moved = transfer(word)
-        assert moved is not None, hex(word)
-        address = state.access_address
-        if moved.load:
-            cpu.engine.set_x(moved.rt, bus.read(address, moved.size))
-        else:
-            bus.write(address, moved.size, cpu.engine.x(moved.rt))
-        access = decode(word).access
-        assert access is not None, hex(word)
-        cpu.pc = cpu.pc + 4
-
-
-def without_spe(board: Board) -> None:
-    """Have the hooks look at nothing that SPE alone needs."""
-    state = board.cpu.hooks.state
-    state.watch = state.suspect = 0
-    board.cpu.hooks.accesses.leave_to_engine(Action.NOTICE, Action.RETURN)
+    def _catch_up(self) -> None:
+        """What compiled code has left for after the block."""
+        if self._state.stale_code:
+            self._cpu.engine.forget_all_code()
+        self._handler.controls_written()

@@ -18,7 +18,7 @@ from pathlib import Path
 from archive import Packages
 from booted import Booted
 from guest import ROOT, SETTINGS, Guest, scenario
-from lean import Lean, without_spe
+from lean import Lean
 
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import MachineOptions
@@ -96,7 +96,6 @@ def _main(machine: str, kernel: str, initrd: str) -> None:
     whole = Machine(options, console=ConsoleEnds(write=write), records=False)
     began = time.process_time()
     if machine == "lean":
-        without_spe(whole.board)
         runner = Lean(whole.board)
         runner.run()
         operations = runner.operations

@@ -38,6 +38,8 @@ class Client:
         self._make_commands = commands
         self._gone = gone
         self._say = say
+        self._turned_away: Connection | None = None
+        """The last debugger that came while another was there: it is still to read why."""
 
     def has_come(self) -> bool:
         """Whether somebody has come just now, and was taken."""
@@ -68,15 +70,28 @@ class Client:
         if connection is None:
             return False
         if self.connection is not None:
-            with suppress(ConnectionLost):
-                connection.send(_HELD)
-            connection.close()
+            self._turn_away(connection)
             self._say("a second debugger was turned away: one holds this machine already")
             return False
         self.connection = connection
         self.new = True
         self.commands = self._make_commands(connection)
         return True
+
+    def _turn_away(self, connection: Connection) -> None:
+        """Say why to a debugger that was not taken; it reads that when it has asked something."""
+        if self._turned_away is not None:
+            self._turned_away.close()
+        self._turned_away = connection
+        with suppress(ConnectionLost):
+            connection.send_last(_HELD)
+
+    def close(self) -> None:
+        """Let go of everybody."""
+        self.drop()
+        if self._turned_away is not None:
+            self._turned_away.close()
+            self._turned_away = None
 
     def drop(self) -> None:
         """The debugger has gone: nothing of its is left."""

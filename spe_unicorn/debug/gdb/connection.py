@@ -225,6 +225,15 @@ class Connection:
         self._last = frame(data)
         self._write(self._last)
 
+    def send_last(self, data: bytes) -> None:
+        """Answer the first packet, which may still be on its way; nothing comes behind that.
+
+        Raises ConnectionLost.
+        """
+        self._write(b"+" + frame(data))
+        with suppress(OSError):
+            self._peer.shutdown(socket.SHUT_WR)
+
     def stop_acknowledging(self) -> None:
         """Both sides do without acknowledgements from now on."""
         self._acknowledges = False

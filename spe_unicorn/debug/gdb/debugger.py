@@ -84,7 +84,7 @@ class Debugger:
 
     def close(self) -> None:
         """Let go of the debugger, and listen no more."""
-        self._client.drop()
+        self._client.close()
         self._listener.close()
         self._records.close()
 

@@ -124,6 +124,18 @@ def test_the_end_of_the_guest_is_told_with_its_status(tmp_path):
     assert session.outcome.exit_status == 7
 
 
+def test_a_second_gdb_reads_that_there_is_one_and_the_first_goes_on(tmp_path):
+    second = f"{GDB} -batch -nx -ex 'target remote {tmp_path}/socket' 2>&1"
+    session = with_gdb(
+        Machine(shipped_firmware("spe_irq_el1")),
+        ["break main", "continue", f"shell {second}", "stepi", "detach"],
+        tmp_path,
+    )
+    assert "Remote failure reply: E.another debugger holds this machine" in session.text
+    assert session.said == ["a second debugger was turned away: one holds this machine already"]
+    assert session.outcome.exit_status == 0
+
+
 def test_a_guest_that_sleeps_for_ever_or_fails_can_be_looked_at(tmp_path):
     asleep = with_gdb(
         Machine(program(tmp_path, SLEEP)), ["continue", "p/x $pc", "info threads"], tmp_path
