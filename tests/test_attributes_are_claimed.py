@@ -6,6 +6,7 @@ import pytest
 
 from spe_unicorn import Machine, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.parts import parts_of, state_names
 from spe_unicorn.stateful import Stateful
 from tests.support.claims import (
     all_objects,
@@ -24,13 +25,31 @@ MACHINES = {
     "cache model": ("spe_model", {"model": "cache", "core": "neoverse-v2"}),
     "timers": ("priv_timer", {}),
     "input": ("uart_echo", {}),
-    "virtio console": ("virtio_console", {"virtio_console": True}),
+    "all of virtio": (
+        "virtio_blk",
+        {
+            "entropy": True,
+            "virtio_console": True,
+            "drive": ("read.img", "written.img,write"),
+            "share": ("folder",),
+        },
+    ),
+    "counters": ("pmu_counts", {"core": "max"}),
+    "a folder for semihosting": ("spe_irq_el1", {"semihosting_dir": "folder"}),
     "samples by an event": (
         "ipi_pingpong",
         {"smp": 2, "model": "cache", "sampling": Sampling(7, event="l1d_cache_refill:k")},
     ),
 }
 """What is run, on which machine."""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("read.img", "written.img"):
+        (tmp_path / name).write_bytes(bytes(4096))
+    (tmp_path / "folder").mkdir()
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -59,6 +78,21 @@ def test_states_are_plain_data(name):
         if isinstance(thing, Stateful)
     }
     assert [name for name, state in states.items() if not is_plain(state)] == []
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_state_is_a_part_of_a_saved_machine(name):
+    """``parts_of`` follows attributes alone: none may be reached through a function only."""
+    firmware, options = MACHINES[name]
+    machine = Machine(shipped_firmware(firmware), **options)
+    machine.run(operations=100_000)
+    parts = {id(part) for part in parts_of(machine.board).values()}
+    found = [
+        path
+        for path, thing in all_objects(machine)
+        if (isinstance(thing, Stateful) or state_names(type(thing))) and id(thing) not in parts
+    ]
+    assert found == []
 
 
 def test_a_state_that_is_restored_is_what_was_saved():

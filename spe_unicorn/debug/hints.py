@@ -266,7 +266,7 @@ def crash_of(board: Board, pe: ProcessingElement) -> Crash | None:
         x=x,
         physical=physical,
         controls=_controls(cpu.registers),
-        conduit=board.conduit,
+        conduit=board.firmware.conduit,
         memory=tuple(_memory(board)),
         caller=_caller(board, pe, x),
     )

@@ -164,7 +164,7 @@ class Travel:
             ending = run(self._piece(goal), goes_on)
             goes_on = True
             self.end = max(self.end, self.position)
-            self._board.hear_again()
+            self._board.outside.replay()
             self._forget_again()
             if ending is Ending.UNTIL and self._overfull and not self._stopped():
                 self._enter()

@@ -1,81 +1,53 @@
-"""The virt board: PEs, RAM, a console, firmware calls, and the sampling units.
+"""The virt board as a whole: puts its parts together, starts it, resets it and runs it.
 
-``run`` and ``record`` are this object with two kinds of sampling unit. Devices answer at their
-places in physical memory; semihosting and PSCI answer at ``HLT``, ``HVC`` and ``SMC``.
+The parts have files of their own: the PEs (``processors``, ``pe``, ``schedule``), the devices
+(``peripherals``), what comes from outside (``outside``), firmware calls (``calls/firmware``) and
+the host's files (``storage/stores``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Final
 
-from spe_unicorn.arch.counter import Rate
-from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
-from spe_unicorn.arch.ports import Clock, CoreModel, IRQLine
-from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
-from spe_unicorn.devices.gicv3 import GICPort
-from spe_unicorn.host.engine.engine import NEVER, Engine, new_engine
+from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
-from spe_unicorn.host.pe.controls import answer_el12_names
-from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.ports import Ending, EngineException
-from spe_unicorn.host.run.models import core_models
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
-from spe_unicorn.machine import memory_map
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
-from spe_unicorn.machine.bus import NonSecureMemory
-from spe_unicorn.machine.calls.answers import answer_call
-from spe_unicorn.machine.calls.guest_memory import GuestMemory
-from spe_unicorn.machine.calls.psci import CPUOn, SystemAction
-from spe_unicorn.machine.calls.semihosting import Exit, HeapInfo, Semihosting
-from spe_unicorn.machine.calls.shared_folder import SharedFolder
+from spe_unicorn.machine.calls.firmware import Firmware
+from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
-from spe_unicorn.machine.inputs import FILE, KEY, Inputs, LoggedFile, ReplayError
+from spe_unicorn.machine.inputs import Inputs
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.machine.peripherals import Peripherals
+from spe_unicorn.machine.processors import processors
 from spe_unicorn.machine.samplers import sampler_of
 from spe_unicorn.machine.schedule import Schedule
-from spe_unicorn.machine.storage.flash_files import flash_files, more_memory
-from spe_unicorn.machine.storage.host_folder import HostFolder
-from spe_unicorn.machine.storage.virtio import Drives, VirtioSlots
+from spe_unicorn.machine.storage.flash_files import more_memory
+from spe_unicorn.machine.storage.stores import Stores
+from spe_unicorn.machine.storage.virtio import VirtioSlots
 from spe_unicorn.signals import Signal
-from spe_unicorn.stateful import Stateful
-
-_SECOND: Final = 1_000_000_000
-"""Nanoseconds."""
 
 
-@dataclass(slots=True)
-class BoardState:
-    """What is saved of a board, beside its parts."""
-
-    exit_status: int | None = None
-    """What the guest ended with, 0 to 255; None while it has not."""
-
-
-class Board(Stateful[BoardState]):
+class Board:
     """One virt machine. Load an image, then run it.
 
     ``cpu``, ``unit``, ``pmbirq``, ``handler`` and ``runner`` are those of the first PE. Raises
     MemoryError when the host has not enough memory for ``ram``, and ``cores.profile.CoreError``.
     """
 
-    WIRING = ("begins", "conduit")
-    TRANSIT = ("_key_asked",)
+    WIRING = ("begins",)
 
     def __init__(
         self,
@@ -86,58 +58,42 @@ class Board(Stateful[BoardState]):
         self.options = options
         self.core = options.profile.with_model(options.model)
         self.inputs = Inputs(console, lambda: self.executed)
-        """What comes from outside."""
-        self._console = self.inputs.ends
+        """What comes from outside, and in a replay what came."""
         self.ram = Ram(RAM_BASE, options.ram)
-        self._files = flash_files(options)
-        self._drives = Drives(options.drive, self.inputs)
-        self._shares = [HostFolder(text) for text in options.share]
-        self.memory = RamMemory(self.ram, *more_memory(options, self._files))
-        features = self.core.features
-        if options.sampling is not None:
-            features = frozenset(f for f in features if not f.name.startswith("FEAT_SPE"))
-        self.models: list[CoreModel] = []
+        self.stores = Stores(options, self.inputs)
+        """What flash, drives and shared folders hold."""
+        self.memory = RamMemory(self.ram, *more_memory(options, self.stores.flash))
+        weighed = weighs(self.core, options.sampling)
+        made = processors(options, self.core, self.memory, weighed)
+        self.models = [processor.model for processor in made]
         """The core model of each PE."""
-        self._make_model = core_models(self.core, options.model, options.smp)
-        self._entropy = RandomSource(options.seed).stream("TRNG")
-        sources = [RandomSource(options.seed, number) for number in range(options.smp)]
-        cpus = [self._cpu(number, features, source) for number, source in enumerate(sources)]
-        interrupts = [Interrupts(cpu, by_state=options.secure) for cpu in cpus]
-        ports = [
-            GICPort(cpu, number, i.irq, i.fiq, i.virq, i.vfiq)
-            for number, (cpu, i) in enumerate(zip(cpus, interrupts, strict=True))
-        ]
         self.peripherals = Peripherals(
-            ports,
+            [processor.gic_port() for processor in made],
             self.memory,
-            self._console,
+            self.inputs.ends,
             self,
             self._secure,
             self._power_pin,
             two_security_states=options.secure,
-            flash_files={at: LoggedFile(f, self.inputs) for at, f in self._files.items()},
+            flash_files=self.stores.logged_flash,
             fw_cfg=fw_cfg_items(options),
-            virtio=partial(self._virtio, options),
+            virtio=partial(VirtioSlots, options, self.stores, self.inputs),
         )
         if options.secure:
-            for inputs, interface in zip(
-                interrupts, self.peripherals.gic.cpu_interfaces, strict=True
-            ):
-                inputs.signals = interface.signals
+            for processor, interface in zip(made, self.peripherals.gic.cpu_interfaces, strict=True):
+                processor.interrupts.signals = interface.signals
+        self.outside = Outside(
+            self.inputs, self.peripherals, lambda: self.executed, self._look_at_clock
+        )
+        """Typed text and the power key, on their way to the devices."""
         self.pes = tuple(
             ProcessingElement(
-                number,
-                cpu,
-                inputs,
+                processor,
                 self,
-                sampler_of(self.core, options.sampling, self.memory, model, source),
+                sampler_of(self.core, options.sampling, self.memory, processor),
                 runner,
-                self.core.counters,
-                source,
             )
-            for number, (cpu, inputs, model, source) in enumerate(
-                zip(cpus, interrupts, self.models, sources, strict=True)
-            )
+            for processor in made
         )
         if options.check_alignment:
             for pe in self.pes:
@@ -145,76 +101,27 @@ class Board(Stateful[BoardState]):
         first = self.pes[0]
         self.cpu, self.unit, self.pmbirq = first.cpu, first.unit, first.pmbirq
         self._schedule = (
-            Schedule(self.pes, self._devices_due, self.wait) if options.smp > 1 else None
+            Schedule(self.pes, self._devices_due, self.outside.wait) if options.smp > 1 else None
         )
-        self._semihosting = self._host_of_calls()
+        self.firmware = Firmware(
+            options,
+            self.inputs,
+            sum(region.size for region in self.memory.regions),
+            self.pes,
+            lambda: self.running,
+            self._turn_on,
+            self._asked_to_stop,
+        )
+        """What answers HVC, SMC and semihosting calls."""
         self.names = Names(lambda: self.image)
         """Names and source lines of what runs."""
-        self.conduit: str | None = "hvc"
-        """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
         self.begins: BootPlan | Image | None = None
         """What the machine starts from, again after a reset by the guest."""
-        self.s = BoardState()
-        self._key_asked = False
         self.slice_ended: Signal[[]] = Signal()
         """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
             if looks is not None:
                 looks.slice_ended.wire(self._each_slice)
-
-    def _host_of_calls(self) -> Semihosting:
-        folder = self.options.semihosting_dir
-        return Semihosting(
-            GuestMemory(
-                sum(region.size for region in self.memory.regions),
-                lambda: self.running,
-                self.inputs.stored,
-            ),
-            write=self._console.write,
-            read=self._console.read,
-            stopping=self._asked_to_stop,
-            nanoseconds=lambda: self.running.cpu.cycles * _SECOND // self.options.frequency,
-            command_line=self.options.command_line,
-            heap=HeapInfo(),
-            folder=SharedFolder(Path(folder)) if folder is not None else None,
-        )
-
-    def _virtio(
-        self,
-        options: MachineOptions,
-        memory: NonSecureMemory,
-        clock: Clock,
-        irq: Callable[[int], IRQLine],
-    ) -> VirtioSlots:
-        random = RandomSource(options.seed).stream("virtio")
-        return VirtioSlots(
-            options,
-            self._drives,
-            self._shares,
-            memory,
-            clock,
-            irq,
-            random.bits64,
-            partial(self.inputs.answer, FILE),
-            self._console,
-        )
-
-    def _cpu(self, number: int, features: Features, random: RandomSource) -> UnicornCPU:
-        core = self.core
-        engine = Engine(new_engine(self.options.smp))
-        for region in self.memory.regions:
-            region.map_into(engine.uc)
-        rate = Rate.of(self.options.frequency)
-        cpu = UnicornCPU(engine, self.memory, features, core.impdef, random, rate=rate)
-        self.models.append(self._make_model(cpu, self.memory.ranges()))
-        cpu.own(
-            core.midr,
-            self.memory,
-            affinity=number,
-            weighed=weighs(core, self.options.sampling),
-        )
-        answer_el12_names(cpu.hooks)
-        return cpu
 
     @property
     def image(self) -> Image | None:
@@ -224,7 +131,7 @@ class Board(Stateful[BoardState]):
     @property
     def exit_status(self) -> int | None:
         """What the guest ended with, 0 to 255; None while it has not."""
-        return self.s.exit_status
+        return self.firmware.s.exit_status
 
     @property
     def handler(self) -> StopHandler:
@@ -257,6 +164,9 @@ class Board(Stateful[BoardState]):
             return cpu.secure_memory.space is PASpace.Secure
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
 
+    def _power_pin(self, pin: int, level: bool) -> None:
+        self.firmware.power_pin(pin, level)
+
     def _devices_due(self) -> int | None:
         return self.pes[0].cycles_of(self.peripherals.next_deadline())
 
@@ -282,7 +192,7 @@ class Board(Stateful[BoardState]):
             if not filled or not self.memory.clear(piece.address + len(piece.data), rest):
                 raise LoadError(f"{piece.name}: the board has no memory at {piece.address:#x}")
         self.begins = plan
-        self.conduit = plan.conduit
+        self.firmware.conduit = plan.conduit
         self.reset(nonsecure=not plan.secure)
         for pe in self.pes if plan.all_start else self.pes[:1]:
             pe.start(plan.el, plan.entry, plan.x)
@@ -312,7 +222,7 @@ class Board(Stateful[BoardState]):
         It ends where a PE arrives at the virtual address ``until``, before the operation there. A
         PE that stands there already has to come back; at its first operation it has just arrived.
         """
-        self._press_power_key()
+        self.outside.press_if_asked()
         goal = None if operations is None else self.executed + operations
         for pe in self.pes:
             pe.leaves = pe.cpu.executed > 0 and until != NEVER and pe.cpu.pc == until
@@ -332,18 +242,10 @@ class Board(Stateful[BoardState]):
         """What the run was to go up to has happened: it ends after the operation that runs."""
         self.running.handler.ending = Ending.UNTIL
 
-    def drive_digests(self) -> dict[str, str]:
-        """What tells apart the contents of drives that no guest changes, by their files' names."""
-        return self._drives.digests()
-
     def close(self) -> None:
         """Close the files that the guest left open, and those of its flash and drives."""
-        self._semihosting.close()
-        for file in self._files.values():
-            file.close()
-        self._drives.close()
-        for folder in self._shares:
-            folder.give_back()
+        self.firmware.close()
+        self.stores.close()
 
     def stop(self) -> None:
         """Have the run end soon; from anywhere, at any time."""
@@ -352,52 +254,10 @@ class Board(Stateful[BoardState]):
         else:
             self._schedule.stop()
 
-    def press_power_key(self) -> None:
-        """Press the power key soon; from anywhere, at any time."""
-        self._key_asked = True
-
-    def _press_power_key(self) -> bool:
-        """Press the key if that was asked for; whether it was."""
-        if not self._key_asked or self.inputs.replaying:
-            return False
-        self._key_asked = False
-        self._key_down()
-        self.inputs.pressed()
-        return True
-
-    def _key_down(self) -> None:
-        self.peripherals.power_key.press()
-        self._look_at_clock()
-
     def _look_at_clock(self) -> None:
-        """Between two operations, a device has come to drive a line some time from now."""
+        """Work out anew when a line changes by itself: a device got something from outside."""
         for pe in self.pes:
             pe.look_at_clock()
-
-    def poll(self) -> None:
-        """Look, between two operations, at what was typed, for devices that listen."""
-        uart, virtio = self.peripherals.uart, self.peripherals.virtio
-        self.inputs.between = True
-        try:
-            if uart.listening:
-                uart.poll()
-            if virtio.listening:
-                virtio.poll()
-                self._look_at_clock()
-        finally:
-            self.inputs.between = False
-
-    def hear_again(self) -> None:
-        """In a replay: let happen what came from outside where the machine stands."""
-        log = self.inputs.log
-        while log is not None and log.due() == self.executed:
-            if log.take(self.executed, KEY) is not None:
-                self._key_down()
-                continue
-            before = log.cursor
-            self.poll()
-            if log.cursor == before:
-                raise ReplayError(f"nobody takes what was typed after {self.executed} operations")
 
     def stop_no_more(self) -> None:
         """Forget a :meth:`stop` that no run has come to."""
@@ -412,45 +272,11 @@ class Board(Stateful[BoardState]):
         return any(pe.runner.stopping for pe in self.pes)
 
     def _each_slice(self) -> None:
-        self.poll()
+        self.outside.poll()
         self.slice_ended()
-        self._press_power_key()
+        self.outside.press_if_asked()
 
     # Around the PEs: machine.pe.Surroundings
-
-    def wait(self) -> bool:
-        """Nothing but input can wake the machine: wait for it; False if none can come."""
-        uart, virtio = self.peripherals.uart.listening, self.peripherals.virtio.listening
-        key = self.peripherals.gpio.listening
-        came = (uart or key) and self._console.wait()
-        typed = came and uart
-        if not came and (virtio or key):
-            typed = self._console.wait_virtio() and virtio
-        if typed:
-            self.poll()
-        return self._press_power_key() or typed
-
-    def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
-        """Firmware's answer to an HVC or SMC; False where the call is the guest's."""
-        answer = answer_call(pe, exception, self.conduit, self.pes, self._entropy.bits64)
-        if isinstance(answer, CPUOn):
-            self._turn_on(answer)
-        elif isinstance(answer, SystemAction):
-            self._system(pe, answer)
-        return answer is not False
-
-    def _system(self, pe: ProcessingElement, action: SystemAction) -> None:
-        """The machine as a whole goes off, or is reset."""
-        if action is SystemAction.RESET and self.options.reboot:
-            pe.handler.ending = Ending.RESET
-        else:
-            self._end(pe, 0)
-
-    def _power_pin(self, pin: int, level: bool) -> None:
-        """An output of the Secure PL061 changed: firmware at EL3 switches the machine by it."""
-        action = memory_map.POWER_PINS.get(pin)
-        if level and action is not None:
-            self._system(self.running, SystemAction(action))
 
     def send_event(self) -> None:
         """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""
@@ -470,23 +296,6 @@ class Board(Stateful[BoardState]):
         """CPU_ON: the PE begins at the level at which the first one did."""
         assert self._schedule is not None  # there is another PE than the caller
         self.peripherals.gic.reset_cpu_interface(call.affinity)
-        el = EL1 if self.conduit == "hvc" else EL2
+        el = EL1 if self.firmware.conduit == "hvc" else EL2
         self.pes[call.affinity].start(el, call.entry, (call.context,))
         self._schedule.changed()
-
-    def semihosting(self, pe: ProcessingElement) -> bool:
-        """A semihosting call: W0 is the operation, X1 its parameter."""
-        engine = pe.cpu.engine
-        operation, parameter = engine.x(0) & 0xFFFF_FFFF, engine.x(1)
-        answer = self.inputs.call(
-            lambda: self._semihosting.call(operation, parameter), pe.cpu.virtual.write
-        )
-        if isinstance(answer, Exit):
-            self._end(pe, answer.status)
-        else:
-            engine.set_x(0, answer)
-        return True
-
-    def _end(self, pe: ProcessingElement, status: int) -> None:
-        self.s.exit_status = status
-        pe.handler.ending = Ending.EXIT

@@ -14,7 +14,6 @@ from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
 from spe_unicorn.arch.access.verdicts import SysRegTable
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.arch.random_source import RandomSource
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CNTHCTL_EL2, CNTKCTL_EL1, CNTVOFF_EL2
 from spe_unicorn.arch.rules.effective import physical_count_offset
@@ -28,16 +27,16 @@ from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state import Action
 from spe_unicorn.host.pe.access import monitor_registers
-from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import TIMED
+from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.polling import Look, polled, unchanged, watched_exclusively
+from spe_unicorn.machine.processors import Processor
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
@@ -80,14 +79,28 @@ class PMBIRQ:
         self.changed(level)
 
 
+class Firmware(Protocol):
+    """What answers the calls of the PEs of a board."""
+
+    def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
+        """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
+        ...
+
+    def semihosting(self, pe: ProcessingElement) -> bool:
+        """The host answers ``HLT #0xF000``."""
+        ...
+
+
 class Surroundings(Protocol):
     """What is around the PEs of a board."""
 
     core: Core
     peripherals: Peripherals
+    outside: Outside
 
-    def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
-        """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
+    @property
+    def firmware(self) -> Firmware:
+        """Asked in a run alone: it is there once all PEs are."""
         ...
 
     def send_event(self) -> None:
@@ -96,14 +109,6 @@ class Surroundings(Protocol):
 
     def event_awaited(self) -> None:
         """A PE waits in a WFE."""
-        ...
-
-    def semihosting(self, pe: ProcessingElement) -> bool:
-        """The host answers ``HLT #0xF000``."""
-        ...
-
-    def wait(self) -> bool:
-        """Wait for input, the only thing that can go on; False if there can be none."""
         ...
 
 
@@ -138,8 +143,7 @@ class PEState:
 class ProcessingElement(Stateful[PEState]):
     """A PE on its engine; implements ``host.pe.stops.Platform`` for itself.
 
-    ``sampler`` makes the sampling unit. ``counters`` is the number of event counters, ``random``
-    what its registers draw from.
+    ``sampler`` makes the sampling unit, ``runner`` is the class of its runner.
     """
 
     DERIVED = ("deadline",)
@@ -148,19 +152,16 @@ class ProcessingElement(Stateful[PEState]):
 
     def __init__(
         self,
-        number: int,
-        cpu: UnicornCPU,
-        interrupts: Interrupts,
+        processor: Processor,
         board: Surroundings,
         sampler: MakeSampler,
         runner: type[Runner],
-        counters: int,
-        random: RandomSource,
     ) -> None:
-        self.number = number
-        self.cpu = cpu
-        self.interrupts = interrupts
+        self.number = number = processor.number
+        self.cpu = cpu = processor.cpu
+        self.interrupts = interrupts = processor.interrupts
         self._board = board
+        counters = board.core.counters
         gic = board.peripherals.gic
         self.timer = GenericTimer(
             physical=gic.ppi(number, gicv3.PHYSICAL_TIMER),
@@ -177,7 +178,7 @@ class ProcessingElement(Stateful[PEState]):
         self.samples_counted: Callable[[Counting], None] | None = None
         """Told what counts here, for a unit that samples by it."""
         self.unit = sampler(self)
-        self._unknown_counters = random.stream("PMU")
+        self._unknown_counters = processor.random.stream("PMU")
         self.counting = monitored(
             *(cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events),
             cracker=board.core.cracking,
@@ -375,7 +376,7 @@ class ProcessingElement(Stateful[PEState]):
         if self.deadline == NEVER_HAPPENS:
             self.s.asleep = True  # for who looks while we wait for input
             try:
-                return self._board.wait()
+                return self._board.outside.wait()
             finally:
                 self.s.asleep = False
         self.cpu.state.skipped += max(0, self.deadline - self.cpu.executed)
@@ -407,11 +408,11 @@ class ProcessingElement(Stateful[PEState]):
 
     def call(self, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC; False where there is no firmware."""
-        return self._board.call(self, exception)
+        return self._board.firmware.call(self, exception)
 
     def semihosting(self) -> bool:
         """The host answers ``HLT #0xF000``."""
-        return self._board.semihosting(self)
+        return self._board.firmware.semihosting(self)
 
     def look_at_clock(self) -> None:
         """Work out anew at how many executed operations a line changes by itself."""

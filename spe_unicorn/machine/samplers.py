@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.ports import CoreModel, PhysicalMemory
-from spe_unicorn.arch.random_source import RandomSource
+from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.machine.event_samplers import event_sampler
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.pe import MakeSampler, ProcessingElement
+from spe_unicorn.machine.processors import Processor
 from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.sampler import Sampler
@@ -19,13 +19,13 @@ def sampler_of(
     core: Core,
     sampling: Sampling | None,
     memory: PhysicalMemory,
-    model: CoreModel,
-    random: RandomSource,
+    processor: Processor,
 ) -> MakeSampler:
     """What makes a PE's unit: one that samples from outside, SPE, or none where the core has none.
 
-    ``model`` is the PE's core model, and ``random`` what the PE draws from.
+    ``processor`` is what the PE is made of.
     """
+    model, random = processor.model, processor.random
 
     def sampler(pe: ProcessingElement) -> Sampler:
         cpu = pe.cpu

@@ -252,7 +252,7 @@ class Machine:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What an equal machine has alike: ``session.identity``."""
-        return identity(self.options, self.plan, self.board.drive_digests())
+        return identity(self.options, self.plan, self.board.stores.drives.digests())
 
     @cached_property
     def _saver(self) -> BoardSaver:
@@ -300,7 +300,7 @@ class Machine:
         An operating system shuts down then. A machine that runs takes notice within a tenth of a
         second, one that does not at the start of its next run. The key comes up by itself.
         """
-        self.board.press_power_key()
+        self.board.outside.press_power_key()
 
     def place(self, point: str | Point) -> Place:
         """What a POINT is on this machine. Raises PointError."""
@@ -322,7 +322,7 @@ class Machine:
         if peripherals.uart.listening:
             peripherals.uart.poll()
         if peripherals.virtio.listening:
-            self.board.poll()
+            self.board.outside.poll()
 
     # Observing
 

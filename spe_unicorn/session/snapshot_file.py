@@ -32,7 +32,7 @@ from spe_unicorn.plain import PlainError, decode, encode
 from spe_unicorn.session.console import ConsoleState
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the file's form. It goes up with each change of what is in it."""
 _KIND: Final = b"spe-unicorn snapshot "
 _DIGEST: Final = 32

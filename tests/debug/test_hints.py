@@ -30,7 +30,7 @@ def crash(words: list[int], el: int = EL1, **options: object) -> Board:
     """A board whose guest cannot go on."""
     board = Board(MachineOptions(ram=MIB, **options))  # type: ignore[arg-type]
     board.load(image_of({CODE: a.code(words)}, CODE))
-    board.conduit = CONDUITS[el]
+    board.firmware.conduit = CONDUITS[el]
     board.reset(nonsecure=el != EL3)
     board.pes[0].start(el, CODE)
     assert board.run(10_000) is Ending.FAILED

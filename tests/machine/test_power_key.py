@@ -33,7 +33,7 @@ def test_a_press_is_seen_at_the_pin_and_by_the_gic_until_the_key_is_up() -> None
         board.peripherals.bus.write(GPIO + register, 4, value)
     board.run(100)
     assert (pin(board), pending(board)) == (0, False)
-    board.press_power_key()
+    board.outside.press_power_key()
     board.run(TENTH - 16)
     assert (pin(board), pending(board)) == (PIN_3, True)
     board.run(32)
@@ -45,7 +45,7 @@ def test_a_guest_that_waits_for_the_key_and_for_nothing_else_waits_for_its_user(
 
     def press() -> bool:
         if presses:
-            presses.pop().press_power_key()
+            presses.pop().outside.press_power_key()
         return False
 
     board = board_at([WFI, a.b(-4)], console=ConsoleEnds(wait=press))

@@ -148,7 +148,7 @@ class Machine:
 
     def _start_at(self, el: int) -> None:
         board = self.board
-        board.conduit = "smc" if el == EL2 else None
+        board.firmware.conduit = "smc" if el == EL2 else None
         board.reset(nonsecure=el != EL3)
         board.pes[0].start(el, self.image.entry)
 

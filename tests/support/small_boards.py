@@ -36,7 +36,7 @@ def board_at(
     settings: dict[str, Any] = {"core": CORE, "ram": MIB, **options}
     board = Board(MachineOptions(smp=pes, **settings), console, runner)
     board.memory.fill(RAM, a64.code(code))
-    board.conduit = "hvc" if el == EL1 else None
+    board.firmware.conduit = "hvc" if el == EL1 else None
     board.reset(nonsecure=el != EL3)
     for pe in board.pes if el == EL3 else board.pes[:1]:
         pe.start(el, RAM)

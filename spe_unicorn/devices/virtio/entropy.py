@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
+from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.devices.virtio.queue import Chain
 from spe_unicorn.devices.virtio.transport import Device
 
@@ -13,14 +13,14 @@ _MOST: Final = 4096
 
 
 class Entropy(Device):
-    """The device. ``bits64`` draws 64 bits."""
+    """The device. ``random`` is where its numbers come from."""
 
     number = 4
     queues = 1
     features = 0
 
-    def __init__(self, bits64: Callable[[], int]) -> None:
-        self._bits64 = bits64
+    def __init__(self, random: RandomStream) -> None:
+        self._random = random
 
     def configuration(self) -> bytes:
         """It has none."""
@@ -32,5 +32,5 @@ class Entropy(Device):
     def request(self, queue: int, chain: Chain) -> None:
         """Fill a buffer. Raises BrokenQueueError."""
         size = min(chain.room, _MOST)
-        words = (self._bits64().to_bytes(8, "little") for _ in range(-(-size // 8)))
+        words = (self._random.bits64().to_bytes(8, "little") for _ in range(-(-size // 8)))
         chain.put(b"".join(words)[:size])
