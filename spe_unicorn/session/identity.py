@@ -20,7 +20,11 @@ _DRIVE: Final = "what is on "
 _SAID: Final = {
     _IMAGE: "what is loaded differs: the files of the snapshot's machine have other contents",
     "core": "`core`: the profile differs from the snapshot's",
+    "sampling": "how it is sampled from outside differs from the snapshot's",
+    "reboot": "`reboot`: what a reset of the machine does differs from the snapshot's",
 }
+_WORDS: Final = {"True": "on", "False": "off", "None": "not said", "[]": "not said"}
+"""What a sentence has in place of a value of Python."""
 
 
 def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str]) -> dict[str, str]:
@@ -58,8 +62,15 @@ def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
             return f"`drive`: {name.removeprefix(_DRIVE)} holds something else than it did then"
         if name == _COMMAND_LINE:
             return f"the guest is told that its command line is {here!r}, it was {there!r}"
-        return _SAID.get(name) or f"`{name}` is {here} here and {there} in the snapshot"
+        if name in _SAID:
+            return _SAID[name]
+        return f"`{name}` is {_said(here)} here and {_said(there)} in the snapshot"
     return None
+
+
+def _said(value: str) -> str:
+    """A value of :func:`identity` as a sentence has it: lists without their brackets."""
+    return _WORDS.get(value) or (value[1:-1] if value[0] == "[" else value)
 
 
 def digest(data: bytes) -> str:

@@ -77,6 +77,10 @@ def test_options_that_were_said_again_have_to_match(command, saved):
         (("--smp", "2"), "--smp is 2 here and 1 in the snapshot"),
         (("--core", "max"), "--core: the profile differs"),
         (("--seed", "1"), "--seed is 1 here and 0 in the snapshot"),
+        (("--el", "2"), "--el is 2 here and not said in the snapshot"),
+        (("--virtio-console", "stdio"), "--virtio-console is on here and off in the snapshot"),
+        (("--fw-cfg", f"opt/x={HELLO}"), f"--fw-cfg is 'opt/x={HELLO}' here and not said in"),
+        (("--no-reboot",), "--no-reboot: what a reset of the machine does differs"),
         ((HELLO,), "what is loaded differs"),
     ):
         assert said in command("run", "--restore", saved, *option, status=2).stderr
