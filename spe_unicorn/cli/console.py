@@ -116,7 +116,7 @@ class Console:
         try:
             if self._typed_at is None and os.isatty(self._in_fd):
                 self._typed_at = termios.tcgetattr(self._in_fd)
-                tty.setcbreak(self._in_fd, termios.TCSANOW)
+                _hand_over_keys(self._in_fd)
             if not select.select((self._in_fd,), (), (), 0)[0]:
                 return b""
             data = os.read(self._in_fd, size)
@@ -146,6 +146,14 @@ class Console:
         if self._typed_at is not None and self._in_fd is not None:
             termios.tcsetattr(self._in_fd, termios.TCSANOW, self._typed_at)
             self._typed_at = None
+
+
+def _hand_over_keys(descriptor: int) -> None:
+    """Let a terminal give key by key what a serial line would: Enter is a carriage return."""
+    tty.setcbreak(descriptor, termios.TCSANOW)
+    modes = termios.tcgetattr(descriptor)
+    modes[tty.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON)
+    termios.tcsetattr(descriptor, termios.TCSANOW, modes)
 
 
 class Lines:

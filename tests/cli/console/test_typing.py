@@ -77,6 +77,19 @@ def test_a_terminal_gives_each_key_and_is_left_as_it_was(start, firmware):
     os.close(theirs)
 
 
+def test_enter_is_a_carriage_return_and_ctrl_s_a_key(start, firmware):
+    """As on a serial line: the shell of UEFI takes nothing else for the end of a line."""
+    ours, theirs = pty.openpty()
+    process = start("run", "-q", firmware("uart_echo"), stdin=theirs, stdout=subprocess.PIPE)
+    os.write(ours, b"k")
+    assert process.stdout.read(1) == b"K"  # from here on keys come one by one
+    os.write(ours, b"\r\n\x13" + END)
+    assert process.stdout.read() == b"\r\n\x13bye\n"
+    assert process.wait(timeout=60) == 0
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_waiting_for_a_key_ends_with_ctrl_c(start, firmware):
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
