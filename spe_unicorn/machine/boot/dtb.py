@@ -32,6 +32,7 @@ _GPIO_PHANDLE: Final = 3
 _SECURE_GPIO_PHANDLE: Final = 4
 _FIRST_CACHE_PHANDLE: Final = 5
 """Of the cache that PEs share; those of the PEs' own follow."""
+_FIRST_CPU_PHANDLE: Final = _FIRST_CACHE_PHANDLE + 1 + gicv3.MAX_PES
 _KEY_POWER: Final = 116
 """Linux's number of the key."""
 _SPI, _PPI = 0, 1
@@ -63,6 +64,8 @@ class BoardDescription:
     """Operations in a second of the guest."""
     caches: Caches | None = None
     """Each PE has its own, but all share the last one. None: the tree says nothing of them."""
+    cluster: int = gicv3.MAX_PES
+    """PEs in a cluster, of which a tree of several PEs tells."""
 
 
 def board_dtb(description: BoardDescription) -> bytes:
@@ -191,9 +194,25 @@ def _cpus(description: BoardDescription) -> Node:
         node.children.append(cpu)
         if description.caches is not None:
             _own_caches(cpu, description.caches, _FIRST_CACHE_PHANDLE + 1 + affinity)
+    cpus = tuple(node.children)
     if description.caches is not None:
         node.children.append(_last_cache(description.caches))
+    if len(cpus) > 1:
+        node.children.append(_cpu_map(cpus, description.cluster))
     return node
+
+
+def _cpu_map(cpus: tuple[Node, ...], cluster: int) -> Node:
+    """Which PEs are a cluster, by phandles that their nodes get."""
+    socket = Node("socket0")
+    for number, cpu in enumerate(cpus):
+        phandle = cells(_FIRST_CPU_PHANDLE + number)
+        cpu.properties["phandle"] = phandle
+        if number % cluster == 0:
+            socket.children.append(Node(f"cluster{number // cluster}"))
+        core = Node(f"core{number % cluster}", {"cpu": phandle})
+        socket.children[-1].children.append(core)
+    return Node("cpu-map", children=[socket])
 
 
 def _own_caches(cpu: Node, caches: Caches, phandle: int) -> None:

@@ -283,6 +283,7 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
                 clock=options.frequency,
                 flash=options.has_flash,
                 caches=options.profile.caches,
+                cluster=options.profile.numbers.cluster,
             )
         )
     data = contents(options.dtb, DTB_MAX, "a device tree can be")

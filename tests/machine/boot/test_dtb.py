@@ -194,6 +194,28 @@ def test_pes_are_started_by_psci(conduit):
         assert cpu.properties["enable-method"] == b"psci\0"
 
 
+def test_the_map_of_several_pes_has_their_clusters():
+    root = board(affinities=tuple(range(6)), cluster=4)
+    told = {
+        (socket.name, cluster.name, core.name): core.properties["cpu"]
+        for socket in root.find("/cpus/cpu-map").children
+        for cluster in socket.children
+        for core in cluster.children
+    }
+    places = [("cluster0", f"core{n}") for n in range(4)]
+    places += [("cluster1", "core0"), ("cluster1", "core1")]
+    assert told == {
+        ("socket0", *place): root.find(f"/cpus/cpu@{number}").properties["phandle"]
+        for number, place in enumerate(places)
+    }
+    phandles = [n.properties["phandle"] for _, n in root.walk() if "phandle" in n.properties]
+    assert len(set(phandles)) == len(phandles)
+
+
+def test_one_pe_has_no_map():
+    assert board().find("/cpus/cpu-map") is None
+
+
 def test_guest_that_owns_el3_has_no_psci():
     root = board(conduit=None)
     assert root.find("/psci") is None

@@ -22,7 +22,6 @@ NOT_OURS = {
     "/pcie@10000000": "nothing can be plugged in",
     "/platform-bus@c000000": "QEMU's own, for devices that are handed through",
     "/intc@8000000/its@8080000": "no ITS",
-    "/cpus/cpu-map": "one cluster, which is what software takes for granted",
 }
 """Nodes of QEMU's that we have not, and why."""
 NOT_QEMUS = {
@@ -62,7 +61,7 @@ OTHERWISE |= {
     )
 }
 """Properties that differ, or that one of the two has not."""
-REFERENCES = {"phandle", "interrupt-parent", "clocks", "gpios"}
+REFERENCES = {"phandle", "interrupt-parent", "clocks", "gpios", "cpu"}
 """Hold numbers of nodes, which everybody gives as he likes."""
 
 STARTS = {1: "virtualization=off", 2: "virtualization=on", 3: "virtualization=on,secure=on"}
