@@ -1,15 +1,9 @@
 /* The Performance Monitors: exact counts of a loop, an overflow at its place, CHAIN, SW_INCR, the zeroing of counters,
    and SPE's population beside INST_RETIRED. */
 #include "lib/mmu.h"
+#include "lib/pmu.h"
 #include "lib/spe.h"
 
-#define INST_RETIRED 0x08
-#define SW_INCR 0x00
-#define CPU_CYCLES 0x11
-#define CHAIN 0x1e
-#define LD_RETIRED 0x06
-#define ST_RETIRED 0x07
-#define BR_RETIRED 0x21
 #define SAMPLE_POP 0x4000
 #define SAMPLE_FEED 0x4001
 
@@ -72,6 +66,7 @@ static void program(u64 e0, u64 e1, u64 e2, u64 e3) {
 int main(void) {
     struct spe_session session = {.buffer = (u64)buffer, .size = sizeof buffer, .interval = 1024};
     mmu_on();
+    pmu_interrupts(); /* else counters are 64 bits wide, and nothing chains */
     is(read_sysreg(PMCR_EL0) >> 11 & 31, 6, "six event counters");
 
     program(INST_RETIRED, BR_RETIRED, LD_RETIRED, ST_RETIRED);
