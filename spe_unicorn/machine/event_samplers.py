@@ -16,17 +16,16 @@ from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.profile import Core
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.counting.taken import TakenExceptions
-from spe_unicorn.host.counting.totals import countable
+from spe_unicorn.machine.events import why_not_sampled
 from spe_unicorn.machine.options import OptionError, Sampling
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.members import Members
-from spe_unicorn.pmu.names import NamedEvent, why_not
+from spe_unicorn.pmu.names import NamedEvent
 from spe_unicorn.pmu.words import PART_EVENTS, WORD_EVENTS, events_of
 from spe_unicorn.spe.candidates import CandidateSampler
 from spe_unicorn.spe.external import ExternalSampler
-from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.sampler import Sampler
 from spe_unicorn.spe.taken import ExceptionSampler
 
@@ -49,11 +48,8 @@ def event_sampler(
 ) -> Sampler:
     """What samples a PE by ``event``. Raises OptionError for one that cannot be known of it."""
     number = event.number
-    known = countable(model if isinstance(model, CacheModel) else None) - set(SampleEvent)
-    reason = why_not(number, known)
+    reason = why_not_sampled(event, with_model=isinstance(model, CacheModel))
     if reason is not None:
-        if number in set(SampleEvent):
-            reason = "there is no SPE beside sampling from outside"
         raise OptionError(f"`event`: {event.text} cannot be sampled: {reason}")
     shared: dict[str, Any] = {
         "filter_": sampling.filter,

@@ -18,7 +18,7 @@ _MATRIX = (
     *("core", "model", "smp", "el", "ram", "secure", "append", "arguments", "input"),
     *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "semihosting_dir"),
     *("clock", "entropy", "virtio_console", "flash", "check_alignment", "reboot"),
-    *("interval", "kinds", "min_latency", "jitter"),
+    *("interval", "event", "kinds", "min_latency", "jitter"),
 )
 """What runs are grouped by, where it differs between them; a seed is a repetition."""
 _MOST = 100

@@ -185,13 +185,13 @@ def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], quiet: boo
     from spe_unicorn.report.arrow import write_rows
     from spe_unicorn.report.export import whole_or_none
     from spe_unicorn.report.runs import run_tables, tables_page
-    from spe_unicorn.session.campaigns.store import COLUMNS, FINE
+    from spe_unicorn.session.campaigns.store import FINE, columns
 
     rows = store.rows(jobs)
     table, page = store.folder / "runs.parquet", store.folder / "summary.html"
     tables = run_tables(rows, len(jobs.runs), FINE)
     with whole_or_none([table, page]) as temporary:
-        write_rows(temporary[table], rows, COLUMNS)
+        write_rows(temporary[table], rows, columns(jobs))
         temporary[page].write_text(tables_page(name, lines, tables), encoding="utf-8")
     if not quiet:
         with suppress(BrokenPipeError):

@@ -17,10 +17,10 @@ from spe_unicorn.cli.run_command import run_command
 from spe_unicorn.cli.settings import Settings, common_options
 from spe_unicorn.machine.events import SAMPLING_EVENTS
 from spe_unicorn.pmu.events import PMUEvent as E
-from spe_unicorn.pmu.names import EventError, NamedEvent, event_name, parse_events, why_not
+from spe_unicorn.pmu.names import EventError, NamedEvent, event_name, parse_events
 
 if TYPE_CHECKING:
-    from spe_unicorn.host.counting.outside import OutsideCounts
+    from spe_unicorn.session.counters import Counters
     from spe_unicorn.session.machine import Machine
 
 _USUAL = "cycles,instructions,branches"
@@ -88,62 +88,26 @@ def stat(
         named = parse_events(text, SAMPLING_EVENTS)
     except EventError as error:
         raise UsageProblem(f"-e: {error}") from None
-    runs: list[list[list[int]]] = []
+    counting: list[Counters] = []
+
+    def attach(machine: Machine) -> None:
+        from spe_unicorn.session.counters import Counters
+
+        try:
+            counting.append(Counters(machine, named, contexts))
+        except EventError as error:
+            raise UsageProblem(f"-e: {error}") from None
+
     status = 0
     for number in range(repeat):
         machine = replace(settings.machine, seed=settings.machine.seed + number)
-        counters = _Counters(named, contexts)
-        ended = run_session(replace(settings, machine=machine), attach=counters.attach)
+        ended = run_session(replace(settings, machine=machine), attach=attach)
         status = status or ended
-        runs.append(counters.counts())
+    runs = [counters.counts() for counters in counting]
     click.echo(_table(_what(settings), named, runs, each=each), err=True, nl=False)
     if path is not None:
         _write(path, named, runs, status)
     sys.exit(status)
-
-
-class _Counters:
-    """What counts in one run."""
-
-    def __init__(
-        self, named: tuple[NamedEvent, ...], contexts: frozenset[int] | None = None
-    ) -> None:
-        self._named = named
-        self._contexts = contexts
-        self._outside: list[OutsideCounts] = []
-
-    def attach(self, machine: Machine) -> None:
-        """Have every PE counted. Raises UsageProblem for an event that this machine cannot know."""
-        from spe_unicorn.host.counting.outside import Contexts, OutsideCounts
-
-        by_level = any(event.levels is not None for event in self._named)
-        for pe in machine.board.pes:
-            known = pe.counting.totals.sources
-            for event in self._named:
-                reason = why_not(event.number, known)
-                if reason is not None:
-                    raise UsageProblem(f"-e: {event.text} cannot be counted: {reason}")
-            numbers = {event.number for event in self._named}
-            contexts = None if self._contexts is None else Contexts(pe.cpu, self._contexts)
-            outside = OutsideCounts(
-                pe.counting.totals, numbers, by_level=by_level, contexts=contexts
-            )
-            pe.counting.observe(outside)
-            self._outside.append(outside)
-
-    def counts(self) -> list[list[int]]:
-        """For each event the count of each PE."""
-        return [
-            [
-                sum(
-                    count
-                    for el, count in enumerate(outside.s.counts[event.number])
-                    if event.levels is None or el in event.levels
-                )
-                for outside in self._outside
-            ]
-            for event in self._named
-        ]
 
 
 def _what(settings: Settings) -> str:

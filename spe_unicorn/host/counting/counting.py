@@ -22,10 +22,11 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
-from spe_unicorn.host.counting.totals import EventTotals
+from spe_unicorn.host.counting.totals import AHEAD, EventTotals
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
+from spe_unicorn.pmu.countable import MODELLED
 from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.pmu.exceptions import exception_events, is_call
 from spe_unicorn.pmu.junction import EventJunction
@@ -391,7 +392,10 @@ class Counting(Stateful[CountingState]):
                 if counter in self._thresholds:
                     most = max(most, 1)
                 if most:
-                    distance = -(-monitors.until_overflow(counter) // most)
+                    count = monitors.until_overflow(counter)
+                    distance = -(-count // most)
+                    if distance < AHEAD and event in MODELLED:
+                        distance = max(distance, totals.ahead(event, count))
                     # a synchronous one is stepped to, so that the operation is known by itself
                     distances.append(distance - (synchronous >> counter & 1))
         waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)

@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import Happening
 from spe_unicorn.pmu.events import PMUEvent as E
 
 MOST_AT_ONCE: Final = 1 << 8
-"""No operation makes more of one of these events."""
+"""No operation makes more of one of these events: 64 elements, each in two lines."""
+MOST_OF_PLAIN: Final = 8
+"""A load or store of single registers or pairs makes at most so many: 4 pieces, each in 2 lines."""
+_OF_BRANCHES: Final = frozenset({E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED})
+_IN_MEMORY: Final = frozenset({Mark.MRS, Mark.MSR})
+"""What accesses memory where FEAT_NV2 keeps a register there."""
 _OF_DATA: Final = {
     E.L1D_TLB: Happening.TLB,
     E.L1D_TLB_REFILL: Happening.TLB_REFILL,
@@ -27,6 +33,27 @@ _OF_DATA: Final = {
     E.LL_CACHE_MISS: Happening.LLC_REFILL,
 }
 """What misses in a level is an access to the next one; for the last level see :func:`modelled`."""
+
+
+def most_at_once(event: int) -> int:
+    """By how much any one operation moves the total of a modelled event at most."""
+    return 1 if event in _OF_BRANCHES else MOST_AT_ONCE
+
+
+def most_of(event: int, instruction: Instruction) -> int:
+    """By how much this one does at most."""
+    if event in _OF_BRANCHES:
+        return int(instruction.family is Family.BRANCH)
+    if instruction.family in (Family.OTHER, Family.BRANCH):
+        return MOST_OF_PLAIN if instruction.mark in _IN_MEMORY else 0
+    many = instruction.sve or instruction.structure is not Structure.NONE
+    unspecified = instruction.registers is RegisterKind.UNSPECIFIED
+    return MOST_AT_ONCE if many or unspecified else MOST_OF_PLAIN
+
+
+def goes_on(instruction: Instruction) -> bool:
+    """Whether the operation behind an instruction is the next one, unless an exception is taken."""
+    return instruction.family is not Family.BRANCH and instruction.mark is Mark.NONE
 
 
 def modelled(model: CacheModel) -> dict[int, Callable[[], int]]:

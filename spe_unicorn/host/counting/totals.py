@@ -12,12 +12,12 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
-from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.decode import decode
-from spe_unicorn.host.counting.modelled import MOST_AT_ONCE, modelled
+from spe_unicorn.host.counting.modelled import goes_on, modelled, most_at_once, most_of
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.pmu.countable import RETIRED, STALLS, STEPPED
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction
@@ -27,14 +27,12 @@ from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.stateful import Stateful
 
 _MASK: Final = (1 << 64) - 1
-_RETIRED: Final = (E.INST_RETIRED, E.INST_SPEC)
-_STALLS: Final = frozenset({E.STALL, E.STALL_FRONTEND, E.STALL_BACKEND})
-"""Cycles in which no operation is begun: there are none, as each operation is a cycle."""
 _MOST_PARTS: Final = 1 << 8
 """No instruction has more micro-operations."""
+AHEAD: Final = 1 << 6
+"""So many operations are looked at ahead, at most."""
+_PAGE: Final = 1 << 12
 _SAMPLING: Final = frozenset(SampleEvent)
-_STEPPED: Final = frozenset({E.UNALIGNED_LDST_RETIRED})
-"""Events that need each operation by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +48,6 @@ class TotalsState:
     """What is saved: the totals that are kept one by one, by event."""
 
     happened: dict[int, int] = field(default_factory=dict)
-
-
-def countable(model: CacheModel | None) -> frozenset[int]:
-    """The numbers of the events that have a total, with ``model`` or without one."""
-    known = {E.CPU_CYCLES, E.CNT_CYCLES, *_RETIRED, *_STALLS, *_STEPPED, *EXCEPTION_EVENTS}
-    known |= WORD_EVENTS | JUMP_EVENTS | PART_EVENTS
-    return frozenset({*map(int, known), *_SAMPLING, *({} if model is None else modelled(model))})
 
 
 class EventTotals(Stateful[TotalsState]):
@@ -105,22 +96,22 @@ class EventTotals(Stateful[TotalsState]):
             E.CNT_CYCLES: Source(
                 lambda: cpu.rate.ticks(self._cycles()), -(-cpu.rate.ticks_of // cpu.rate.cycles_of)
             ),
-            **dict.fromkeys(_RETIRED, Source(self._retired)),
+            **dict.fromkeys(RETIRED, Source(self._retired)),
         }
         for event in WORD_EVENTS | JUMP_EVENTS:
             sources[event] = self._of_words(event)
         for event in PART_EVENTS:
             cracked = Source(self._of_words(event).total, _MOST_PARTS)
             sources[event] = cracked if cracker is not None else Source(self._retired)
-        for event in _STALLS:
+        for event in STALLS:
             sources[event] = Source(lambda: 0, 0)
-        for event in EXCEPTION_EVENTS | _STEPPED:
+        for event in EXCEPTION_EVENTS | STEPPED:
             sources[event] = self._kept(event)
         for sampling in SampleEvent:
             sources[sampling] = _of_sampling(samples, sampling)
         if cpu.model is not None:
             for number, known in modelled(cpu.model.model).items():
-                sources[number] = Source(known, MOST_AT_ONCE)
+                sources[number] = Source(known, most_at_once(number))
         self.sources: Final[dict[int, Source]] = sources
         """By the number of the event."""
 
@@ -133,6 +124,22 @@ class EventTotals(Stateful[TotalsState]):
         """By how much one operation moves a total at most; 0 for one that stands still."""
         source = self.sources.get(event)
         return 0 if source is None else source.most
+
+    def ahead(self, event: int, count: int) -> int:
+        """How many operations from the PC on can run before an event has happened so often.
+
+        It looks at the words up to the next that may go elsewhere, and says 1 at least: the last
+        of so many operations may be the one. Whoever has these run asks again after an exception.
+        """
+        pc = self._cpu.pc
+        words = self._cpu.virtual.code(pc, max(1, min(AHEAD, (_PAGE - pc % _PAGE) // 4)))
+        made = operations = 0
+        for instruction in map(decode, words or ()):
+            operations += 1
+            made += most_of(event, instruction)
+            if made >= count or not goes_on(instruction):
+                break
+        return max(operations, 1)
 
     def several(self, event: int) -> bool:
         """Whether one operation may make an event more than once."""
@@ -154,7 +161,7 @@ class EventTotals(Stateful[TotalsState]):
         if self._cracked:
             tallied |= PART_EVENTS
         tallies.want(int(event) for event in events & tallied)
-        self._unaligned_wanted = bool(events & _STEPPED)
+        self._unaligned_wanted = bool(events & STEPPED)
         self._unaligned = False
         self.stepwise = stepwise or tallies.stepwise or self._unaligned_wanted
         cpu.tally = tallies.number
@@ -211,7 +218,7 @@ class EventTotals(Stateful[TotalsState]):
         """An operation has retired by itself, and the PE stands at ``pc``."""
         self.synchronized = synchronizes(instruction)
         if self._unaligned:
-            self.happen(_STEPPED)
+            self.happen(STEPPED)
         if self.tallies.stepwise:
             self._add(instruction, self._pc)
 

@@ -54,7 +54,7 @@ class Job:
     A file that is an option belongs to the option's name; one within a text to a name such as
     ``drive.0``; one in a folder to such as ``semihosting_dir/NAME`` or ``share.0/NAME``. ``texts``
     are the texts around files: of each option what stands before, where the file belongs, what
-    behind.
+    behind. ``count`` are the events that are counted.
     """
 
     key: str
@@ -64,6 +64,7 @@ class Job:
     folders: dict[str, list[FolderOf]]
     sampling: dict[str, Any] | None
     input: str
+    count: list[str]
     limits: Limits
 
     def machine(
@@ -177,7 +178,7 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
         if options.get(name)
     }
     sampling = None if run.sampling is None else asdict(run.sampling)
-    what = {
+    what: dict[str, Any] = {
         "version": version,
         "files": {name: asdict(file) for name, file in files.items()},
         "texts": texts,
@@ -193,9 +194,12 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
         "input": run.input,
         "max_insns": limits.max_insns,
     }
+    if run.count:
+        what["count"] = run.count
     text = json.dumps(what, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return Job(key, options, files, texts, folders, sampling, run.input, limits)
+    count = list(run.count)
+    return Job(key, options, files, texts, folders, sampling, run.input, count, limits)
 
 
 def _folders(

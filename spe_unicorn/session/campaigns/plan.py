@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spe_unicorn.cores.profile import CoreError
+from spe_unicorn.machine.events import one_event, why_not_counted, why_not_sampled
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, named, what_is_below
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
@@ -22,7 +23,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_SAMPLING: Final = {"interval": "period", "kinds": "kinds", "min_latency": "min_latency"}
+_SAMPLING: Final = {
+    "interval": "period",
+    "event": "event",
+    "kinds": "kinds",
+    "min_latency": "min_latency",
+}
 MOST_RUNS: Final = 1_000_000
 
 
@@ -43,12 +49,14 @@ class Limits:
 class PlannedRun:
     """One run: options of the machine by name, ``sampling`` apart, and what is typed at the start.
 
-    ``core`` is a name of a built-in profile or the path of a file.
+    ``core`` is a name of a built-in profile or the path of a file. ``count`` are the events that
+    are counted from outside, as ``spe-unicorn stat -e`` names them.
     """
 
     options: dict[str, Any]
     sampling: Sampling | None = None
     input: str = ""
+    count: tuple[str, ...] = ()
 
     @property
     def machine(self) -> MachineOptions:
@@ -74,8 +82,20 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: {error}") from None
 
 
+def _event(value: Any) -> str:
+    name = text(value)
+    one_event(name)
+    return name
+
+
+def _events(value: Any) -> tuple[str, ...]:
+    return tuple(map(_event, texts(value)))
+
+
 _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
     **MACHINE,
+    "count": _events,
+    "event": _event,
     "input": text,
     "interval": whole(1),
     "kinds": texts,
@@ -83,7 +103,9 @@ _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
     "jitter": truth,
 }
 """The keys of ``[[runs]]``; each holds a value or, for a matrix, a list of values."""
-_LISTS: Final = frozenset({"kinds", *(name for name, check in MACHINE.items() if check is texts)})
+_LISTS: Final = frozenset(
+    {"count", "kinds", *(name for name, check in MACHINE.items() if check is texts)}
+)
 _LIMITS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_insns": whole(1),
     "timeout": seconds,
@@ -138,7 +160,7 @@ class _Reader:
             line = self._lines.header("runs", number)
             self._refuse(line, "firmware", "is missing; so are kernel, bios and pflash")
         if "interval" not in choices:
-            for key in ("kinds", "min_latency", "jitter"):
+            for key in ("event", "kinds", "min_latency", "jitter"):
                 if key in choices:
                     line = self._lines.key("runs", key, number)
                     self._refuse(line, key, "goes with interval only")
@@ -221,13 +243,13 @@ class _Reader:
         yield from map(str, found)
 
     def _run(self, number: int, values: dict[str, Any]) -> PlannedRun:
-        typed = values.pop("input", "")
+        typed, count = values.pop("input", ""), values.pop("count", ())
         sampling = {_SAMPLING[key]: values.pop(key) for key in list(values) if key in _SAMPLING}
         jitter = values.pop("jitter", True)
         key = next(iter(values))
         try:
             run = PlannedRun(
-                values, Sampling(**sampling, jitter=jitter) if sampling else None, typed
+                values, Sampling(**sampling, jitter=jitter) if sampling else None, typed, count
             )
             key = "core"
             _ = run.machine.profile
@@ -237,7 +259,21 @@ class _Reader:
             key = {"period": "interval"}.get(named, named or key)
             line = self._lines.key("runs", key, number)
             self._refuse(line, key, re.sub(r"^`\w+`:? ", "", said))
+        self._events_are_known(number, run)
         return run
+
+    def _events_are_known(self, number: int, run: PlannedRun) -> None:
+        with_model = run.machine.model == "cache"
+        for event in map(one_event, run.count):
+            reason = why_not_counted(event, with_model=with_model)
+            if reason is not None:
+                line = self._lines.key("runs", "count", number)
+                self._refuse(line, "count", f"{event.text} cannot be counted: {reason}")
+        sampled = None if run.sampling is None else run.sampling.named
+        reason = None if sampled is None else why_not_sampled(sampled, with_model=with_model)
+        if sampled is not None and reason is not None:
+            line = self._lines.key("runs", "event", number)
+            self._refuse(line, "event", f"{sampled.text} cannot be sampled: {reason}")
 
     def _checked(self, line: int, key: str, check: Callable[[Any], Any], value: Any) -> Any:
         try:

@@ -23,7 +23,7 @@ from typing import Any
 
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
-from spe_unicorn.session.campaigns.worker import ROW, records_file
+from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Job], int]
 """Writes the records of each PE to a file; how many there are."""
@@ -39,6 +39,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
+    "event": str,
     "kinds": str,
     "min_latency": int,
     "jitter": bool,
@@ -54,10 +55,21 @@ COLUMNS: dict[str, type] = {
     "host_resident": int,
 }
 """The columns of a row, with their types; all may be empty. Only those from ``host`` on differ
-between two runs of a plan. ``host_resident`` is in bytes."""
+between two runs of a plan. ``host_resident`` is in bytes. Events that are counted have columns of
+their own: :func:`columns`."""
 
 FINE = frozenset({"exit", "limit"})
 """How a run ends that is no failure."""
+
+
+def columns(jobs: Jobs) -> dict[str, type]:
+    """The columns of the rows of some runs: :data:`COLUMNS`, and before ``records`` the counts."""
+    found: dict[str, type] = {}
+    for name, kind in COLUMNS.items():
+        if name == "records":
+            found |= {count_column(event): int for job in jobs.runs for event in job.count}
+        found[name] = kind
+    return found
 
 
 class BusyError(Exception):
@@ -143,12 +155,12 @@ class Store:
 
     def rows(self, jobs: Jobs) -> list[dict[str, Any]]:
         """The rows of all finished runs, in the order of the plan."""
-        rows = []
+        rows, names = [], columns(jobs)
         for job in jobs.runs:
             row = self.done(job)
             if row is not None:
                 whole = {**_described(job), **row}
-                rows.append({name: whole.get(name) for name in COLUMNS})
+                rows.append({name: whole.get(name) for name in names})
         return rows
 
     def _place(self, job: Job) -> Path:
@@ -172,15 +184,16 @@ def put_file(folder: Path, file: FileOf, content: bytes) -> None:
 def _described(job: Job) -> dict[str, Any]:
     """What a run was made of, as columns."""
     machine = job.machine(lambda file: Path(file.name))
-    columns = {name: getattr(machine, name, None) for name in COLUMNS}
-    columns |= {name: None if columns[name] is None else str(columns[name]) for name in FILES}
+    found = {name: getattr(machine, name, None) for name in COLUMNS}
+    found |= {name: None if found[name] is None else str(found[name]) for name in FILES}
     lists = ("arguments", *(name for name in WITHIN if name != "core"))
     sampling = machine.sampling
     if sampling is not None:
-        columns |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}
-        columns |= {"min_latency": sampling.min_latency, "jitter": sampling.jitter}
+        found |= {"interval": sampling.period, "kinds": " ".join(sampling.kinds)}
+        found["event"] = sampling.event
+        found |= {"min_latency": sampling.min_latency, "jitter": sampling.jitter}
     return {
-        **columns,
+        **found,
         "key": job.key,
         **{name: " ".join(getattr(machine, name)) or None for name in lists},
         **{

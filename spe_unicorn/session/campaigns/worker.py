@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from spe_unicorn.machine.events import one_event
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.jobs import FileOf, Job
@@ -29,6 +30,11 @@ CONSOLE = 1 << 20
 ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
 OWN = "own"
 """The folder with the files that a run may change; it is away when the run has ended."""
+
+
+def count_column(event: str) -> str:
+    """The column of an event that is counted."""
+    return f"count.{event}"
 
 
 def records_file(pe: int) -> str:
@@ -88,6 +94,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
     """Run a job, whose files are in ``files``, and write what came of it into ``folder``."""
     from spe_unicorn.debug.report import failure_report
     from spe_unicorn.debug.whereabouts import whereabouts_text
+    from spe_unicorn.session.counters import Counters
     from spe_unicorn.session.machine import Machine
 
     def path_of(file: FileOf) -> Path:
@@ -109,6 +116,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             if copy.exists():
                 os.utime(copy, (0, 0))  # guests see the same times everywhere
         machine = Machine(options, records=False)
+        counters = Counters(machine, [one_event(name) for name in job.count])
     except ValueError as error:
         # where a host keeps its files is nothing of the run's
         said = str(error)
@@ -156,6 +164,10 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
                 )
             },
             "management_events": sum(counts.management_events.values()) if exact else None,
+            **{
+                count_column(name): sum(by_pe) if exact else None
+                for name, by_pe in zip(job.count, counters.counts(), strict=True)
+            },
             "records_sha256": " ".join(d.hexdigest() for d, _ in digests) if exact else None,
             "console_sha256": hashlib.sha256(console.encode()).hexdigest() if exact else None,
             "host_seconds": round(outcome.seconds, 6),

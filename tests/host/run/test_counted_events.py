@@ -235,7 +235,7 @@ def test_what_is_counted_changes_nothing_that_is_executed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed: int) -> None:
-    """At 32 bits, with PMCR_EL0.FZO: the first overflow stops every counter but the cycles'."""
+    """At 64 bits, with PMCR_EL0.FZO: the first overflow stops every counter but the cycles'."""
     image = random_program(seed, settings_of(seed))
     found = []
     for runner in (Runner, ReferenceRunner):
@@ -245,8 +245,8 @@ def test_overflows_at_random_places_freeze_the_others_at_the_same_operation(seed
         for _ in range(8):
             program(machine, random.sample(COUNTED, COUNTERS))
             state = machine.board.pes[0].counting.monitors.s
-            state.control = PMCR_EL0.of(E=1, FZO=1).value
-            state.values[0] = (1 << 32) - random.randrange(1, 40)
+            state.control = PMCR_EL0.of(E=1, LP=1, FZO=1).value
+            state.values[0] = (1 << 64) - random.randrange(1, 40)
             machine.board.pes[0].counting.changed()
             run_in_pieces(machine, random.randrange(1, 300), random)
             values.append((counted(machine), state.overflowed))

@@ -103,6 +103,32 @@ def test_a_row_is_what_a_run_came_to(folder):
         assert row["host_resident"] > 1 << 24
 
 
+def test_events_are_counted_and_sampled_by(folder):
+    """``touch`` makes its loop of a store, two others and a branch 4999 times, and half of it."""
+    plan = write(
+        folder,
+        "[limits]\nmax_insns = 20_000\n"
+        "[[runs]]\nfirmware = 'touch.elf'\ninterval = 1000\nevent = 'ST_RETIRED'\n"
+        'count = [["st_retired", "instructions:u", "r11"], ["branches:k"], []]\n'
+        "[[runs]]\nfirmware = 'exit.elf'\ncount = ['st_retired', 'r11']\n",
+    )
+    out = folder / "out"
+    result = command(plan, "-o", out, "-j", 1)
+    assert result.exit_code == 0, result.output
+    found = table(out).to_pylist()
+    names = ("count.st_retired", "count.instructions:u", "count.r11", "count.branches:k")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        (5000, 0, 20_000, None),
+        (None, None, None, 4999),
+        (None, None, None, None),
+        (0, None, 3, None),
+    ]
+    assert [row["event"] for row in found] == ["ST_RETIRED"] * 3 + [None]
+    assert [row["records"] for row in found] == [5, 5, 5, 0]
+    (store,) = set(records(out)["pc"].to_pylist())
+    assert store & 0xFFF == 8
+
+
 def test_what_a_run_writes_is_its_own_and_goes_with_it(folder):
     shutil.copy(shipped_firmware("virtio_blk"), folder)
     letters = b"".join(bytes((ord("a") + n % 16,)) * 512 for n in range(128))

@@ -54,13 +54,15 @@ def test_all_options_reach_the_machine(folder):
         + RUNS
         + 'ram = "256M"\nsmp = 2\nel = 2\nsecure = false\nreboot = false\ncheck-alignment = true\n'
         'core = "max"\nmodel = "cache"\ninterval = 9\nkinds = ["load"]\nmin_latency = 3\n'
-        'jitter = false\ninput = "hi\\r"\n',
+        'jitter = false\ninput = "hi\\r"\nevent = "br_retired:k"\n'
+        'count = ["L1D_CACHE_REFILL", "r11", "sample_pop"]\n',
     ).runs
     machine = run.machine
     assert (machine.ram, machine.smp, machine.el, machine.reboot) == (256 << 20, 2, 2, False)
     assert (machine.check_alignment, machine.core, machine.model) == (True, "max", "cache")
-    assert machine.sampling == Sampling(9, ("load",), 3, False)
+    assert machine.sampling == Sampling(9, ("load",), 3, False, "br_retired:k")
     assert run.input == "hi\r"
+    assert run.count == ("L1D_CACHE_REFILL", "r11", "sample_pop")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,17 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + "interval = 0\n", 3, "interval", "from 1 on"),
         (RUNS + 'interval = 5\nkinds = ["loads"]\n', 4, "kinds", "'loads' is none"),
         (RUNS + 'kinds = ["load"]\n', 3, "kinds", "goes with interval only"),
+        (RUNS + 'event = "br_retired"\n', 3, "event", "goes with interval only"),
+        (RUNS + 'interval = 5\nevent = "br_ret"\n', 4, "event", "BR_RETIRED"),
+        (RUNS + 'interval = 5\nevent = "sample_pop"\n', 4, "event", "there is no SPE beside"),
+        (RUNS + 'interval = 5\nevent = "chain"\n', 4, "event", "chain cannot be sampled"),
+        (RUNS + 'count = "cycles"\n', 3, "count", "is a list of texts"),
+        (RUNS + 'count = ["cycles,branches"]\n', 3, "count", "2 events"),
+        (RUNS + 'count = ["cycles:x"]\n', 3, "count", "behind the colon stand u, k and h"),
+        (
+            RUNS + 'model = ["cache", "none"]\ncount = ["l1d_cache"]\n',
+            *(4, "count", "l1d_cache cannot be counted: nothing here generates it"),
+        ),
         (RUNS + 'semihosting_dir = "no"\n', 3, "semihosting_dir", "there is no folder 'no'"),
         (RUNS + 'drive = ["no.img,write"]\n', 3, "drive", "there is no file 'no.img'"),
         (RUNS + 'drive = "a.elf"\n', 3, "drive", "is a list of texts"),
@@ -127,13 +140,16 @@ def test_a_key_is_what_a_run_is_made_of(folder, tmp_path):
         keys(folder, RUNS + "seed = 1\n"),
         keys(folder, RUNS + "interval = 100\n"),
         keys(folder, RUNS + 'input = "x"\n'),
+        keys(folder, RUNS + 'count = ["cycles"]\n'),
+        keys(folder, RUNS + 'count = ["cycles:u"]\n'),
+        keys(folder, RUNS + 'interval = 100\nevent = "branches"\n'),
         keys(folder, RUNS + "[limits]\nmax_insns = 5\n"),
         keys(folder, RUNS, version="2"),
         keys(folder, '[[runs]]\nfirmware = "b.elf"\n'),
     ]
     (folder / "a.elf").write_bytes(b"other")
     different.append(keys(folder, RUNS))
-    assert len({key for found in [first, *different] for key in found}) == 8
+    assert len({key for found in [first, *different] for key in found}) == 11
 
 
 def test_a_run_that_is_named_twice_is_one(folder):
