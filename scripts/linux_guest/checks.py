@@ -308,6 +308,26 @@ class Checks:
             samples == [interrupts] * 2 and interrupts > 400,
             f"{samples} samples, {interrupts} IRQs",
         )
+        self._contexts(tap)
+
+    def _contexts(self, tap: Tap) -> None:
+        """stat --contextid counts a thread as perf does, and what it does before exec."""
+        before = set()
+        for rounds, thread in ((0, 4002), (3, 4302)):
+            words = ("stat", "-e", "instructions:u", "--contextid", str(thread))
+            result = run(self.guest(), scenario("contextid"), self.options, words=words)
+            tap.ok(result.status == 0, f"stat: the guest powers off ({result.seconds:.0f} s)")
+            pid = evidence.read_workload(result.section(f"workload {rounds}")).pid
+            tap.ok(pid == thread, f"the thread is {pid}")
+            inside = _counted(result, f"counted {rounds}").get("instructions:u", 0)
+            events = result.facts.get("events")
+            outside = events[0]["count"] if isinstance(events, list) else 0
+            tap.note(f"{rounds} rounds: stat {outside}, perf {inside}")
+            before.add(outside - inside)
+        tap.ok(
+            len(before) == 1 and 0 < min(before) < 20_000,
+            f"stat counts as perf does, and {sorted(before)} before exec in each thread",
+        )
 
     def pmu_caches(self, tap: Tap) -> None:
         """perf counts and records events of caches and of the branch predictor."""

@@ -138,9 +138,12 @@ def machine_words(guest: Guest, initrd: Path, options: Sequence[str]) -> list[st
     ]
 
 
-def command(guest: Guest, initrd: Path, options: Sequence[str]) -> list[str]:
-    """The command that boots a guest."""
-    return [sys.executable, "-m", "spe_unicorn", "run", *machine_words(guest, initrd, options)]
+def command(
+    guest: Guest, initrd: Path, options: Sequence[str], words: Sequence[str] = ("run",)
+) -> list[str]:
+    """The command that boots a guest; ``words`` are the sub-command and options of its own."""
+    machine = machine_words(guest, initrd, options)
+    return [sys.executable, "-m", "spe_unicorn", *words, *machine]
 
 
 def start(guest: Guest, script: bytes, options: Sequence[str] = ()) -> int:
@@ -151,16 +154,24 @@ def start(guest: Guest, script: bytes, options: Sequence[str] = ()) -> int:
         return subprocess.run(command(guest, Path(initrd.name), options), cwd=ROOT).returncode
 
 
-def run(guest: Guest, script: bytes, options: Sequence[str] = (), timeout: float = 600) -> Run:
-    """Boot a guest, and see what came of it. It is stopped after ``timeout`` seconds."""
+def run(
+    guest: Guest,
+    script: bytes,
+    options: Sequence[str] = (),
+    timeout: float = 600,
+    words: Sequence[str] = ("run",),
+) -> Run:
+    """Boot a guest, and see what came of it. It is stopped after ``timeout`` seconds.
+
+    ``words`` are as of :func:`command`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         initrd, facts = Path(folder, "initrd"), Path(folder, "facts")
         initrd.write_bytes(guest.initrd(script))
         more = ("--json", str(facts), "--timeout", str(timeout), *options)
         before = _children_seconds()
-        result = subprocess.run(
-            command(guest, initrd, more), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True
-        )
+        whole = command(guest, initrd, more, words)
+        result = subprocess.run(whole, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
         return Run(
             result.stdout.decode(errors="replace").replace("\r\n", "\n"),
             result.stderr.decode(errors="replace"),
