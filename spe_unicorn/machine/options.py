@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Final, get_args
@@ -216,3 +216,9 @@ class MachineOptions:
         name = () if started is None else (Path(started).name,)
         append = () if self.append is None else (self.append,)
         return os.fsencode(" ".join((*name, *append, *self.arguments)))
+
+
+KINDS_OF_OPTIONS: Final = {f.name: str(f.type) for f in fields(MachineOptions)}
+"""The declared type of each option by its name, for whoever takes them from a file or a table."""
+SWITCHES: Final = tuple(name for name, kind in KINDS_OF_OPTIONS.items() if kind == "bool")
+"""The options that are True or False."""

@@ -8,6 +8,7 @@ from statistics import mean
 from typing import Any
 from urllib.parse import quote
 
+from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.output.names import printable
 from spe_unicorn.report.tables import Cell, Column, Kind, Table, written
 
@@ -15,9 +16,9 @@ Row = Mapping[str, Any]
 
 _PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
-    *("core", "model", "smp", "el", "ram", "secure", "append", "arguments", "input"),
-    *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "semihosting_dir"),
-    *("clock", "entropy", "virtio_console", "flash", "check_alignment", "reboot"),
+    *("core", "model", "smp", "el", "ram", "append", "arguments", "input"),
+    *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "share", "semihosting_dir"),
+    *("clock", *SWITCHES),
     *("interval", "event", "kinds", "min_latency", "jitter"),
 )
 """What runs are grouped by, where it differs between them; a seed is a repetition."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from spe_unicorn.machine.options import parse_size
+from spe_unicorn.machine.options import KINDS_OF_OPTIONS, parse_size
 
 
 def text(value: Any) -> str:
@@ -56,15 +56,22 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("firmware", "kernel", "initrd", "dtb", "bios"), text),
-    **dict.fromkeys(("core", "model", "append", "semihosting_dir"), text),
-    **dict.fromkeys(
-        ("secure", "flash", "entropy", "virtio_console", "check_alignment", "reboot"), truth
-    ),
-    **dict.fromkeys(("smp", "el", "clock"), whole(1)),
+_BY_KIND: Final[dict[str, Callable[[Any], Any]]] = {
+    "bool": truth,
+    "int": whole(1),
+    "int | None": whole(1),
+    "str | None": text,
+    "File | None": text,
+    "tuple[str, ...]": texts,
+}
+_BY_NAME: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("firmware", "core", "model"), text),
     "seed": whole(0),
     "ram": size,
-    **dict.fromkeys(("arguments", "pflash", "fw_cfg", "load", "drive", "share"), texts),
+}
+MACHINE: Final[dict[str, Callable[[Any], Any]]] = {
+    name: _BY_NAME.get(name) or _BY_KIND[kind]
+    for name, kind in KINDS_OF_OPTIONS.items()
+    if name != "sampling"
 }
 """The checks of all options of MachineOptions but ``sampling``, by their names."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 
+from spe_unicorn.machine.options import KINDS_OF_OPTIONS
 from spe_unicorn.report.runs import run_tables, tables_page
 from tests.support.browser import hard_to_use
 
@@ -40,3 +41,12 @@ def test_texts_are_data_and_a_failure_leads_to_its_report(page):
 
 def test_a_checker_of_accessibility_finds_nothing_serious(page):
     assert hard_to_use(page) == "none"
+
+
+@pytest.mark.parametrize(
+    "option", sorted(KINDS_OF_OPTIONS.keys() - {"firmware", "kernel", "bios", "seed", "sampling"})
+)
+def test_runs_that_differ_by_an_option_are_two_groups(option: str) -> None:
+    rows = [row(firmware="a.elf", **{option: value}) for value in ("one", "other")]
+    _, groups = run_tables(rows, 2, {"exit"})
+    assert len(groups.rows) == 2

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from spe_unicorn.machine.options import SWITCHES
 from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
 from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
@@ -33,9 +34,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys(FILES, str),
     **dict.fromkeys(("core", "model"), str),
     **dict.fromkeys(("ram", "smp", "el", "clock", "seed"), int),
-    **dict.fromkeys(
-        ("secure", "flash", "entropy", "virtio_console", "check_alignment", "reboot"), bool
-    ),
+    **dict.fromkeys(SWITCHES, bool),
     **dict.fromkeys(("pflash", "fw_cfg", "drive", "load", *FOLDERS), str),
     **dict.fromkeys(("append", "arguments", "input"), str),
     "interval": int,
