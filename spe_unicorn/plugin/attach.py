@@ -62,6 +62,7 @@ from spe_unicorn.plugin.errors import (
 )
 from spe_unicorn.plugin.turns import Turns
 from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -157,7 +158,7 @@ class Attachment:
         monitor_registers.install(self.cpu.hooks, monitors, Action.ASK)
         table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *monitors))
         self.registers = Registers(file)
-        self._callbacks: list[RecordCallback] = []
+        self._recorded: Signal[[Record, bytes]] = Signal()
         registers = self._counting.registers
         self.handler = UsersHandler(self.cpu, interrupts, table, registers)
         self._turns = Turns(self.cpu, self.handler, self._counting, interrupts)
@@ -202,13 +203,13 @@ class Attachment:
         """What sampling came to so far."""
         return self.unit.statistics
 
-    def on_record(self, callback: RecordCallback) -> None:
+    def on_record(self, callback: RecordCallback) -> Callable[[], None]:
         """Have ``callback(record, raw)`` called for each record: decoded, and as its bytes.
 
-        Raises TypeError for what cannot be called.
+        Returns a function that ends it. Raises TypeError for what cannot be called.
         """
         self._must_be_attached("on_record")
-        self._callbacks.append(checked_callback(callback))
+        return self._recorded.connect(checked_callback(callback))
 
     def program(self, interval: int, *, types: Collection[Flag] = (), min_latency: int = 0) -> None:
         """Sample from outside: exactly every ``interval``-th operation, whatever the guest does.
@@ -345,12 +346,11 @@ class Attachment:
         unit.recorded.connect(self._on_record)
 
     def _on_record(self, raw: bytes, operation: Operation) -> None:
-        if self._callbacks:
+        if self._recorded:
             placed = read_record(raw, 0)
             if not isinstance(placed, PlacedRecord):
                 raise RuntimeError(f"a record of ours cannot be read: {placed}")
-            for callback in self._callbacks:
-                callback(placed.record, raw)
+            self._recorded(placed.record, raw)
 
     def _look_at_clock(self, deadline: float | None) -> None:
         if deadline is not None and time.monotonic() >= deadline:

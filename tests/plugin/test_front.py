@@ -129,6 +129,21 @@ def test_what_cannot_be_called_is_no_callback() -> None:
         attached().on_record(5)  # type: ignore[arg-type]
 
 
+def test_a_callback_can_be_taken_off_again_and_others_stay() -> None:
+    spe = attached()
+    first: list[Any] = []
+    second: list[Any] = []
+    stop = spe.on_record(lambda record, raw: first.append(record.pc))
+    spe.on_record(lambda record, raw: second.append(record.pc))
+    spe.program(2)
+    spe.emu_start(CODE, 0, count=4)
+    assert len(first) == len(second) == 2
+    stop()
+    stop()
+    spe.emu_start(CODE, 0, count=4)
+    assert (len(first), len(second)) == (2, 4)
+
+
 # Registers
 
 
