@@ -15,6 +15,13 @@ from spe_unicorn.devices.gicv3.registers import (
     ICC_SGI0R_EL1,
     ICC_SGI1R_EL1,
 )
+from spe_unicorn.devices.gicv3.virtual_registers import (
+    ICV_DIR_EL1,
+    ICV_EOIR0_EL1,
+    ICV_EOIR1_EL1,
+    ICV_IAR0_EL1,
+    ICV_IAR1_EL1,
+)
 from spe_unicorn.host.ports import DeviceRegister
 from spe_unicorn.machine.pe import ProcessingElement
 
@@ -22,6 +29,7 @@ _ACTS = frozenset(
     {
         *(ICC_IAR0_EL1, ICC_IAR1_EL1, ICC_EOIR0_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1),
         *(ICC_SGI0R_EL1, ICC_SGI1R_EL1, ICC_ASGI1R_EL1),
+        *(ICV_IAR0_EL1, ICV_IAR1_EL1, ICV_EOIR0_EL1, ICV_EOIR1_EL1, ICV_DIR_EL1),
     }
 )
 """Registers of which a read or a write is an act, and that hold nothing."""
@@ -32,9 +40,14 @@ class SystemRegisters:
 
     def __init__(self, pe: ProcessingElement) -> None:
         self._pe = pe
+        self._devices: Mapping[type[SysReg], DeviceRegister] = {
+            register: device
+            for register, device in pe.device_registers.items()
+            if register not in _ACTS and register.implemented(pe.cpu.features)
+        }
 
     def __iter__(self) -> Iterator[type[SysReg]]:
-        """Those that hold something: one of which an access is an act is not among them."""
+        """Those of the core that hold something: where an access is an act, nothing is held."""
         yield from self._pe.cpu.registers
         yield from (r for r in self._devices if r not in self._pe.cpu.registers)
 
@@ -51,7 +64,3 @@ class SystemRegisters:
         else:
             self._pe.cpu.registers.write(register, value)
         self._pe.resync()
-
-    @property
-    def _devices(self) -> Mapping[type[SysReg], DeviceRegister]:
-        return {r: d for r, d in self._pe.device_registers.items() if r not in _ACTS}

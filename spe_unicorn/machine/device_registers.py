@@ -138,7 +138,7 @@ def registers(
     }
     for register in COMPARATORS:
         result[register] = TimerRegister(timer, register, cpu, changed)
-    for register in interface.registers:
+    for register in sorted(interface.registers, key=lambda r: r.__name__):
         result[register] = GICRegister(interface, register)
     return result
 

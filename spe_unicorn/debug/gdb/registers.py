@@ -39,7 +39,7 @@ _PSTATE: Final = (1 << 32) - 1
 
 def group_of(register: type[SysReg]) -> str:
     """The group in which GDB shows a System register."""
-    if register.__name__.startswith(("ICC_", "ICH_")):
+    if register.__name__.startswith(("ICC_", "ICH_", "ICV_")):
         return "gic"
     return next((group for group, members in _GROUPS if register in members), "system")
 

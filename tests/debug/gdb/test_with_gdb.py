@@ -91,11 +91,16 @@ def test_a_thread_is_a_pe_and_others_run_on_while_one_steps(tmp_path):
     session = with_gdb(
         Machine(shipped_firmware("spe_smp"), smp=4),
         [
-            *("info threads", "break secondary_main", "continue", "info threads", "thread"),
-            *("stepi", "thread apply all p/x $MPIDR_EL1", "delete", "continue"),
+            *("info threads", "break work3", "continue", "thread", "delete"),
+            *("thread 3", "p $pc != 0", "stepi", "thread", "thread apply all p/x $PMBIDR_EL1"),
+            "continue",
         ],
         tmp_path,
     )
+    assert "Thread 4 hit Breakpoint 1" in session.text
+    assert "[Current thread is 4 (Thread 4)]" in session.text
+    assert "[Current thread is 3 (Thread 3)]" in session.text
+    assert session.text.count("= 0x126") == 4
     assert "cpu 3: off" in session.text
     assert session.outcome.exit_status == 0
     assert "exited normally" in session.text
