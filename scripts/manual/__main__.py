@@ -10,8 +10,7 @@ import click
 from click_man.core import write_man_pages
 
 import spe_unicorn
-from spe_unicorn.cli import main
-from spe_unicorn.cli.completing import PROGRAM
+from spe_unicorn.cli import PROGRAM, main
 
 
 def first_sentence(text: str) -> str:

@@ -10,25 +10,34 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 import click
 
-from spe_unicorn.cli.commands.campaign import campaign
-from spe_unicorn.cli.commands.cores import cores
-from spe_unicorn.cli.commands.decode import decode
-from spe_unicorn.cli.commands.demo import demo
-from spe_unicorn.cli.commands.export import export
-from spe_unicorn.cli.commands.record import record
-from spe_unicorn.cli.commands.regs import regs
-from spe_unicorn.cli.commands.report import annotate, diff, report
-from spe_unicorn.cli.commands.run import run
-from spe_unicorn.cli.commands.stat import stat
-from spe_unicorn.cli.completing import PROGRAM, completion
 from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
+
+_HOMES: Final = {
+    "run": "commands.run",
+    "record": "commands.record",
+    "stat": "commands.stat",
+    "decode": "commands.decode",
+    "report": "commands.report",
+    "annotate": "commands.report",
+    "diff": "commands.report",
+    "export": "commands.export",
+    "campaign": "commands.campaign",
+    "regs": "commands.regs",
+    "cores": "commands.cores",
+    "demo": "commands.demo",
+    "completion": "completing",
+}
+"""Where each command is at home."""
+
+PROGRAM = "spe-unicorn"
+"""What the program is called."""
 
 INTERNAL_ERROR = 70
 """Exit status where the program itself is wrong: EX_SOFTWARE of sysexits.h."""
@@ -46,6 +55,20 @@ class _InternalError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Print the one line."""
         click.echo(f"spe-unicorn: {self.format_message()}", file=file, err=file is None)
+
+
+class _Commands(Mapping[str, click.Command]):
+    """All commands by name. A command's file is imported when it is asked for: a run needs one."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        command: click.Command = getattr(import_module(f"spe_unicorn.cli.{_HOMES[name]}"), name)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
 
 
 @contextmanager
@@ -105,6 +128,8 @@ class _Guarded(click.Group):
 def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
+    from importlib.metadata import version
+
     from spe_unicorn.host.engine.known import why_not
 
     why = why_not()
@@ -113,7 +138,9 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
     ctx.exit()
 
 
-@click.group(cls=_Guarded, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Guarded, commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -129,24 +156,6 @@ def main(debug: bool) -> None:
     Start with "spe-unicorn demo".
     """
     del debug  # looked at where a command fails
-
-
-for command in (
-    run,
-    record,
-    stat,
-    decode,
-    report,
-    annotate,
-    diff,
-    export,
-    campaign,
-    regs,
-    cores,
-    demo,
-    completion,
-):
-    main.add_command(command)
 
 
 def program() -> None:

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from spe_unicorn.cli import PROGRAM
 from spe_unicorn.cores.profile import core_names
 
-PROGRAM = "spe-unicorn"
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_SPE_UNICORN_COMPLETE"
 """The environment variable by which a shell asks: the one that click makes of the name."""
+_BETTER: Final = {
+    "fish": {
+        # a description may have commas
+        'string split ","': 'string split --max 1 ","',
+        "for completion in $response;": (
+            "set -l begun (string match --regex -- '^--[^=]*=' (commandline -t));\n\n"
+            "    for completion in $response;"
+        ),
+        "__fish_complete_directories $metadata[2];": (
+            'string replace --regex -- "^" "$begun" (__fish_complete_directories $metadata[2]);'
+        ),
+        "__fish_complete_path $metadata[2];": (
+            'string replace --regex -- "^" "$begun" (__fish_complete_path $metadata[2]);'
+        ),
+        "echo $metadata[2];": 'echo "$begun"$metadata[2];',
+    },
+    "zsh": {
+        "    for type key descr in ${response}; do": (
+            "    local begun=${(M)words[CURRENT]#--*=}\n"
+            "    compset -P 1 '--*='\n\n"
+            "    for type key descr in ${response}; do"
+        ),
+        'completions+=("$key")': 'completions+=("$begun$key")',
+        'completions_with_descriptions+=("$key":': (
+            'completions_with_descriptions+=("$begun$key":'
+        ),
+    },
+}
+"""What click's scripts say, and what has to stand there instead.
+
+Of ``--core=neo`` click completes what stands behind the ``=``, these shells the whole word.
+"""
 
 
 def files(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -48,5 +82,6 @@ def completion(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(ctx.find_root().command, {}, PROGRAM, _VARIABLE).source()
-    # click's script for fish ends a description at its first comma
-    click.echo(script.replace('string split ","', 'string split --max 1 ","'))
+    for has, better in _BETTER.get(shell, {}).items():
+        script = script.replace(has, better)
+    click.echo(script)
