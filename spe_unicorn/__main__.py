@@ -5,16 +5,20 @@ Nothing is imported before Ctrl-C has a quiet meaning, since the imports take a 
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
 _INTERRUPTED = 128 + signal.SIGINT
+_COLLECTED_AFTER = 200_000
+"""New objects after which garbage is looked for: by Python's 700, 200 times while we start."""
 
 
 def program() -> None:
     """The command as a process. Ctrl-C ends it at once until a command takes the signal itself."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    gc.set_threshold(_COLLECTED_AFTER)
     from spe_unicorn.cli import program as command
 
     command()

@@ -6,14 +6,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import click
 
 from spe_unicorn.arch.counter import CLOCK_STEP, Rate
-from spe_unicorn.debug.gdb.connection import Address, AddressError, parse_address
 from spe_unicorn.debug.tracing.filters import FilterError, TraceFilter, parse_filter
 from spe_unicorn.machine.memory_map import RAM_MAX
 from spe_unicorn.machine.options import parse_size
+
+if TYPE_CHECKING:
+    from spe_unicorn.debug.gdb.connection import Address
 
 _PAGE = 4096
 
@@ -96,6 +99,8 @@ def console(*words: str) -> Callable[[str], str]:
 
 def address(text: str) -> Address:
     """Where a debugger connects."""
+    from spe_unicorn.debug.gdb.connection import AddressError, parse_address
+
     try:
         return parse_address(text)
     except AddressError as error:

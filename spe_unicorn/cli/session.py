@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.cli.console import Console, Lines
@@ -34,12 +35,7 @@ from spe_unicorn.cli.symbols import add_symbols
 from spe_unicorn.cli.traces import Traces
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
-from spe_unicorn.debug.gdb.connection import AddressError, Listener
-from spe_unicorn.debug.gdb.debugger import Debugger
-from spe_unicorn.debug.gdb.surroundings import Surroundings
-from spe_unicorn.debug.misuse import Misuse
 from spe_unicorn.debug.report import failure_report
-from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
 from spe_unicorn.host import ports
 from spe_unicorn.machine.boot.image import LoadError
@@ -54,6 +50,11 @@ from spe_unicorn.session.records import image_info
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+if TYPE_CHECKING:  # a run that nobody debugs needs no debugger
+    from spe_unicorn.debug.gdb.connection import Listener
+    from spe_unicorn.debug.gdb.debugger import Debugger
+    from spe_unicorn.debug.misuse_found import Misuse
 
 
 def run_session(
@@ -81,6 +82,8 @@ def _listening(settings: Settings) -> Iterator[Listener | None]:
             raise UsageProblem("--gdb-continue is about the debugger of --gdb, and there is none")
         yield None
         return
+    from spe_unicorn.debug.gdb.connection import AddressError, Listener
+
     try:
         listener = Listener(settings.gdb)
     except AddressError as error:
@@ -172,6 +175,8 @@ class _Session:
             raise
 
     def _debugger(self, listener: Listener) -> Debugger:
+        from spe_unicorn.debug.gdb.surroundings import Surroundings
+
         stopper = self.stopper
         around = Surroundings(
             say=lambda text: self._say(f"spe-unicorn: {text}\n"),
@@ -187,8 +192,7 @@ class _Session:
         )
         settings = self.settings
         waits = not settings.gdb_continue
-        history = HISTORY if settings.history is None else settings.history
-        return self.machine.debug(listener, around, waits=waits, history=history)
+        return self.machine.debug(listener, around, waits=waits, history=settings.history)
 
     def _say(self, text: str) -> None:
         self.progress.hide()

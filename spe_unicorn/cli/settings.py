@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -27,13 +27,15 @@ from spe_unicorn.cli.parameters import (
 from spe_unicorn.cli.snapshots import Restored, point, read_restored
 from spe_unicorn.cli.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
-from spe_unicorn.debug.gdb.connection import Address
 from spe_unicorn.debug.tracing.filters import TraceFilter
 from spe_unicorn.devices.gicv3 import MAX_PES
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.output.formats import FORMATS
 from spe_unicorn.session.point import Point
 from spe_unicorn.symbols.choice import SymbolChoice
+
+if TYPE_CHECKING:
+    from spe_unicorn.debug.gdb.connection import Address
 
 _MACHINE = frozenset(field.name for field in fields(MachineOptions))
 

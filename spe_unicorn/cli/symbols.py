@@ -45,6 +45,8 @@ def _choice(text: str) -> SymbolChoice:
 
 def add_symbols(names: Names, choices: tuple[SymbolChoice, ...]) -> None:
     """Have a machine's addresses named by these files. Raises UsageProblem for a bad one."""
+    if not choices:
+        return
     from spe_unicorn.report.places import default_address
     from spe_unicorn.symbols.errors import ElfError
     from spe_unicorn.symbols.kallsyms import read_names

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.settings import Settings
-from spe_unicorn.debug.trace import STOPS_INLINE_COUNTING, trace
 from spe_unicorn.debug.tracing.filters import FilterError, resolved
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
@@ -81,6 +80,10 @@ class Traces:
     @property
     def remark(self) -> str | None:
         """What is worth knowing of these traces, if anything."""
+        if not self._settings.trace:
+            return None
+        from spe_unicorn.debug.trace import STOPS_INLINE_COUNTING
+
         kinds = [kind for choice in self._settings.trace for kind in choice.kinds]
         slow = [kind for kind in kinds if kind in STOPS_INLINE_COUNTING]
         inline = any(pe.cpu.hooks.inline is not None for pe in self._machine.board.pes)
@@ -104,6 +107,10 @@ class Traces:
         return legs.outcome, None
 
     def _begin(self) -> None:
+        if not self._settings.trace:
+            return
+        from spe_unicorn.debug.trace import trace
+
         for choice in self._settings.trace:
             self._ends.callback(
                 trace(

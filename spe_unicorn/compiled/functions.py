@@ -2,8 +2,8 @@
 
 A function depends on its own instructions, and on the values of the global names that it reads.
 Numbers, tuples of numbers and structured types become part of its key by their value, routines by
-what they depend on themselves. Anything else is refused: the compiler would freeze it, and nobody
-would notice that it has changed.
+what they depend on themselves. Anything else is refused before it is compiled: the compiler would
+freeze it, and nobody would notice that it has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ctypes
 import dis
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache as remembered
 from functools import cached_property
 from hashlib import blake2b
 from types import CodeType, FunctionType, ModuleType
@@ -106,9 +105,14 @@ class Entry(_Kept):
         return (self.result, *self.arguments, *dependencies(self.function))
 
     def ir(self) -> str:
-        """The LLVM code of the function ``machine_code.SYMBOL``."""
+        """The LLVM code of the function ``machine_code.SYMBOL``.
+
+        Raises TypeError for a global name that could change unseen.
+        """
         from spe_unicorn.compiled.translate import llvm_of  # takes a quarter of a second
 
+        for known in _known_from(self.function):
+            _check(known)
         return llvm_of(self)
 
     @cached_property
@@ -156,31 +160,50 @@ def _named(parts: tuple[str, ...]) -> str:
 
 
 def dependencies(function: FunctionType) -> Iterator[str]:
-    """What the machine code of a function depends on, each in a line of text.
-
-    Raises TypeError for a global name that could change unseen.
-    """
-    seen = [function]
-    for known in seen:
-        code = known.__code__
-        yield f"def {known.__name__} {_instructions(code, known.__doc__)}"
+    """What the machine code of a function depends on, each in a line of text."""
+    for known in _known_from(function):
+        yield f"def {known.__name__} {_instructions(known.__code__, known.__doc__)}"
         for name, value in reached(known):
             called = routine_of(value)
-            if called is not None:
-                yield f"{name} is routine {called.__name__}"
-                if called not in seen:
-                    seen.append(called)
-            else:
-                yield f"{name} = {_constant(known, name, value)}"
+            what = f"is routine {called.__name__}" if called else f"= {_constant(value)}"
+            yield f"{name} {what}"
+
+
+def _known_from(function: FunctionType) -> list[FunctionType]:
+    """A function, and the routines that it calls, or that those call."""
+    known = [function]
+    for one in known:
+        for _, value in reached(one):
+            called = routine_of(value)
+            if called is not None and called not in known:
+                known.append(called)
+    return known
 
 
 def reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The global names that a function reads, with their values."""
+    """The global names that a function reads, with their values.
+
+    Among them may be one that an attribute has as well, and that is not read.
+    """
     namespace = function.__globals__
     for name in _names(function.__code__):
         if name in namespace:
             yield name, namespace[name]
-        elif not hasattr(builtins, name) and name in _globals_read(function.__code__):
+
+
+def _check(function: FunctionType) -> None:
+    """Raise TypeError for a global name that a function reads and that could change unseen."""
+    namespace = function.__globals__
+    for name in _globals_read(function.__code__):
+        if name in namespace:
+            value = namespace[name]
+            if routine_of(value) is None and _constant(value) is None:
+                raise TypeError(
+                    f"{function.__qualname__} reads the global name {name}, a"
+                    f" {type(value).__name__}: compiled code takes numbers, tuples of numbers,"
+                    " dtypes, routines and numpy"
+                )
+        elif not hasattr(builtins, name):
             raise TypeError(f"{function.__qualname__} reads {name}, which is not defined")
 
 
@@ -192,7 +215,6 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-@remembered
 def _globals_read(code: CodeType) -> frozenset[str]:
     names = {str(i.argval) for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     for constant in code.co_consts:
@@ -210,8 +232,8 @@ def _instructions(code: CodeType, doc: str | None) -> str:
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 
-def _constant(function: FunctionType, name: str, value: Any) -> str:
-    """A value that the compiler freezes, as text."""
+def _constant(value: Any) -> str | None:
+    """A value that the compiler may freeze, as text; None for any other."""
     if isinstance(value, int | np.integer):
         return str(int(value))
     if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
@@ -222,9 +244,4 @@ def _constant(function: FunctionType, name: str, value: Any) -> str:
         return f"word {value!r}"
     if isinstance(value, ModuleType) and value is sys.modules.get("numpy"):
         return "module numpy"
-    if name not in _globals_read(function.__code__):
-        return "an attribute"
-    raise TypeError(
-        f"{function.__qualname__} reads the global name {name}, a {type(value).__name__}: compiled"
-        " code takes numbers, tuples of numbers, dtypes, routines and numpy"
-    )
+    return None

@@ -20,7 +20,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,13 +38,12 @@ from spe_unicorn.cores.overrides import OverrideError, Overrides, split_override
 from spe_unicorn.cores.per_event import per_event
 
 if sys.version_info >= (3, 11):
-    from importlib.resources.abc import Traversable
-
     import tomllib
 else:
-    from importlib.abc import Traversable
-
     import tomli as tomllib
+
+_SHIPPED = Path(__file__).parent
+"""The folder of the built-in profiles, and of what several of them share."""
 
 
 class CoreError(ValueError):
@@ -114,7 +112,7 @@ class Core:
 
 def core_names() -> tuple[str, ...]:
     """The names of the built-in profiles, in alphabetical order."""
-    names = (entry.name for entry in files(__package__).iterdir())
+    names = (entry.name for entry in _SHIPPED.iterdir())
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
@@ -162,7 +160,7 @@ def _loaded(name_or_path: str) -> Core:
             f"core {name_or_path!r}: allowed are {', '.join(core_names())}, or a TOML file"
         )
     resource = f"{name_or_path}.toml"
-    return parse_core((files(__package__) / resource).read_bytes(), resource)
+    return parse_core((_SHIPPED / resource).read_bytes(), resource)
 
 
 def parse_core(data: bytes, source: str) -> Core:
@@ -184,8 +182,8 @@ _KEYS = (
     *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
     *("registers", "clock", "pmu", "id"),
 )
-_RULES = files(__package__) / "micro_operations"
-_REGISTERS = files(__package__) / "registers"
+_RULES = _SHIPPED / "micro_operations"
+_REGISTERS = _SHIPPED / "registers"
 _CHOICES = {choice.name: choice for choice in CHOICES}
 
 
@@ -305,7 +303,7 @@ def _register_value(name: str, text: str) -> int:
     return value
 
 
-def _shared(key: str, folder: Traversable, name: str) -> Mapping[str, Any]:
+def _shared(key: str, folder: Path, name: str) -> Mapping[str, Any]:
     """A table that profiles share."""
     known = {
         entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.is_file()

@@ -14,33 +14,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.bits import Register
-from spe_unicorn.debug.gdb.connection import Listener
-from spe_unicorn.debug.gdb.debugger import Debugger
-from spe_unicorn.debug.gdb.surroundings import Surroundings
-from spe_unicorn.debug.misuse import Misuse, Misuses, watch_misuse
+from spe_unicorn.debug.misuse_found import Misuse, Misuses
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
-from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
-from spe_unicorn.debug.tracing.tracer import Form
-from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
-from spe_unicorn.machine.snapshot.board_state import BoardSaver
-from spe_unicorn.machine.snapshot.pages import NO_PAGES
-from spe_unicorn.output.formats import open_output
 from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.console import Console
-from spe_unicorn.session.identity import identity
 from spe_unicorn.session.memory import PhysicalMemory
-from spe_unicorn.session.monitor_snapshots import MonitorSnapshots
 from spe_unicorn.session.observing import Kind, Observer, observe_each
 from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.session.point import (
@@ -54,12 +43,17 @@ from spe_unicorn.session.point import (
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.records import image_info
 from spe_unicorn.session.runs import Runs
-from spe_unicorn.session.snapshot import Snapshot, SnapshotError
-from spe_unicorn.session.snapshot_file import decoded
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.packets import canonical_address
 from spe_unicorn.spe.record import Record
-from spe_unicorn.stateful import StateError
+
+if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they are asked for
+    from spe_unicorn.debug.gdb.connection import Listener
+    from spe_unicorn.debug.gdb.debugger import Debugger
+    from spe_unicorn.debug.gdb.surroundings import Surroundings
+    from spe_unicorn.debug.tracing.tracer import Form
+    from spe_unicorn.machine.snapshot.board_state import BoardSaver
+    from spe_unicorn.session.snapshot import Snapshot
 
 
 class Machine:
@@ -162,6 +156,8 @@ class Machine:
 
     def watch_misuse(self) -> None:
         """Find mistakes in how the guest programs SPE, from now on."""
+        from spe_unicorn.debug.misuse import watch_misuse
+
         if self._misuses is None:
             self._misuses = watch_misuse(self.board, self._misused)
 
@@ -224,6 +220,9 @@ class Machine:
         architecture's state is forgotten, as in a machine that is restored: the TLBs, and
         translated code. Raises ``machine.snapshot.NotAtRestError`` within a run.
         """
+        from spe_unicorn.machine.snapshot.pages import NO_PAGES
+        from spe_unicorn.session.snapshot import Snapshot
+
         return Snapshot(
             self.options,
             self.identity,
@@ -240,6 +239,10 @@ class Machine:
         What Python keeps of console and records is as it was, too; observers are told nothing.
         Raises SnapshotError for a snapshot of another machine, and NotAtRestError within a run.
         """
+        from spe_unicorn.session.snapshot import SnapshotError
+        from spe_unicorn.session.snapshot_file import decoded
+        from spe_unicorn.stateful import StateError
+
         snapshot.check(self.identity)
         snapshot = decoded(snapshot, self._saver.parts)
         try:
@@ -252,10 +255,14 @@ class Machine:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What an equal machine has alike: ``session.identity``."""
+        from spe_unicorn.session.identity import identity
+
         return identity(self.options, self.plan, self.board.stores.drives.digests())
 
     @cached_property
     def _saver(self) -> BoardSaver:
+        from spe_unicorn.machine.snapshot.board_state import BoardSaver
+
         return BoardSaver(self.board)
 
     @property
@@ -268,15 +275,25 @@ class Machine:
         around: Surroundings,
         *,
         waits: bool = True,
-        history: int = HISTORY,
+        history: int | None = None,
     ) -> Debugger:
         """Have a debugger outside, which connects at ``listener``, hold and run this machine.
 
         With ``waits`` nothing runs before one has connected. ``history`` is how many bytes of the
-        past are kept to go back to, 0 for none. Close what is returned at the end.
+        past are kept to go back to: 0 for none, None for ``debug.travel.HISTORY``. Close what is
+        returned at the end.
         """
+        from spe_unicorn.debug.gdb.debugger import Debugger
+        from spe_unicorn.debug.travel import HISTORY
+        from spe_unicorn.session.monitor_snapshots import MonitorSnapshots
+
         debugger = Debugger(
-            self.board, listener, around, lambda: self.why_no_samples, waits=waits, history=history
+            self.board,
+            listener,
+            around,
+            lambda: self.why_no_samples,
+            waits=waits,
+            history=HISTORY if history is None else history,
         )
         MonitorSnapshots(debugger.monitor, self.save, self.restore)
         self._runs.drive = debugger.run
@@ -362,6 +379,8 @@ class Machine:
         ``kinds``, lines and ``filters`` are those of ``--trace`` and ``--trace-filter``; ``form``
         is ``text`` or ``jsonl``. Not within a run. Raises ``debug.tracing.filters.FilterError``.
         """
+        from spe_unicorn.debug.trace import trace
+
         wanted = [parse_filter(one) if isinstance(one, str) else one for one in filters]
         return trace(self.board, kinds, write, form, wanted)
 
@@ -373,6 +392,8 @@ class Machine:
         Formats are raw (.spe), perf (.data) and jsonl (.jsonl). The file is complete when the
         machine is closed. Raises ``output.formats.OutputError`` and OSError.
         """
+        from spe_unicorn.output.formats import open_output
+
         sampling = self.options.sampling
         writer = open_output(
             path,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spe_unicorn.debug.misuse import Misuse
+from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.whereabouts import Whereabouts
 from spe_unicorn.host.engine.known import Counted
 from spe_unicorn.spe.sampler import Statistics

@@ -11,7 +11,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Final
 
-from spe_unicorn.debug.misuse import Misuses
+from spe_unicorn.debug.misuse_found import Misuses
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
 from spe_unicorn.host.engine.engine import NEVER

@@ -112,7 +112,10 @@ def test_the_text_of_a_routine_is_part_of_the_key_and_what_its_docstring_says_is
 
 def test_what_could_change_unseen_is_refused():
     with pytest.raises(TypeError, match="reads the global name WORDS, a dict"):
-        _ = reads_a_dictionary.key
+        _ = reads_a_dictionary.address
+    lost = FunctionType(reads_a_dictionary.function.__code__, {}, "reads_a_dictionary")
+    with pytest.raises(TypeError, match="reads_a_dictionary reads WORDS, which is not defined"):
+        _ = Entry(lost, "int64").address
     with pytest.raises(TypeError, match="closure or default values"):
         routine(lambda number=1: number)
     with pytest.raises(TypeError, match="'float' is none of void, bool"):

@@ -415,6 +415,36 @@ def test_what_runs_no_guest_loads_no_engine(arguments):
     assert result.stdout.endswith("\n[]\n"), result.stderr
 
 
+def test_a_plain_run_loads_nothing_that_only_other_runs_need(command, firmware):
+    command("run", "-q", firmware("hello"))  # whatever has to be compiled is in the cache then
+    code = (
+        "import os, sys\n"
+        "from spe_unicorn.cli import program\n"
+        "def loaded(_):\n"
+        "    sys.stdout.write(' '.join(sys.modules))\n"
+        "    sys.stdout.flush()\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "os._exit = loaded\n"  # the last thing that the program does
+        f"sys.argv[1:] = ['run', '-q', {str(firmware('hello'))!r}]\n"
+        "program()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    greeting, _, names = result.stdout.rpartition("\n")
+    assert greeting == "Hello from bare metal AArch64", result.stderr
+    loaded = set(names.split())
+    assert "spe_unicorn.machine.board" in loaded
+    ours = {
+        *("cli.commands.campaign", "cli.commands.regs", "cli.recordings", "debug.gdb"),
+        *("debug.misuse", "debug.trace", "debug.travel", "machine.snapshot", "output.reader"),
+        *("plugin", "report", "session.campaigns", "session.snapshot_file"),
+    }
+    others = {
+        *("capstone", "http", "importlib.metadata", "numba", "pandas", "plotly", "pyarrow"),
+        *("pytest", "socket", "ssl", "xml", "zstandard"),
+    }
+    assert loaded & (others | {f"spe_unicorn.{name}" for name in ours}) == set()
+
+
 def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmware, monkeypatch):
     def fail(_):
         raise LookupError("nobody thought\nof this")
