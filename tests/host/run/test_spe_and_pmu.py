@@ -11,7 +11,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.spe.feed import SampleEvent as S
 from tests.support import a64 as a
-from tests.support.counters import BUFFER, RUNNERS, counters, get, profiling, put, ran, x
+from tests.support.counters import BUFFER, MAX, RUNNERS, counters, get, profiling, put, ran, x
 
 GENERIC = load_core("generic")
 LOOPS = 1000
@@ -57,3 +57,26 @@ def test_counters_freeze_while_profiling_has_stopped(runner: type[Runner]) -> No
     instructions, cycles = x(board, 1, 2)
     assert 63 * 256 <= instructions < 63 * 256 + 100
     assert cycles > 40_000
+
+
+@RUNNERS
+@pytest.mark.parametrize("discards", [False, True])
+def test_what_passes_the_filter_is_written_or_discarded(
+    runner: type[Runner], discards: bool
+) -> None:
+    """A loop of a load and two others, of which PMSFCR_EL1 keeps the loads: one sample of three."""
+    code = [*counters(S.POP, S.FEED, S.FILTRATE), *profiling(256), *a.mov64(3, BUFFER)]
+    code += [*put(s.PMSCR_EL1, 0), *put(s.PMSFCR_EL1, 1 << 1 | 1 << 17)]  # FT, LD
+    code += put(s.PMBLIMITR_EL1, BUFFER + 0x4_0000 | (0b10 << 1 if discards else 0) | 1)
+    code += [*put(s.PMSICR_EL1, 0), *put(r.PMCR_EL0, 0b11), *a.mov64(4, 2000)]
+    code += [*put(s.PMSCR_EL1, 0b11), a.ldr(1, 3), a.sub_imm(4, 4, 1), a.cbnz(4, -8), a.PSB_CSYNC]
+    code += [*put(s.PMSCR_EL1, 0), *(get(r.PMEVCNTRS[n], 5 + n) for n in range(3))]
+    board = ran(code, runner, MAX, 7000)
+    population, samples, kept = x(board, 5, 6, 7)
+    assert population == 3 * 2000 + 3  # PSB CSYNC, the move and the write that ends profiling
+    assert samples == population // 256 == 23
+    # the n-th sample is operation 256 * n, counted from 1; loads are the first of each three
+    assert kept == sum(256 * n % 3 == 1 for n in range(1, 24))
+    statistics = board.unit.statistics
+    assert (statistics.written, statistics.discarded) == ((0, kept) if discards else (kept, 0))
+    assert (statistics.filtered, statistics.lost) == (samples - kept, 0)

@@ -1,0 +1,101 @@
+"""Every countable event on the shipped programs: the fast runner counts what stepping counts.
+
+Events are counted from outside, at each Exception level, with and without a model of caches; the
+guests' own counters go on beside that, and have to agree as well. A program is looked at in windows
+of operations, the last of which reaches up to its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spe_unicorn.host.counting.outside import OutsideCounts
+from spe_unicorn.host.native.state import LANES
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.pmu.countable import STEPPED, countable
+from spe_unicorn.pmu.words import JUMP_EVENTS, PART_EVENTS, WORD_EVENTS
+from spe_unicorn.spe.feed import SampleEvent
+from tests.firmware.differences import NAMES
+from tests.firmware.programs import firmware_machine
+from tests.support.machine_runs import Machine
+
+slow = pytest.mark.slow
+WINDOW = 700
+MOST = 400_000
+"""Operations of a program beyond which nothing is looked at."""
+PLACES = (0.0, 0.6, 0.8, 1.0)
+IN_SHORT = {
+    # what each adds: calls and interrupts, EL2, sampling, the guest's own counters
+    ("exceptions", "none"),
+    ("priv_vhe", "cache"),
+    ("spe_branches", "cache"),
+    ("pmu_overflow", "none"),
+}
+"""What is looked at in the fast suite."""
+IN_LANES = sorted(WORD_EVENTS | JUMP_EVENTS | PART_EVENTS)
+GROUPS = [frozenset(IN_LANES[n : n + LANES]) for n in range(0, len(IN_LANES), LANES)]
+
+
+def places(name: str, **options: Any) -> list[int]:
+    """Where windows begin."""
+    machine = firmware_machine(name, core="max", **options)
+    machine.board.run(MOST)
+    last = max(0, machine.board.executed - WINDOW)
+    return sorted({int(last * place) for place in PLACES})
+
+
+def counted(machine: Machine, events: frozenset[int]) -> dict[int, list[int]]:
+    """What happens of ``events`` in the next window, by Exception level."""
+    counting = machine.board.pes[0].counting
+    counting.settle()
+    outside = OutsideCounts(counting.totals, sorted(events), by_level=True)
+    counting.observe(outside)
+    machine.board.run(WINDOW)
+    counting.settle()
+    counting.outside = None
+    counting.changed()
+    return outside.s.counts
+
+
+def differing(name: str, **options: Any) -> dict[str, Any]:
+    """The first window in which counts differ, and those; empty if they agree in all."""
+    known = countable(with_model=options.get("model") == "cache")
+    everywhere = frozenset({*known, *SampleEvent}) - {*IN_LANES, *STEPPED}
+    chosen = [everywhere | group for group in (*GROUPS, STEPPED)]
+    everything = frozenset().union(*chosen)
+    machines = [firmware_machine(name, core="max", **options) for _ in (*chosen, None)]
+    *fast, reference = machines
+    for begin in places(name, **options):
+        for machine in machines:
+            machine.board.run(max(0, begin - machine.board.executed))
+        reference.go_on_with(ReferenceRunner)
+        expected = counted(reference, everything)
+        values = own_counters(reference)
+        for machine, events in zip(fast, chosen, strict=True):
+            found = counted(machine, events)
+            wrong = {e: (n, expected[e]) for e, n in found.items() if n != expected[e]}
+            if wrong or own_counters(machine) != values:
+                return {"begin": begin, "events": wrong, "own": (own_counters(machine), values)}
+        reference.go_on_with(Runner)
+    return {}
+
+
+def own_counters(machine: Machine) -> tuple[Any, ...]:
+    counting = machine.board.pes[0].counting
+    counting.settle()
+    state = counting.monitors.s
+    return tuple(state.values), state.overflowed, state.pending
+
+
+RUNS = [(name, model) for name in NAMES for model in ("none", "cache")]
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [pytest.param(*run, marks=() if run in IN_SHORT else slow, id="-".join(run)) for run in RUNS],
+)
+def test_every_event_is_counted_as_by_stepping(name: str, model: str) -> None:
+    assert differing(name, model=model) == {}
