@@ -180,7 +180,8 @@ class Register:
             if field.name == name and not isinstance(field, (Res0, Res1)):
                 return field
         names = ", ".join(f.name for f in cls.fields if not isinstance(f, (Res0, Res1)))
-        raise AttributeError(f"{cls.__name__} has no field {name}; it has {names}")
+        # with an object of its own, Python adds no suggestion
+        raise AttributeError(f"{cls.__name__} has no field {name}; it has {names}", obj=cls)
 
     @classmethod
     @lru_cache(maxsize=4096)

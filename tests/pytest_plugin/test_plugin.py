@@ -130,7 +130,7 @@ WRONG = {
     "m('hello.elf').run_to('mian')": "*PointError: hello.elf has no symbol 'mian': *'main'?",
     "m('hello.elf').run_to_console('(')": "ValueError: '(' is no pattern: *",
     "m('hello.elf').registers.PMSCRX_EL1": "AttributeError: *: did you mean PMSCR_EL1?",
-    "m('hello.elf').registers.PMSCR_EL1.E9SPE": "AttributeError: PMSCR_EL1 has no field E9SPE; *",
+    "m('hello.elf').registers.PMSCR_EL1.E9SPE": "AttributeError: *no field E9SPE; *, E1SPE, E0SPE",
     "m('hello.elf').pes[0].x[44]": "IndexError: no register x44: they end with x30",
     "m('hello.elf').memory.read(0, 4)": "*GuestMemoryError: no memory at physical address 0x0*",
     "m('hello.elf').records.where(pc='mian')": "*PointError: hello.elf has no symbol 'mian': *",

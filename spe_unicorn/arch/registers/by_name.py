@@ -83,7 +83,8 @@ class Registers:
                 return register
         near = get_close_matches(name, dir(self), n=1)
         meant = f": did you mean {near[0]}?" if near else ""
-        raise AttributeError(f"this core has no register {name}{meant}")
+        # with an object of its own, Python adds no second suggestion
+        raise AttributeError(f"this core has no register {name}{meant}", obj=self)
 
     def __getattr__(self, name: str) -> Fields:
         return Fields(self._file, self._named(name))
