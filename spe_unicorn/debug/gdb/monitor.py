@@ -144,7 +144,10 @@ class Monitor:
         if len(words) != 2:
             raise self.usage("set")
         name, _, field = words[0].partition(".")
-        registers = Registers(SystemRegisters(pe))
+        system = SystemRegisters(pe)
+        if any(r.read_only and r.__name__ == name.upper() for r in system):
+            raise MonitorError(f"{name.upper()} is read-only")
+        registers = Registers(system)
         try:
             value = int(words[1], 0)
             register = getattr(registers, name.upper())
@@ -173,7 +176,7 @@ class Monitor:
         return "\n".join([*lines, self._regs(pe, ["spe"])])
 
     def _last(self, pe: ProcessingElement, words: Sequence[str]) -> str:
-        if len(words) > 1 or (words and not words[0].isdecimal()):
+        if len(words) > 1 or (words and not words[0].strip("0").isdecimal()):
             raise self.usage("records")
         number = min(int(words[0][:9]) if words else 10, _MOST_RECORDS)
         found = self._records.last(pe.number, number)

@@ -86,6 +86,8 @@ class PERegisters:
         if register.sysreg is None:
             self._set(register, value)
             return
+        if register.sysreg.read_only:
+            raise RegisterError(f"{register.name} is read-only")
         try:
             self._system.write(register.sysreg, value)
         except LookupError as error:

@@ -167,7 +167,8 @@ def test_monitor_answers(tmp_path):
     commands = [
         *("help", "regs spe", "regs PMSCR_EL1", "spe", "irq", "records 2", "translate 0x40080000"),
         *("translate 0x40080000 el2", "translate 0x0", "why-no-samples", "nonsense", "records x"),
-        *("break-sysreg PMBPTR_EL1 w", "set PMSIRR_EL1.INTERVAL 0x123"),
+        *("break-sysreg PMBPTR_EL1 w", "set PMSIRR_EL1.INTERVAL 0x123", "records 0"),
+        *("set PMSIDR_EL1 1", "set ICC_RPR_EL1 1", "regs"),
     ]
     session = with_gdb(
         Machine(shipped_firmware("spe_irq_el1")),
@@ -179,10 +180,17 @@ def test_monitor_answers(tmp_path):
         *("cpu 0 has no records", "0x40080000 is physical address 0x40080000 (NonSecure) at EL1"),
         *("there is no `nonsense`", "it is written: monitor records [N]"),
         *("a cpu stops after each write of PMBPTR_EL1", "PMSIRR_EL1(0x", "INTERVAL=0x123"),
-        *("PMBPTR_EL1 was written at", "the machine was reset"),
+        *("PMBPTR_EL1 was written at", "the machine was reset", "PMSIDR_EL1 is read-only"),
+        "ICC_RPR_EL1 is read-only",
     ):
         assert said in session.text, said
+    assert session.text.count("it is written: monitor records [N]") == 2
     assert session.outcome.exit_status == 0
+
+
+def test_a_register_that_is_only_read_is_not_written(tmp_path):
+    session = with_gdb(Machine(shipped_firmware("hello")), ["p $PMSIDR_EL1 = 1ull"], tmp_path)
+    assert 'Could not write register "PMSIDR_EL1"' in session.text
 
 
 def test_accesses_that_the_engine_answers_stop_the_machine(tmp_path):
