@@ -117,7 +117,7 @@ def board(instruction: int, function: int, *arguments: int, el: int = EL1) -> Bo
     for number, value in enumerate(arguments, 1):
         words += a.mov64(number, value)
     made = board_at([*words, instruction, a.b(0)], el=el)
-    made.conduit = "hvc" if el == EL1 else "smc"
+    made.firmware.conduit = "hvc" if el == EL1 else "smc"
     made.runner.run(len(words))
     return made
 
