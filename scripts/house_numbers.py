@@ -1,0 +1,72 @@
+"""How the house is kept, in numbers: what ``scripts/house`` prints."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from spe_unicorn import Machine
+from spe_unicorn.host.native.state import PARTS
+from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.claims import all_objects, attributes, changed, claimed, held, unclaimed
+
+ROOT = Path(__file__).resolve().parents[1]
+RULES = ROOT / "docs/adr/0026-one-text-for-a-rule.md"
+
+
+def folders() -> str:
+    """How many folders hold Python files, and the fullest ones."""
+    files = [f for room in ("spe_unicorn", "tests", "scripts") for f in (ROOT / room).rglob("*.py")]
+    counts = Counter(str(file.parent.relative_to(ROOT)) for file in files)
+    fullest = ", ".join(f"{name} {count}" for name, count in counts.most_common(5))
+    return f"folders       {len(counts)}, {len(files)} Python files; the fullest: {fullest}"
+
+
+def contracts() -> str:
+    """How many contracts of imports there are."""
+    count = (ROOT / "pyproject.toml").read_text().count("[[tool.importlinter.contracts]]")
+    return f"contracts     {count} of imports; lint-imports says whether they are kept"
+
+
+def fields() -> list[str]:
+    """The fields of each part of the state that hooks and Python share, by writer."""
+    lines = []
+    for part in PARTS:
+        writers = Counter(field.writer for field in part.FIELDS)
+        by = ", ".join(f"{count} {writer.name.lower()}" for writer, count in writers.items())
+        lines.append(f"{part.__name__.lower():13} {len(part.FIELDS)} fields; writers: {by}")
+    return lines
+
+
+def rules() -> str:
+    """How many rules of both paths stand in one text, by the table of the decision record."""
+    rows = re.findall(r"^\| (?!Rule)([^|]+) \| ([^|]+) \| ([^|]+) \|$", RULES.read_text(), re.M)
+    held_by = {name for row in rows for name in re.findall(r"`(test_\w+\.py)`", row[2])}
+    homes = {name for row in rows for name in re.findall(r"`([\w/]+/\w+\.py)`", row[1])}
+    there = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+    gone = sorted(held_by - there)
+    gone += sorted(home for home in homes if not (ROOT / "spe_unicorn" / home).exists())
+    missing = f"; files that are not there: {', '.join(gone)}" if gone else ""
+    return f"rules         {len(rows)} of both paths, each with one text and its test{missing}"
+
+
+def attributes_claimed() -> str:
+    """Attributes of a machine that runs a driver, and those that nobody claims."""
+    machine = Machine(shipped_firmware("spe_irq_el1"))
+    machine.run(operations=500)
+    things = all_objects(machine)
+    before = held(things)
+    machine.run(operations=100_000)
+    classes = {type(thing): set(attributes(thing)) for _, thing in things}
+    names = sum(len(found) for found in classes.values())
+    by_name = sum(len(found & claimed(cls)) for cls, found in classes.items())
+    nobody = len(unclaimed(things)) + len(changed(things, before))
+    return (
+        f"attributes    {names} of {len(classes)} classes: {by_name} claimed by name,"
+        f" {names - by_name - nobody} wiring that does not change, {nobody} claimed by nobody"
+    )
+
+
+for line in (folders(), contracts(), *fields(), rules(), attributes_claimed()):
+    print(line)
