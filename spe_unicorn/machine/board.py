@@ -14,6 +14,7 @@ from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
@@ -95,6 +96,8 @@ class Board:
             )
             for processor in made
         )
+        if not options.secure:
+            self._shared_gic = SharedGIC(self.peripherals.gic, [pe.handler for pe in self.pes])
         if options.check_alignment:
             for pe in self.pes:
                 pe.handler.controls.checks.alignment.check_everywhere()

@@ -229,6 +229,8 @@ class Schedule(Stateful[ScheduleState]):
         if due is not None:
             bounds.append(due - self.s.time)
         before = cpu.executed
+        for other in self.pes:
+            other.cpu.state.waits = self.s.alone or other.s.asleep or other.s.dozing
         self._runs, self._over = True, False
         try:
             ending = pe.run(min(bounds), until)

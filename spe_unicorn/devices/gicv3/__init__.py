@@ -108,7 +108,7 @@ class GICv3:
     def reset_cpu_interface(self, pe: int) -> None:
         """Reset what is in the PE itself, as when it is turned on."""
         self.cpu_interfaces[pe].reset()
-        self.routing.changed(pe)
+        self.routing.changed()
 
     def enabled(self, pe: int) -> int:
         """The interrupts that are enabled for a PE, its own and the shared ones: a bit an INTID."""

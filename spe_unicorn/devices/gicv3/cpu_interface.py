@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
@@ -12,20 +11,17 @@ from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.arch.rules.effective import lower_security_state, security_state_at
+from spe_unicorn.devices.gicv3 import cells as c
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.devices.gicv3.priorities import (
     IDLE,
     IMPLEMENTED,
     LEAST_POINT,
     PRIORITY_BITS,
-    active_bit,
-    group_mask,
-    preempts,
     running,
 )
 from spe_unicorn.devices.gicv3.routing import Group, InterruptRouting, Pending
 from spe_unicorn.devices.gicv3.virtual import VirtualInterface
-from spe_unicorn.stateful import Stateful
 
 INTID_SECURE: Final = 1020
 INTID_NONSECURE: Final = 1021
@@ -39,36 +35,7 @@ _CTLR_FIXED: Final = 1 << 15 | 1 << 11 | PRIORITY_BITS - 1 << 8
 _CTLR_EL3_NDS: Final = 1 << 17
 
 
-def _least_points() -> dict[Group, int]:
-    return {
-        Group.GROUP0: LEAST_POINT,
-        Group.GROUP1_S: LEAST_POINT,
-        Group.GROUP1_NS: _LEAST_POINT_NS,
-    }
-
-
-def _for_group1() -> dict[Group, bool]:
-    return dict.fromkeys((Group.GROUP1_S, Group.GROUP1_NS), False)
-
-
-@dataclass(slots=True)
-class CPUInterfaceState:
-    """What is saved of one PE's ICC registers; after a reset every priority is masked."""
-
-    pmr: int = 0
-    bpr: dict[Group, int] = field(default_factory=_least_points)
-    active: dict[Group, int] = field(default_factory=lambda: dict.fromkeys(Group, 0))
-    """ICC_AP*R0: active priorities, a bitmap."""
-    enabled: dict[Group, bool] = field(default_factory=lambda: dict.fromkeys(Group, False))
-    """ICC_IGRPEN*."""
-    common_bpr: dict[Group, bool] = field(default_factory=_for_group1)
-    """ICC_CTLR.CBPR."""
-    split_eoi: dict[Group, bool] = field(default_factory=_for_group1)
-    """ICC_CTLR.EOImode."""
-    split_eoi_el3: bool = False
-
-
-class CPUInterface(Stateful[CPUInterfaceState]):
+class CPUInterface:
     """One PE's ICC registers, and what it signals on the PE's IRQ and FIQ inputs.
 
     A Group 0 interrupt is an FIQ. With two Security states Group 1 is an IRQ in the Security state
@@ -77,7 +44,7 @@ class CPUInterface(Stateful[CPUInterfaceState]):
     instead.
     """
 
-    DERIVED = ("_pending",)
+    WIRING = ("_f", "_k")
 
     def __init__(
         self,
@@ -94,7 +61,9 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         self._irq = irq
         self._fiq = fiq
         self.virtual = virtual
-        self._pending: Pending | None = None
+        self.cells = routing.cells[number]
+        """What it holds, beside the PE's own interrupts."""
+        self._k, self._f = self.cells.k, self.cells.f
         self.reset()
         self._readers: dict[type[SysReg], Callable[[], int]] = {
             **virtual.readers,
@@ -103,20 +72,20 @@ class CPUInterface(Stateful[CPUInterfaceState]):
             icc.ICC_IAR1_EL1: lambda: self._acknowledge(self._highest_group1),
             icc.ICC_HPPIR0_EL1: self._highest_group0,
             icc.ICC_HPPIR1_EL1: self._highest_group1,
-            icc.ICC_BPR0_EL1: lambda: self.s.bpr[Group.GROUP0],
+            icc.ICC_BPR0_EL1: lambda: self._k[c.POINT + Group.GROUP0],
             icc.ICC_BPR1_EL1: self._read_bpr1,
-            icc.ICC_AP0R0_EL1: lambda: self.s.active[Group.GROUP0],
-            icc.ICC_AP1R0_EL1: lambda: self.s.active[self._bank()],
+            icc.ICC_AP0R0_EL1: lambda: self._k[c.ACTIVE_PRIORITIES + Group.GROUP0],
+            icc.ICC_AP1R0_EL1: lambda: self._k[c.ACTIVE_PRIORITIES + self._bank()],
             icc.ICC_RPR_EL1: self._read_rpr,
             icc.ICC_CTLR_EL1: self._read_ctlr,
-            icc.ICC_IGRPEN0_EL1: lambda: int(self.s.enabled[Group.GROUP0]),
-            icc.ICC_IGRPEN1_EL1: lambda: int(self.s.enabled[self._bank()]),
+            icc.ICC_IGRPEN0_EL1: lambda: int(self.group_enabled(Group.GROUP0)),
+            icc.ICC_IGRPEN1_EL1: lambda: int(self.group_enabled(self._bank())),
             icc.ICC_SRE_EL1: lambda: 0x7,
             icc.ICC_SRE_EL2: lambda: 0xF,
             icc.ICC_SRE_EL3: lambda: 0xF,
             icc.ICC_CTLR_EL3: self._read_ctlr_el3,
             icc.ICC_IGRPEN1_EL3: lambda: (
-                self.s.enabled[Group.GROUP1_S] << 1 | self.s.enabled[Group.GROUP1_NS]
+                self.group_enabled(Group.GROUP1_S) << 1 | self.group_enabled(Group.GROUP1_NS)
             ),
         }
         self._writers: dict[type[SysReg], Callable[[int], None]] = {
@@ -147,25 +116,35 @@ class CPUInterface(Stateful[CPUInterfaceState]):
     def reset(self) -> None:
         """Reset: nothing enabled, nothing active, every priority masked."""
         self.virtual.reset()
-        self.s = CPUInterfaceState()
-
-    def _derive(self) -> None:
-        self.update()
+        k = self._k
+        for word in range(c.GROUP):  # up to what the bank has
+            k[word] = 0
+        for group in Group:
+            k[c.POINT + group] = LEAST_POINT
+        k[c.POINT + Group.GROUP1_NS] = _LEAST_POINT_NS
 
     # What the rest of the GIC and the machine use
 
     @property
     def priority_mask(self) -> int:
         """ICC_PMR_EL1 as Secure software sees it: interrupts of lower numbers are taken."""
-        return self.s.pmr
+        return self._k[c.PMR]
 
     def group_enabled(self, group: Group) -> bool:
         """Whether ICC_IGRPEN* let a group through."""
-        return self.s.enabled[group]
+        return bool(self._k[c.INTERFACE_ENABLED + group])
 
     def update(self) -> None:
         """Look for the highest priority pending interrupt again, and drive the PE's inputs."""
-        self._pending = self._routing.highest_pending(self.number)
+        self._routing.look_at_shared(self.number)
+        self.update_private()
+
+    def update_private(self) -> None:
+        """The same, where no other than the PE's own interrupts have changed."""
+        c.look(self._k, self._f)
+        self._drive()
+
+    def _drive(self) -> None:
         irq, fiq = self.signals()
         self._irq.set_level(irq)
         self._fiq.set_level(fiq)
@@ -175,11 +154,17 @@ class CPUInterface(Stateful[CPUInterfaceState]):
 
         ``pe`` is this PE as it would be at another Exception level.
         """
-        pending = self._pending
-        if pending is None or not self._preempts(pending):
+        if not c.gets_through(self._k, self._f):
             return False, False
-        fiq = self._is_fiq(pending.group, pe or self._pe)
+        fiq = self._is_fiq(Group(self._f[c.OF_GROUP]), pe or self._pe)
         return not fiq, fiq
+
+    @property
+    def _pending(self) -> Pending | None:
+        f = self._f
+        if f[c.INTID] == c.SPURIOUS:
+            return None
+        return Pending(f[c.URGENCY], f[c.INTID], Group(f[c.OF_GROUP]))
 
     def read(self, register: type[SysReg]) -> int:
         """What an MRS that the access rules allow returns; acknowledging is a side effect.
@@ -202,13 +187,6 @@ class CPUInterface(Stateful[CPUInterfaceState]):
 
     # Signalling
 
-    def _preempts(self, pending: Pending) -> bool:
-        """Whether an interrupt gets past the mask and past what is active."""
-        if pending.priority >= self.s.pmr:
-            return False
-        mask = self._group_priority_mask(pending.group)
-        return preempts(pending.priority, self._all_active(), mask)
-
     def _is_fiq(self, group: Group, pe: PE) -> bool:
         if group is Group.GROUP0 or self._routing.s.one_state:
             return group is Group.GROUP0
@@ -216,21 +194,6 @@ class CPUInterface(Stateful[CPUInterfaceState]):
             return True
         secure = security_state_at(pe, pe.el) is not SecurityState.NON_SECURE
         return (group is Group.GROUP1_S) is not secure
-
-    def _all_active(self) -> int:
-        active = 0
-        for bits in self.s.active.values():
-            active |= bits
-        return active
-
-    def _group_priority_mask(self, group: Group) -> int:
-        """The bits of a priority that decide on preemption, by the binary point of the group.
-
-        The Non-secure binary point counts one more than the others, unless it is the common one.
-        """
-        if self.s.common_bpr.get(group):
-            group = Group.GROUP0
-        return group_mask(self.s.bpr[group] - (group is Group.GROUP1_NS))
 
     # The PE's state
 
@@ -284,13 +247,11 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         return pending.intid if belongs else INTID_SPURIOUS
 
     def _acknowledge(self, highest: Callable[[], int]) -> int:
-        pending = self._pending
-        if pending is None or not self._preempts(pending):
+        if not c.gets_through(self._k, self._f):
             return INTID_SPURIOUS
         intid = highest()
-        if intid == pending.intid:
-            priority = pending.priority & self._group_priority_mask(pending.group)
-            self.s.active[pending.group] |= active_bit(priority)
+        if intid == self._f[c.INTID]:
+            c.raise_running(self._k, self._f)
             self._routing.activate(self.number, intid)  # has this interface look again
         return intid
 
@@ -301,14 +262,14 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         ignored if the running priority is another group's, else it drops the running priority.
         """
         intid = value & 0xFF_FFFF
-        group = self._running_group()
-        if group is None or self._routing.bank(self.number, intid) is None:
+        group = c.running_group(self._k)
+        if group < 0 or self._routing.bank(self.number, intid) is None:
             return
-        if (group is Group.GROUP0) is not group0 or not self._may_end(group):
+        if (group == Group.GROUP0) is not group0 or not self._may_end(Group(group)):
             return
-        self.s.active[group] &= self.s.active[group] - 1
+        c.drop_running(self._k, group)
         if self._splits_eoi():
-            self.update()
+            self._drive()
         else:
             self._routing.deactivate(self.number, intid)  # has this interface look again
 
@@ -343,104 +304,98 @@ class CPUInterface(Stateful[CPUInterfaceState]):
             return not (hcr.FMO if group is Group.GROUP0 else hcr.IMO)
         return True
 
-    def _running_group(self) -> Group | None:
-        """The group of the most urgent active priority; of equals, Group 0 and Secure first."""
-        best: tuple[int, Group] | None = None
-        for group, bits in self.s.active.items():
-            if bits and (best is None or bits & -bits < best[0]):
-                best = bits & -bits, group
-        return None if best is None else best[1]
-
     def _splits_eoi(self) -> bool:
         """EOImode of the current Exception level and Security state."""
         if self._pe.el == EL3:
-            return self.s.split_eoi_el3
-        return self.s.split_eoi[self._bank()]
+            return bool(self._k[c.SPLIT_EL3])
+        return bool(self._k[c.SPLIT + self._bank()])
 
     # Priorities
 
     def _read_pmr(self) -> int:
+        pmr = self._k[c.PMR]
         if not self._shifted_view():
-            return self.s.pmr
-        return self.s.pmr << 1 & 0xFF if self.s.pmr & 0x80 else 0
+            return pmr
+        return pmr << 1 & 0xFF if pmr & 0x80 else 0
 
     def _write_pmr(self, value: int) -> None:
         value &= 0xFF
         if self._shifted_view():
-            if not self.s.pmr & 0x80:
+            if not self._k[c.PMR] & 0x80:
                 return  # Secure software has masked all that Non-secure software could see
             value = 0x80 | value >> 1
-        self.s.pmr = value & IMPLEMENTED
-        self.update()
+        self._k[c.PMR] = value & IMPLEMENTED
+        self._drive()
 
     def _read_rpr(self) -> int:
-        priority = running(self._all_active())
+        priority = running(c.all_active(self._k))
         if priority == IDLE or not self._shifted_view():
             return priority
         return priority << 1 & 0xFF if priority & 0x80 else 0
 
     def _read_bpr1(self) -> int:
         bank = self._bank()
-        if self._pe.el == EL3 or not self.s.common_bpr[bank]:
-            return self.s.bpr[bank]
-        point = self.s.bpr[Group.GROUP0]
+        if self._pe.el == EL3 or not self._k[c.COMMON_POINT + bank]:
+            return self._k[c.POINT + bank]
+        point = self._k[c.POINT + Group.GROUP0]
         return point if bank is Group.GROUP1_S else min(point + 1, 7)
 
     def _write_bpr1(self, value: int) -> None:
         bank = self._bank()
-        if self._pe.el == EL3 or not self.s.common_bpr[bank]:
+        if self._pe.el == EL3 or not self._k[c.COMMON_POINT + bank]:
             self._set_bpr(bank, value)
         elif bank is Group.GROUP1_S:
             self._set_bpr(Group.GROUP0, value)
 
     def _set_bpr(self, group: Group, value: int) -> None:
         least = _LEAST_POINT_NS if group is Group.GROUP1_NS else LEAST_POINT
-        self.s.bpr[group] = max(value & 7, least)
-        self.update()
+        self._k[c.POINT + group] = max(value & 7, least)
+        self._drive()
 
     def _set_active(self, group: Group, value: int) -> None:
         """ICC_AP*R0_EL1. Non-secure software cannot claim Secure priorities to be active."""
         if group is Group.GROUP1_NS and not self._routing.s.one_state:
             value &= _NONSECURE_LEVELS
-        self.s.active[group] = value & 0xFFFF_FFFF
-        self.update()
+        self._k[c.ACTIVE_PRIORITIES + group] = value & 0xFFFF_FFFF
+        self._drive()
 
     # Controls
 
     def _read_ctlr(self) -> int:
-        bank = self._bank()
-        return _CTLR_FIXED | self.s.split_eoi[bank] << 1 | self.s.common_bpr[bank]
+        k, bank = self._k, self._bank()
+        return _CTLR_FIXED | k[c.SPLIT + bank] << 1 | k[c.COMMON_POINT + bank]
 
     def _write_ctlr(self, value: int) -> None:
         bank = self._bank()
-        self.s.split_eoi[bank] = bool(value & 2)
+        self._k[c.SPLIT + bank] = value >> 1 & 1
         if self._routing.s.one_state or Feature.FEAT_EL3 not in self._pe.features:
-            self.s.common_bpr[bank] = bool(value & 1)
-        self.update()
+            self._k[c.COMMON_POINT + bank] = value & 1
+        self._drive()
 
     def _read_ctlr_el3(self) -> int:
-        secure, nonsecure = Group.GROUP1_S, Group.GROUP1_NS
+        k, secure, nonsecure = self._k, Group.GROUP1_S, Group.GROUP1_NS
         return (
             _CTLR_FIXED
             | _CTLR_EL3_NDS
-            | self.s.split_eoi[nonsecure] << 4
-            | self.s.split_eoi[secure] << 3
-            | self.s.split_eoi_el3 << 2
-            | self.s.common_bpr[nonsecure] << 1
-            | self.s.common_bpr[secure]
+            | k[c.SPLIT + nonsecure] << 4
+            | k[c.SPLIT + secure] << 3
+            | k[c.SPLIT_EL3] << 2
+            | k[c.COMMON_POINT + nonsecure] << 1
+            | k[c.COMMON_POINT + secure]
         )
 
     def _write_ctlr_el3(self, value: int) -> None:
-        self.s.common_bpr[Group.GROUP1_S] = bool(value & 1)
-        self.s.common_bpr[Group.GROUP1_NS] = bool(value & 2)
-        self.s.split_eoi_el3 = bool(value & 4)
-        self.s.split_eoi[Group.GROUP1_S] = bool(value & 8)
-        self.s.split_eoi[Group.GROUP1_NS] = bool(value & 16)
-        self.update()
+        k, secure, nonsecure = self._k, Group.GROUP1_S, Group.GROUP1_NS
+        k[c.COMMON_POINT + secure] = value & 1
+        k[c.COMMON_POINT + nonsecure] = value >> 1 & 1
+        k[c.SPLIT_EL3] = value >> 2 & 1
+        k[c.SPLIT + secure] = value >> 3 & 1
+        k[c.SPLIT + nonsecure] = value >> 4 & 1
+        self._drive()
 
     def _enable(self, groups: dict[Group, int]) -> None:
         for group, value in groups.items():
-            self.s.enabled[group] = bool(value)
+            self._k[c.INTERFACE_ENABLED + group] = bool(value)
         self._routing.changed()  # it also decides who takes 1-of-N interrupts
 
     # SGIs
@@ -456,16 +411,8 @@ class CPUInterface(Stateful[CPUInterfaceState]):
         """ICC_SGI*R_EL1: to the PEs of a list within one cluster, or to all others."""
         if group is Group.GROUP1_S and self._routing.s.one_state:
             group = Group.GROUP0  # what is Secure where there are two states
-        request = icc.GenerateSGI(value)
+        intid = icc.GenerateSGI(value).INTID
         nonsecure = not self._secure()
-        cluster = request.Aff3 << 24 | request.Aff2 << 16 | request.Aff1 << 8
         for number, affinity in enumerate(self._routing.affinities):
-            if request.IRM:
-                wanted = number != self.number
-            else:
-                # Without range selection a target list reaches Aff0 values up to 15.
-                level = affinity & 0xFF
-                wanted = affinity & ~0xFF == cluster and level < 16
-                wanted = wanted and bool(request.TargetList >> level & 1)
-            if wanted:
-                self._routing.send_sgi(number, request.INTID, group, nonsecure)
+            if c.is_target(value, affinity, number == self.number):
+                self._routing.send_sgi(number, intid, group, nonsecure)

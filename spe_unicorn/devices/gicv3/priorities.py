@@ -28,11 +28,23 @@ def active_bit(priority: int) -> int:
     return 1 << (priority >> _UNIMPLEMENTED_BITS)
 
 
+def lowest_bit(bits: int) -> int:
+    """The number of the lowest bit that is set; one is."""
+    number = 0
+    while bits & 0xFF == 0:
+        bits >>= 8
+        number += 8
+    while bits & 1 == 0:
+        bits >>= 1
+        number += 1
+    return number
+
+
 def running(active: int) -> int:
     """The running priority: the most urgent of the active priorities."""
-    return (active & -active).bit_length() - 1 << _UNIMPLEMENTED_BITS if active else IDLE
+    return lowest_bit(active) << _UNIMPLEMENTED_BITS if active else IDLE
 
 
 def preempts(priority: int, active: int, mask: int) -> bool:
     """Whether an interrupt preempts what is active; ``mask`` is its :func:`group_mask`."""
-    return not active or priority & mask < running(active) & mask
+    return active == 0 or priority & mask < running(active) & mask

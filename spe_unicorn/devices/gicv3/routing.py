@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
+from spe_unicorn.devices.gicv3 import cells as c
+from spe_unicorn.devices.gicv3.cells import PRIVATE, Cells
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
-PRIVATE: Final = 32
-"""INTIDs below are each PE's own: 16 SGIs, then 16 PPIs."""
+__all__ = ["PRIVATE", "SGIS", "Bank", "CPUPort", "Group", "InterruptRouting", "Pending"]
+
 SGIS: Final = 16
 _SGI_BITS: Final = (1 << SGIS) - 1
 
@@ -48,50 +50,52 @@ class CPUPort(Protocol):
         """The PE's highest priority pending interrupt may have changed."""
         ...
 
+    def update_private(self) -> None:
+        """The same, where no other than its own interrupts have changed."""
+        ...
 
-@dataclass(slots=True)
-class BankState:
-    """What is saved of a bank: a bitmap for each property, bit n for the n-th interrupt."""
 
-    priority: bytearray
-    nsacr: bytearray
-    """Two bits of GICx_NSACR each."""
-    group: int = 0
-    edge: int = 0
-    line: int = 0
+class Properties(Protocol):
+    """What is known of each interrupt of a bank: bitmaps, bit n for the n-th interrupt."""
+
+    group: int
+    edge: int
+    line: int
     """The levels of the inputs."""
-    group_modifier: int = 0
-    enabled: int = 0
-    latch: int = 0
+    group_modifier: int
+    enabled: int
+    latch: int
     """The pending state that a line's level does not explain: an edge, or GICx_ISPENDR."""
-    active: int = 0
+    active: int
+
+    @property
+    def priority(self) -> bytearray | memoryview:
+        """Of each interrupt, one after the other."""
+        ...
+
+    @property
+    def nsacr(self) -> bytearray | memoryview:
+        """Two bits of GICx_NSACR each."""
+        ...
 
 
-class Bank(Stateful[BankState]):
+class Bank:
     """Interrupts ``first`` to ``first + count - 1``: bit n of each bitmap is INTID first + n.
 
     ``always_edge`` are those whose configuration is fixed (SGIs).
     """
+
+    s: Properties
 
     def __init__(self, first: int, count: int, always_edge: int = 0) -> None:
         self.first = first
         self.count = count
         self.all = (1 << count) - 1
         self.always_edge = always_edge
-        self.s = self._state(group=0, line=0)
 
     def reset(self, group: int) -> None:
         """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
-        self.s = self._state(group, self.s.line)
-
-    def _state(self, group: int, line: int) -> BankState:
-        return BankState(
-            bytearray(self.count),
-            bytearray(self.count),
-            group=group,
-            edge=self.always_edge,
-            line=line,
-        )
+        raise NotImplementedError
 
     @property
     def pending(self) -> int:
@@ -137,6 +141,83 @@ class Bank(Stateful[BankState]):
         return result
 
 
+def _cell(number: int) -> property:
+    def get(self: PrivateProperties) -> int:
+        value: int = self.k[number]
+        return value
+
+    def set_(self: PrivateProperties, value: int) -> None:
+        self.k[number] = value
+
+    return property(get, set_)
+
+
+class PrivateProperties:
+    """The :class:`Properties` of a PE's own interrupts, which lie in its cells."""
+
+    WIRING = ("k", "nsacr", "priority")
+
+    group, edge, line = _cell(c.GROUP), _cell(c.EDGE), _cell(c.LINE)
+    group_modifier, enabled = _cell(c.MODIFIER), _cell(c.ENABLED)
+    latch, active = _cell(c.LATCH), _cell(c.ACTIVE)
+
+    def __init__(self, cells: Cells) -> None:
+        self.k = cells.k
+        self.priority = cells.k[c.PRIORITY : c.PRIORITY + PRIVATE]
+        self.nsacr = cells.k[c.NSACR : c.NSACR + PRIVATE]
+
+
+class PrivateBank(Bank):
+    """The SGIs and PPIs of a PE."""
+
+    WIRING = ("_k",)
+
+    def __init__(self, cells: Cells) -> None:
+        super().__init__(0, PRIVATE, _SGI_BITS)
+        self._k = cells.k
+        self.s = PrivateProperties(cells)
+        self.reset(0)
+
+    def reset(self, group: int) -> None:
+        """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
+        line = self.s.line
+        for word in range(c.GROUP, c.KEPT):
+            self._k[word] = 0
+        self.s.group, self.s.line, self.s.edge = group, line, self.always_edge
+
+
+@dataclass(slots=True)
+class BankState:
+    """What is saved of shared interrupts: :class:`Properties`."""
+
+    priority: bytearray
+    nsacr: bytearray
+    group: int = 0
+    edge: int = 0
+    line: int = 0
+    group_modifier: int = 0
+    enabled: int = 0
+    latch: int = 0
+    active: int = 0
+
+
+class SharedBank(Bank, Stateful[BankState]):
+    """The SPIs."""
+
+    s: BankState
+
+    def __init__(self, count: int) -> None:
+        super().__init__(PRIVATE, count)
+        self.s = self._state(group=0, line=0)
+
+    def reset(self, group: int) -> None:
+        """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
+        self.s = self._state(group, self.s.line)
+
+    def _state(self, group: int, line: int) -> BankState:
+        return BankState(bytearray(self.count), bytearray(self.count), group=group, line=line)
+
+
 @dataclass(slots=True)
 class RoutingState:
     """What is saved of the routing, beside its banks."""
@@ -168,8 +249,10 @@ class InterruptRouting(Stateful[RoutingState]):
             raise ValueError(f"a GICv3 has a multiple of 32 SPIs, up to 960; got {spis}")
         self.affinities = tuple(affinities)
         self.two_security_states = two_security_states
-        self.private = tuple(Bank(0, PRIVATE, _SGI_BITS) for _ in self.affinities)
-        self.shared = Bank(PRIVATE, spis)
+        self.cells = tuple(Cells() for _ in self.affinities)
+        """What each PE has of its own, as arrays."""
+        self.private = tuple(PrivateBank(cells) for cells in self.cells)
+        self.shared = SharedBank(spis)
         self.ports: tuple[CPUPort, ...] = ()
         self.driven: Signal[[int, int, bool]] = Signal()
         """Told of each input that changes: the PE (of a PPI), the INTID, its level."""
@@ -197,9 +280,15 @@ class InterruptRouting(Stateful[RoutingState]):
         self.ports = tuple(ports)
 
     def changed(self, pe: int | None = None) -> None:
-        """Tell the CPU interface of ``pe``, or all of them, to look again."""
-        for port in self.ports if pe is None else self.ports[pe : pe + 1]:
-            port.update()
+        """Tell the CPU interface of ``pe``, whose own interrupts have changed, to look again.
+
+        All of them at everything without ``pe``.
+        """
+        if pe is None:
+            for port in self.ports:
+                port.update()
+        elif self.ports:
+            self.ports[pe].update_private()
 
     def bank(self, pe: int, intid: int) -> Bank | None:
         """The bank that holds an INTID as ``pe`` sees it; None for one that is not there."""
@@ -208,7 +297,10 @@ class InterruptRouting(Stateful[RoutingState]):
 
     def group_of(self, pe: int, intid: int) -> Group:
         """The group of an interrupt that is there."""
-        bank = self.private[pe] if intid < PRIVATE else self.shared
+        if intid < PRIVATE:
+            cells = self.cells[pe]
+            return Group(c.group_of(cells.k, cells.f, intid))
+        bank = self.shared
         mask = 1 << intid - bank.first
         if bank.s.group & mask:
             return Group.GROUP1_NS
@@ -230,47 +322,52 @@ class InterruptRouting(Stateful[RoutingState]):
             self.driven(pe, intid, level)
             self.changed(pe if intid < PRIVATE else None)
 
-    def highest_pending(self, pe: int) -> Pending | None:
-        """The highest priority pending interrupt of ``pe``.
+    def look_at_shared(self, pe: int) -> None:
+        """Work out anew what a PE's own part of the GIC has to know of the rest.
 
-        Looked at are interrupts that are enabled and not active, in groups that are enabled both
+        Which groups the Distributor lets through, and the highest priority pending interrupt among
+        the shared ones: of those that are enabled and not active, in groups that are enabled both
         in the Distributor and in the PE's CPU interface.
         """
-        port = self.ports[pe]
-        private, shared = self.private[pe], self.shared
-        private_ready = private.pending & private.s.enabled & ~private.s.active
-        shared_ready = shared.pending & shared.s.enabled & ~shared.s.active
-        if not private_ready | shared_ready:
-            return None
+        f, shared = self.cells[pe].f, self.shared
+        f[c.ONE_STATE] = self.s.one_state
+        f[c.DISTRIBUTED] = sum(on << group for group, on in self.s.group_enables.items())
         best: Pending | None = None
-        for group, enabled in self.s.group_enables.items():
-            if not enabled or not port.group_enabled(group):
+        ready = shared.pending & shared.s.enabled & ~shared.s.active
+        for group, enabled in self.s.group_enables.items() if ready else ():
+            if not enabled or not self.ports[pe].group_enabled(group):
                 continue
             mine = self._targets[pe]
             if self.s.any_pe and self._chosen_for_any(group) == pe:
                 mine |= self.s.any_pe
-            for found in (
-                private.best(private_ready & private.members(group, self.s.one_state), group),
-                shared.best(shared_ready & mine & shared.members(group, self.s.one_state), group),
-            ):
-                if found is not None and (best is None or found < best):
-                    best = found
-        return best
+            found = shared.best(ready & mine & shared.members(group, self.s.one_state), group)
+            if found is not None and (best is None or found < best):
+                best = found
+        if best is None:
+            f[c.SHARED] = c.SPURIOUS
+        else:
+            f[c.SHARED + c.INTID] = best.intid
+            f[c.SHARED + c.URGENCY] = best.priority
+            f[c.SHARED + c.OF_GROUP] = best.group
 
     def activate(self, pe: int, intid: int) -> None:
         """Acknowledge: pending becomes active; a line that is still high leaves it both."""
-        bank = self.private[pe] if intid < PRIVATE else self.shared
-        mask = 1 << intid - bank.first
-        bank.s.active |= mask
-        bank.s.latch &= ~mask
+        if intid < PRIVATE:
+            c.activate(self.cells[pe].k, intid)
+        else:
+            mask = 1 << intid - PRIVATE
+            self.shared.s.active |= mask
+            self.shared.s.latch &= ~mask
         self.activated(pe, intid)
         self.changed(pe if intid < PRIVATE else None)
 
     def deactivate(self, pe: int, intid: int) -> None:
         """End of the active state; an INTID that is not there is ignored."""
-        bank = self.bank(pe, intid)
-        if bank is not None:
-            bank.s.active &= ~(1 << intid - bank.first)
+        if self.bank(pe, intid) is not None:
+            if intid < PRIVATE:
+                c.deactivate(self.cells[pe].k, intid)
+            else:
+                self.shared.s.active &= ~(1 << intid - PRIVATE)
             self.deactivated(pe, intid)
             self.changed(pe if intid < PRIVATE else None)
 

@@ -70,7 +70,7 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
         return True  # nothing is there
     line = s.physical & -LINE
     if s.line_count < LINES:
-        array_at(pointer_to(s.lines), (LINES,), np.int64)[s.line_count] = line
+        array_at(pointer_to(s.code_lines), (LINES,), np.int64)[s.line_count] = line
         s.line_count += 1
     else:
         s.maintenance |= CODE_MAINTENANCE

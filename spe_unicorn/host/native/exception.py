@@ -17,7 +17,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2
-from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import call_context, call_read, call_register
 from spe_unicorn.host.native.code import CP_REG, rows_of
@@ -25,6 +25,7 @@ from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state import (
     ENTRY_PSTATE,
     FETCH,
+    LAYOUT,
     LEVEL_BITS,
     LEVEL_MARKS,
     SPREAD,
@@ -53,7 +54,7 @@ _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
 _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
-_SYNC: Final = int(ExceptionType.SYNC)
+_SYNC, _IRQ = int(ExceptionType.SYNC), int(ExceptionType.IRQ)
 _SUPERVISOR_CALL: Final = int(EC.SupervisorCall)
 _SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
 _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
@@ -164,6 +165,43 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
         s.unretired += 1
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate
     s.taken_after = s.granted - s.budget
+    at_level(s, target)
+    s.entered = 1
+    return True
+
+
+@entry("bool", "pointer", "pointer")
+def enter_irq(engine: Any, user: Any) -> Any:
+    """Take the IRQ before which the engine has stopped, ``user`` being the state.
+
+    False, and nothing has changed, if that is for Python.
+    """
+    s = record_at(user, LAYOUT)
+    if s.entries == 0 or s.irq_targets == 0 or s.checking != 0:
+        return False
+    if s.notice != 0 or s.pending != 0 or s.weigh != 0 or s.samples_in_ring != 0:
+        return False
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    s.scratch = 0
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    pstate = s.scratch
+    el = pstate >> 2 & 3
+    target = s.irq_targets >> 2 * el & 3
+    if target == 0 or s.entries >> 4 * el + target & 1 == 0:
+        return False
+    if pstate & _IL != 0 or s.suspect >> target & 1 != 0:
+        return False
+    call_register(s.reg_read, uc, _PC, address_of(user) + _STOP_PC)
+    call_register(s.reg_read, uc, _VBAR + target, scratch)
+    vector = vector_address(s.scratch, el, target, pstate & 1, _IRQ)
+    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
+    _save_pstate(s, uc, target, pstate)
+    call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
+    s.scratch = vector
+    call_register(s.reg_write, uc, _PC, scratch)
+    s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _IRQ, s.pc, pstate
+    s.taken_after, s.taken_has = s.granted - s.budget, 0
     at_level(s, target)
     s.entered = 1
     return True

@@ -74,6 +74,9 @@ class Action(IntEnum):
     ALIAS = 12
     """At EL2 the register of EL2 at the same place is accessed, elsewhere the engine's own; Python
     answers a write to SPSR_EL1 that makes or ends a return which the engine does not know of."""
+    GIC = 13
+    """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
+    Elsewhere as STOP."""
     RECORDS = 11
     """NOTICE for a register that only records tell of: while there are none, nothing stops."""
     EL12 = 16
@@ -156,7 +159,9 @@ class Clock(ctypes.Structure):
             "Maintenance of which other PEs have to hear: TLB_MAINTENANCE, CODE_MAINTENANCE,"
             " FLUSH_MAINTENANCE.",
         ),
-        Field("line_count", _TURNS, "Single lines of instruction caches in the table `lines`."),
+        Field(
+            "line_count", _TURNS, "Single lines of instruction caches in the table `code_lines`."
+        ),
         Field("flow", _HOOKS, "Exception level after the last taken branch, with FLOW_VALID."),
         Field("flow_target", _HOOKS, "Where the last taken branch went."),
         Field("flow_next", _TURNS, "Where the next operation is if there is no branch."),
@@ -257,6 +262,7 @@ class Transit(ctypes.Structure):
             _TURNS,
             "The PC of the System access before which a hook stopped the run, plus 1; 0: none.",
         ),
+        Field("rose", _TURNS, "PEs of whose interrupt lines Python has to hear: a bit each."),
         Field("notes_held", _TURNS, "Operations in the ring `notes` that nobody has taken."),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
@@ -268,10 +274,31 @@ class Steer(ctypes.Structure):
     FIELDS: Final = (
         Field(
             "deliver",
-            _PYTHON,
+            _TURNS,
             "Pending interrupts. Four bits for each Exception level from EL0 up: IRQ, IRQ unless"
             " PSTATE.I, FIQ, FIQ unless PSTATE.F; above them one bit for each: SError unless"
             " PSTATE.A.",
+        ),
+        Field(
+            "irq_targets",
+            _TURNS,
+            "Two bits for each Exception level: where an IRQ goes from there. 0 where it is not"
+            " alone in what is pending, or Python enters it.",
+        ),
+        Field("lines", _TURNS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
+        Field(
+            "deliver_irq",
+            _PYTHON,
+            "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ.",
+        ),
+        Field("irq_alone", _PYTHON, "`irq_targets` while IRQ alone is asserted."),
+        Field("deliver_fiq", _PYTHON, "`deliver` while FIQ alone is asserted."),
+        Field("waits", _PYTHON, "Whether somebody has to hear at once when a line rises."),
+        Field(
+            "gic_at",
+            _PYTHON,
+            "A bit for each Exception level: the CPU interface of the GIC is answered there in"
+            " compiled code.",
         ),
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
@@ -356,7 +383,10 @@ class Wiring(ctypes.Structure):
             ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
             ("looked_at", "Tables of the encodings that somebody looks at: MRS, MSR, SYS."),
             ("notes", "The ring of operations for a trace: rows of `checks.NOTED`."),
-            ("lines", "Table of physical addresses of lines of code."),
+            ("code_lines", "Table of physical addresses of lines of code."),
+            ("gic", "Table of the PEs of the interrupt controller: rows of `gic.GIC_PE`."),
+            ("gic_pes", "How many there are."),
+            ("gic_own", "Which row is this PE's."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),
             ("alias", "Any register of EL2 as it does."),
@@ -406,6 +436,7 @@ class State(ctypes.Structure):
         if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
+        self.gic_at = 0
         self.stop = self.probe = self.looked_at_pc = 0
         self.special = False
         self.attend = 0
@@ -471,7 +502,7 @@ TLB_MAINTENANCE, CODE_MAINTENANCE, FLUSH_MAINTENANCE = 1, 2, 4
 FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
 LINES: Final = 1 << 10
-"""Physical addresses that the table ``lines`` holds."""
+"""Physical addresses that the table ``code_lines`` holds."""
 CHECK_SYSTEM: Final = 64
 """The bit of ``State.checking`` for the tables ``looked_at``."""
 READ, WRITE, SYSTEM = 0, 1, 2

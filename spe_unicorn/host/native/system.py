@@ -19,6 +19,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, forget_line
+from spe_unicorn.host.native.gic import answer_gic
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
@@ -49,7 +50,7 @@ _RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _FLUSH_TLB: Final = int(uc_const.UC_CTL_TLB_FLUSH | uc_const.UC_CTL_IO_WRITE << 30)
 """Control without arguments."""
-_EL12: Final = int(Action.EL12)
+_EL12, _GIC = int(Action.EL12), int(Action.GIC)
 _OP1_OF_EL2: Final = 4
 _SS: Final = int(SPSR.SS.mask)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
@@ -230,6 +231,10 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         done = _alias(s, engine, user, r, register, kind == READ)
         if done >= 0:
             return 1 if done else 0
+    elif action == _GIC:
+        if answer_gic(s, engine, user, r, register, kind == READ):
+            return 1
+        action = _STOP
     elif action >= _EL12:
         if _by_el12(s, engine, user, r, register, action - _EL12, kind == READ):
             return 1

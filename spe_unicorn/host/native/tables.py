@@ -266,7 +266,7 @@ class CodeLines:
     def __init__(self, state: State) -> None:
         self._state = state
         self._lines = np.zeros(LINES, np.int64)
-        state.lines = self._lines.ctypes.data
+        state.code_lines = self._lines.ctypes.data
 
     def take(self) -> tuple[int, ...]:
         """The lines since the last time."""

@@ -26,6 +26,8 @@ from spe_unicorn.host.native.delivery import (
     at_level,
     serror_unless_masked,
 )
+from spe_unicorn.host.native.gic import FIQ_LINE, IRQ_LINE
+from spe_unicorn.host.native.state import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.pmu.profiling_exception import exception_target
 from spe_unicorn.signals import Signal
@@ -86,6 +88,32 @@ class InsistentLine(Line):
             self._changed()
 
 
+class Input(Line):
+    """A physical IRQ or FIQ, whose level compiled code reads and drives as well."""
+
+    def __init__(self, state: State, bit: int, changed: Callable[[], None], by_state: bool) -> None:
+        self._state = state
+        self._bit = bit
+        self._insists = by_state
+        super().__init__(changed)
+
+    @property
+    def level(self) -> bool:
+        """Whether it is asserted."""
+        return bool(self._state.lines & self._bit)
+
+    @level.setter
+    def level(self, level: bool) -> None:
+        self._state.lines = self._state.lines & ~self._bit | level * self._bit
+
+    def set_level(self, level: bool) -> None:
+        """Drive the line."""
+        before = self.level
+        if level != before or (level and self._insists):
+            self.level = level
+            self._changed()
+
+
 @dataclass(slots=True)
 class InterruptsState:
     """What is saved of the inputs: their levels are the devices'."""
@@ -111,16 +139,16 @@ class Interrupts(Stateful[InterruptsState]):
         self.monitors = InsistentLine(self.update)
         """Whether an overflow of the Performance Monitors asks for an exception."""
         cpu.pm_changed.wire(self._on_pm)
-        line = InsistentLine if by_state else Line
-        self.irq, self.fiq = line(self.update), line(self.update)
+        self.irq = Input(cpu.state, IRQ_LINE, self.update, by_state)
+        self.fiq = Input(cpu.state, FIQ_LINE, self.update, by_state)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
         self.s = InterruptsState()
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
         """Gives the levels of IRQ and FIQ for a PE, where they depend on its state."""
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
-        self._known: dict[tuple[int, ...], int] = {}
-        """``State.deliver`` by the lines and controls that it follows from."""
+        self._known: dict[tuple[int, ...], tuple[int, int, int]] = {}
+        """What :meth:`_alone` gives, by the controls that it follows from."""
         self._has_el2 = Feature.FEAT_EL2 in cpu.features
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
 
@@ -165,16 +193,21 @@ class Interrupts(Stateful[InterruptsState]):
 
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
-        deliver = 0
-        physical = self.irq.level or self.fiq.level or self.s.serror
+        state = self._cpu.state
+        state.deliver = state.irq_targets = 0
+        state.deliver_irq = -1
+        lines = state.lines
         profiling = self.profiling.level or self.monitors.level
         virtual = self._any_virtual()
-        if physical and not (profiling or virtual or self.signals):
-            deliver = self._physical_deliverable()
-        elif physical or profiling or virtual:
-            deliver = self._worked_out()
-        state = self._cpu.state
-        state.deliver = deliver
+        if not (profiling or virtual or self.signals or self.s.serror):
+            irq, state.irq_alone, fiq = self._alone()
+            state.deliver_irq, state.deliver_fiq = irq, fiq
+            if lines == IRQ_LINE:
+                state.deliver, state.irq_targets = irq, state.irq_alone
+            elif lines:
+                state.deliver = fiq if lines == FIQ_LINE else self._worked_out()
+        elif lines or self.s.serror or profiling or virtual:
+            state.deliver = self._worked_out()
         state.update_special()
         if self.became_pending and self.pending:
             self.became_pending()
@@ -227,17 +260,32 @@ class Interrupts(Stateful[InterruptsState]):
         else:
             self._enter(ExceptionRecord(kind), target)
 
-    def _physical_deliverable(self) -> int:
-        """``State.deliver`` where physical lines and routing controls are all that counts."""
+    def _alone(self) -> tuple[int, int, int]:
+        """``State.deliver_irq``, ``State.irq_alone`` and ``State.deliver_fiq``.
+
+        They follow from routing controls where no other line counts.
+        """
         registers = self._cpu.registers
-        controls = (registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
-        key = self.irq.level, self.fiq.level, self.s.serror, *controls
+        key = tuple(registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            found = self._known[key] = self._worked_out()
+            levels = [PEAt(self._cpu, el) for el in range(4)]
+            irq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.IRQ)) for pe in levels)
+            fiq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.FIQ)) for pe in levels)
+            targets = sum(
+                route_interrupt(pe, ExceptionType.IRQ, False).target_el << 2 * pe.el
+                for pe in levels
+            )
+            found = self._known[key] = irq, targets, fiq
         return found
+
+    def _taken_at(self, pe: PE, kind: ExceptionType) -> int:
+        """Where ``kind`` is asserted: bits of ``State.deliver`` for the Exception level."""
+        if not route_interrupt(pe, kind, True).masked:
+            return _ALWAYS[kind]
+        return 0 if route_interrupt(pe, kind, False).masked else _UNLESS_MASKED[kind]
 
     def _worked_out(self) -> int:
         deliver = 0
@@ -258,10 +306,7 @@ class Interrupts(Stateful[InterruptsState]):
         physical = self._physical_levels(pe)
         for kind in _ORDER:
             if physical[kind]:
-                if not route_interrupt(pe, kind, True).masked:
-                    bits |= _ALWAYS[kind]
-                elif not route_interrupt(pe, kind, False).masked:
-                    bits |= _UNLESS_MASKED[kind]
+                bits |= self._taken_at(pe, kind)
             if el <= EL1 and self._virtual_level(kind):
                 bits |= _UNLESS_MASKED[kind]
         return bits

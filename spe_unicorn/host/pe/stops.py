@@ -68,6 +68,10 @@ class StopHandler:
         """Has the engine execute the operation at the PC, which is not counted."""
         self.asked_to_stop: Callable[[], bool] = lambda: False
         """Whether the run is to end: looked at where the PE waits."""
+        self.gic_levels: Callable[[], int] = lambda: 0
+        """Where compiled code may answer the CPU interface of the GIC: ``State.gic_at``."""
+        self.interrupts_rose: Callable[[int], None] = lambda pes: None
+        """Told of PEs, a bit each, of whose interrupt lines somebody has to hear at once."""
         self.sleeping = False
         """Whether the run has ended while the PE waited for an interrupt."""
         self.failure: Failure | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 from unicorn import unicorn_const as uc_const
@@ -11,6 +12,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
+from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop, grant
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
@@ -101,13 +103,15 @@ class EngineRuns:
             state.members_granted, state.members = position + members, members
             if straight:
                 population.row = population.weights(self._cpu.pc, budget)
+        plain = self._plain and not straight and not self._cpu.tally
+        if plain and not weigh:
+            state.gic_at = self._handler.gic_levels()
         self.note_flow()
         state.ready()
         self.target = until
         self._execute(until)
-        plain = self._plain and not self._cpu.tally
-        if state.stop in _OF_DEVICES and not straight and plain:
-            self._answer_devices(until)
+        if plain:
+            self._go_on(until)
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))
         else:
@@ -133,32 +137,45 @@ class EngineRuns:
             self._state.stop = Stop.UNTRANSLATED
             status = 0
         self._handler.status = status
+        rose = int(self._state.rose)
+        if rose:
+            self._state.rose = 0
+            self._handler.interrupts_rose(rose)
 
-    def _answer_devices(self, until: int) -> None:
-        """Go on with the run after accesses that are nobody's matter but a device's."""
+    def _go_on(self, until: int) -> None:
+        """Go on with the run after interrupts and accesses that are nobody else's matter."""
         state = self._state
-        platform = self._handler.platform
-        deadline = platform.deadline
         for _ in range(_ACCESSES):
-            self._cpu.forget_el()
-            if state.pending or state.notice or state.weigh:
-                return
-            handler = self._handler
-            answers = handler.memory if state.stop == Stop.UNMAPPED else handler.system
-            if not answers.plain_access(self._cpu.pc):
-                return
-            if platform.deadline != deadline or self._handler.ending is not None:
-                # what comes next is to be worked out anew
-                grant(state, 0)
-                state.samples_itself = False
-            if state.budget <= 0 and self._cpu.s.stepped == (self._cpu.pc, self._cpu.executed):
-                # the engine would take the Software Step exception, which is for the next run
-                state.stop = Stop.NOTICED
+            if state.stop == Stop.INTERRUPT:
+                if not enter_irq(self._cpu.engine.handle.value, ctypes.addressof(state)):
+                    return
+                self._cpu.forget_el()
+            elif state.stop not in _OF_DEVICES or not self._answer_device():
                 return
             state.stop = 0
+            state.update_special()
             self._execute(until)
-            if state.stop not in _OF_DEVICES:
-                return
+
+    def _answer_device(self) -> bool:
+        """Carry out the access before which the engine stands, if it is a device's matter alone."""
+        state = self._state
+        self._cpu.forget_el()
+        if state.pending or state.notice or state.weigh:
+            return False
+        handler, platform = self._handler, self._handler.platform
+        deadline = platform.deadline
+        answers = handler.memory if state.stop == Stop.UNMAPPED else handler.system
+        if not answers.plain_access(self._cpu.pc):
+            return False
+        if platform.deadline != deadline or handler.ending is not None:
+            # what comes next is to be worked out anew
+            grant(state, 0)
+            state.samples_itself = False
+        if state.budget <= 0 and self._cpu.s.stepped == (self._cpu.pc, self._cpu.executed):
+            # the engine would take the Software Step exception, which is for the next run
+            state.stop = Stop.NOTICED
+            return False
+        return True
 
     def note_flow(self) -> None:
         """Say what holds for the run that begins, for those who follow the program flow."""

@@ -1,0 +1,177 @@
+"""The GIC's CPU interface in compiled code: what interrupts between PEs live on.
+
+An interrupt that one PE sends and another takes is a write of ICC_SGI1R_EL1, a read of
+ICC_IAR1_EL1 and a write of ICC_EOIR1_EL1. They are answered by the functions of
+``devices.gicv3.cells`` by which Python answers them. Python has said before the run at which
+Exception levels that is all there is to them (``State.gic_at``), and what each PE takes while its
+IRQ or its FIQ is asserted. Shared interrupts, two Security states, a guest's virtual interrupts and
+everything that somebody watches are left to Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.compiled import address_of, array_at, pointer_to, record_at, routine
+from spe_unicorn.devices.gicv3 import cells, priorities
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3.cells import (
+    FOUND,
+    INTID,
+    KEPT,
+    LATCH,
+    NONSECURE,
+    OF_GROUP,
+    PMR,
+    PRIVATE,
+    SPLIT,
+    SPURIOUS,
+    activate,
+    deactivate,
+    drop_running,
+    gets_through,
+    group_of,
+    is_target,
+    look,
+    raise_running,
+    running_group,
+    signals,
+)
+from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
+from spe_unicorn.host.engine.engine import PC, PSTATE
+from spe_unicorn.host.native.calls import call_register
+from spe_unicorn.host.native.state import LAYOUT, READ, WRITE, State, end_after_block
+
+for _rule in (
+    *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),
+    *(priorities.preempts, priorities.group_mask, priorities.active_bit),
+    *(activate, deactivate, drop_running, gets_through, group_of, is_target, look, raise_running),
+    *(running_group, signals),
+):
+    routine(_rule)
+
+ANSWERED: Final[tuple[tuple[Encoding, int], ...]] = (
+    (icc.ICC_IAR1_EL1.encoding, READ),
+    (icc.ICC_EOIR1_EL1.encoding, WRITE),
+    (icc.ICC_SGI1R_EL1.encoding, WRITE),
+    (icc.ICC_PMR_EL1.encoding, READ),
+    (icc.ICC_PMR_EL1.encoding, WRITE),
+)
+"""The accesses that are answered here, where :attr:`State.gic_at` says so."""
+GIC_PE: Final = np.dtype([(name, np.int64) for name in ("kept", "found", "state", "affinity")])
+"""A PE in the table ``gic``: where its cells and its ``State`` are, and its affinity."""
+IRQ_LINE, FIQ_LINE = 1, 2
+"""Bits of ``State.lines``, which are those of ``cells.signals``."""
+
+_GIC_PE_BYTES: Final = GIC_PE.itemsize
+_SCRATCH: Final = State.scratch.offset
+_PC: Final = int(PC)
+_PSTATE: Final = int(PSTATE)
+_SS: Final = int(SPSR.SS.mask)
+_CRN_OF_PMR: Final = icc.ICC_PMR_EL1.encoding.crn
+_CRM_OF_SGI: Final = icc.ICC_SGI1R_EL1.encoding.crm
+
+
+@routine
+def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
+    """An access of :data:`ANSWERED`: True if it is done, False if that is for Python."""
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    if s.gic_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
+        return False
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if s.gic_at >> (s.scratch >> 2 & 3) & 1 == 0 or s.scratch & _SS != 0 or s.deliver_irq < 0:
+        return False
+    own = record_at(pointer_to(s.gic + s.gic_own * _GIC_PE_BYTES), GIC_PE)
+    k = array_at(pointer_to(own.kept), (KEPT,), np.int64)
+    f = array_at(pointer_to(own.found), (FOUND,), np.int64)
+    if read:
+        value = k[PMR] if r.crn == _CRN_OF_PMR else _acknowledge(k, f)
+        if value < 0:
+            return False
+        s.scratch = value
+        call_register(s.reg_write, uc, np.int64(register), scratch)
+    elif r.crn == _CRN_OF_PMR:
+        k[PMR] = r.value & IMPLEMENTED
+    elif r.crm == _CRM_OF_SGI:
+        _send(s, r.value)
+    elif not _end(k, f, r.value & 0xFF_FFFF):
+        return False
+    _drive(s, signals(k, f))
+    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
+    s.attend = -1 if s.deliver != 0 or s.notice != 0 else 2 * s.tally + s.weigh
+    call_register(s.reg_read, uc, _PC, scratch)
+    s.scratch += 4
+    call_register(s.reg_write, uc, _PC, scratch)
+    return True
+
+
+@routine
+def _acknowledge(k: Any, f: Any) -> Any:
+    """ICC_IAR1_EL1 with one Security state; -1 for Python."""
+    if not gets_through(k, f) or f[OF_GROUP] == 0:
+        return SPURIOUS
+    intid = f[INTID]
+    if intid >= PRIVATE:
+        return -1
+    raise_running(k, f)
+    activate(k, intid)
+    look(k, f)
+    return intid
+
+
+@routine
+def _end(k: Any, f: Any, intid: Any) -> Any:
+    """ICC_EOIR1_EL1 with one Security state. False for Python."""
+    if intid >= PRIVATE:
+        return False
+    group = running_group(k)
+    if group <= 0:
+        return True
+    drop_running(k, group)
+    if k[SPLIT + NONSECURE] == 0:
+        deactivate(k, intid)
+        look(k, f)
+    return True
+
+
+@routine
+def _send(s: Any, value: Any) -> None:
+    """ICC_SGI1R_EL1 with one Security state."""
+    intid = value >> 24 & 0xF
+    for n in range(s.gic_pes):
+        pe = record_at(pointer_to(s.gic + n * _GIC_PE_BYTES), GIC_PE)
+        if not is_target(value, pe.affinity, n == s.gic_own):
+            continue
+        k = array_at(pointer_to(pe.kept), (KEPT,), np.int64)
+        f = array_at(pointer_to(pe.found), (FOUND,), np.int64)
+        if group_of(k, f, intid) != NONSECURE:
+            continue
+        k[LATCH] |= 1 << intid
+        look(k, f)
+        if n == s.gic_own:
+            continue
+        other = record_at(pointer_to(pe.state), LAYOUT)
+        if _drive(other, signals(k, f)) and (other.waits != 0 or other.deliver_irq < 0):
+            # somebody has to know, with this very operation
+            s.rose |= 1 << n
+            end_after_block(s)
+
+
+@routine
+def _drive(s: Any, lines: Any) -> Any:
+    """Drive the IRQ and FIQ of a PE, and say what it takes now. True if there is something new."""
+    if s.lines == lines:
+        return False
+    s.lines = lines
+    s.deliver = 0
+    s.irq_targets = 0
+    if lines == IRQ_LINE:
+        s.deliver = s.deliver_irq
+        s.irq_targets = s.irq_alone
+    elif lines == FIQ_LINE:
+        s.deliver = s.deliver_fiq
+    return lines != 0

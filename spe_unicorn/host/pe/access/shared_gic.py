@@ -1,0 +1,92 @@
+"""The interrupt controller as compiled code has it: whose interrupts lie where, and who may ask."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from spe_unicorn.arch.access.verdicts import Allowed, access
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.pe import EL1, EL2, PEAt, SecurityState
+from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
+from spe_unicorn.arch.rules.effective import lower_security_state
+from spe_unicorn.devices.gicv3 import GICv3
+from spe_unicorn.devices.gicv3.access import gic_accessors
+from spe_unicorn.host.native.gic import ANSWERED, GIC_PE
+from spe_unicorn.host.native.state import READ, Action
+from spe_unicorn.host.pe.stops import StopHandler
+
+_KNOWN: Final = 64
+"""How many answers are remembered."""
+
+
+class SharedGIC:
+    """Has compiled code answer what interrupts between PEs live on, with one Security state."""
+
+    DERIVED = ("_known",)
+
+    def __init__(self, gic: GICv3, pes: Sequence[StopHandler]) -> None:
+        self._gic = gic
+        self._pes = pes
+        self._known: dict[tuple[int, ...], int] = {}
+        """``State.gic_at``, by the PE's number and the registers that it follows from."""
+        self._table = np.zeros(len(pes), GIC_PE)
+        for number, pe in enumerate(pes):
+            cells, state = gic.routing.cells[number], pe.cpu.state
+            self._table[number] = (
+                cells.kept.ctypes.data,
+                cells.found.ctypes.data,
+                ctypes.addressof(state),
+                gic.routing.affinities[number],
+            )
+            state.gic, state.gic_pes, state.gic_own = self._table.ctypes.data, len(pes), number
+            for encoding, kind in ANSWERED:
+                pe.cpu.hooks.accesses.change(Action.GIC, encoding, kind)
+            pe.gic_levels = partial(self._levels, number)
+            pe.interrupts_rose = self._rose
+
+    def _rose(self, pes: int) -> None:
+        """Lines of some PEs have risen, a bit each."""
+        for number, pe in enumerate(self._pes):
+            if pes >> number & 1:
+                pe.interrupts.update()
+
+    def _levels(self, number: int) -> int:
+        """Where compiled code may answer for a PE: ``State.gic_at``."""
+        routing, pe = self._gic.routing, self._pes[number]
+        if routing.activated or routing.deactivated or pe.system.accessed:
+            return 0
+        registers = pe.cpu.registers
+        ich_hcr = self._gic.cpu_interfaces[number].virtual.s.hcr
+        deciding = (registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
+        key = (number, ich_hcr.value, *deciding)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[key] = sum(self._plain_at(number, el) << el for el in (EL1, EL2))
+        return found
+
+    def _plain_at(self, number: int, el: int) -> bool:
+        """Whether the registers are the physical interface's there, as Non-secure software has it.
+
+        EL3 that takes FIQ would show other priorities.
+        """
+        cpu = self._pes[number].cpu
+        if lower_security_state(cpu) is not SecurityState.NON_SECURE:
+            return False
+        if Feature.FEAT_EL3 in cpu.features and cpu.registers.read(SCR_EL3).FIQ:
+            return False
+        interface = self._gic.cpu_interfaces[number]
+        accessors = {a.encoding: a for a in gic_accessors(lambda: interface.virtual.s.hcr)}
+        at_level = PEAt(cpu, el)
+        for encoding, kind in ANSWERED:
+            accessor = accessors[encoding]
+            verdict = access(at_level, accessor, kind == READ)
+            if not isinstance(verdict, Allowed) or verdict.register is not accessor.register:
+                return False
+        return True

@@ -1,0 +1,262 @@
+"""The GIC's CPU interface in compiled code: what software sees, and that Python says the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
+from tests.support import a64
+from tests.support.small_boards import RAM, board_at
+
+IAR1, EOIR1, SGI1R = (3, 0, 12, 12, 0), (3, 0, 12, 12, 1), (3, 0, 12, 11, 5)
+PMR, RPR, HPPIR1, DIR = (3, 0, 4, 6, 0), (3, 0, 12, 11, 3), (3, 0, 12, 12, 2), (3, 0, 12, 11, 1)
+VBAR_EL1 = (3, 0, 12, 0, 0)
+SPURIOUS, IDLE = 1023, 0xFF
+NE = 1
+"""A condition."""
+CODE = 0x1_0000
+"""Bytes for the code of each PE; its vectors are in the upper half."""
+IRQ, FIQ = 0x280, 0x300
+"""Vectors of the current Exception level with SP_ELx."""
+SGI_BASE, FRAMES = 0x1_0000, 0x2_0000
+IGROUPR, ISENABLER, IPRIORITYR = 0x80, 0x100, 0x400
+IRM = 1 << 40
+
+
+def asks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The physical registers of the CPU interface that Python is asked about from now on."""
+    asked: list[str] = []
+    read, write = CPUInterface.read, CPUInterface.write
+
+    def on_read(self, register):
+        if register in icc.ICC_REGISTERS:
+            asked.append(register.__name__)
+        return read(self, register)
+
+    def on_write(self, register, value):
+        asked.append(register.__name__)
+        write(self, register, value)
+
+    monkeypatch.setattr(CPUInterface, "read", on_read)
+    monkeypatch.setattr(CPUInterface, "write", on_write)
+    return asked
+
+
+def sgi(intid: int, targets: int) -> int:
+    return intid << 24 | targets
+
+
+def board_of(programs: list[list[int]], runner: type[Runner] = Runner, **gic: int) -> Board:
+    """A board whose PEs run a program each, with all SGIs on, in Group 1, at priority 0x80."""
+    board = board_at([a64.b(0)], len(programs), EL1, runner)
+    redistributors = board.peripherals.gic.redistributors
+    board.peripherals.gic.distributor.write(0, 4, 0b11)
+    for number, (pe, program) in enumerate(zip(board.pes, programs, strict=True)):
+        frame = number * FRAMES + SGI_BASE
+        redistributors.write(frame + IGROUPR, 4, gic.get("groups", 0xFFFF))
+        for intid in range(16):
+            redistributors.write(frame + IPRIORITYR + intid, 1, gic.get(f"priority{intid}", 0x80))
+        redistributors.write(frame + ISENABLER, 4, 0xFFFF)
+        place = RAM + number * CODE
+        board.memory.fill(place, a64.code([*program, a64.b(0)]))
+        handler = [a64.mrs(20, IAR1), a64.add(21, 21, 20), a64.msr(EOIR1, 20), a64.ERET]
+        for vector in (IRQ, FIQ):
+            board.memory.fill(place + CODE // 2 + vector, a64.code(handler))
+        if number:
+            pe.start(EL1, place)
+        interface = board.peripherals.gic.cpu_interfaces[number]
+        interface.write(icc.ICC_PMR_EL1, 0xF0)
+        interface.write(icc.ICC_IGRPEN0_EL1, 1)
+        interface.write(icc.ICC_IGRPEN1_EL1, 1)
+        interface.write(icc.ICC_CTLR_EL1, gic.get("eoimode", 0) << 1)
+    return board
+
+
+def x(board: Board, *registers: int, pe: int = 0) -> list[int]:
+    return [board.pes[pe].cpu.engine.x(number) for number in registers]
+
+
+def test_an_sgi_to_itself_is_acknowledged_runs_and_ends(monkeypatch):
+    """IHI 0069: the most urgent first; what is active masks what is not more urgent."""
+    program = [
+        *a64.mov64(0, sgi(5, 1)),
+        *a64.mov64(1, sgi(3, 1)),
+        a64.msr(SGI1R, 0),
+        a64.msr(SGI1R, 1),
+        a64.mrs(2, IAR1),  # INTID 5 is more urgent
+        a64.mrs(3, IAR1),  # INTID 3 does not preempt it
+        a64.msr(EOIR1, 2),
+        a64.mrs(4, IAR1),
+        a64.msr(EOIR1, 4),
+        a64.mrs(5, IAR1),
+    ]
+    board = board_of([program], priority5=0x40, priority3=0x60)
+    asked = asks(monkeypatch)
+    board.run(40)
+    assert x(board, 2, 3, 4, 5) == [5, SPURIOUS, 3, SPURIOUS]
+    assert asked == []
+
+
+def test_the_mask_hides_what_is_not_more_urgent(monkeypatch):
+    program = [
+        *a64.mov64(0, sgi(5, 1)),
+        *a64.mov64(1, 0x40),
+        *a64.mov64(2, 0x4F),
+        a64.msr(SGI1R, 0),
+        a64.msr(PMR, 1),
+        a64.mrs(3, IAR1),
+        a64.msr(PMR, 2),  # five bits of it are there: 0x48
+        a64.mrs(4, PMR),
+        a64.mrs(5, IAR1),
+    ]
+    board = board_of([program], priority5=0x40)
+    asked = asks(monkeypatch)
+    board.run(40)
+    assert x(board, 3, 4, 5) == [SPURIOUS, 0x48, 5]
+    assert asked == []
+
+
+def test_with_eoimode_the_end_drops_the_priority_alone():
+    program = [
+        *a64.mov64(0, sgi(5, 1)),
+        a64.msr(SGI1R, 0),
+        a64.mrs(1, IAR1),
+        a64.mrs(2, RPR),
+        a64.msr(EOIR1, 1),
+        a64.mrs(3, RPR),
+        a64.msr(SGI1R, 0),
+        a64.mrs(4, IAR1),  # it is still active
+        a64.msr(DIR, 1),
+        a64.mrs(5, IAR1),
+    ]
+    board = board_of([program], eoimode=1)
+    board.run(40)
+    assert x(board, 1, 2, 3, 4, 5) == [5, 0x80, IDLE, SPURIOUS, 5]
+
+
+def test_group_0_is_not_acknowledged_as_group_1():
+    program = [*a64.mov64(0, sgi(5, 1)), a64.msr(SGI1R, 0), a64.mrs(1, IAR1)]
+    board = board_of([program], groups=0xFFFF & ~(1 << 5))
+    board.run(20)
+    assert x(board, 1) == [SPURIOUS]  # nor sent: it is in another group than was asked for
+
+
+@pytest.mark.parametrize(
+    ("value", "takers"), [(sgi(7, 0b0110), {1, 2}), (sgi(7, 0) | IRM, {1, 2, 3}), (sgi(7, 1), {0})]
+)
+def test_an_sgi_goes_to_a_list_or_to_all_others(value, takers, monkeypatch):
+    sender = [*a64.mov64(0, value), a64.msr(SGI1R, 0), a64.mrs(5, IAR1)]
+    receiver = [*[a64.NOP] * 8, a64.mrs(5, IAR1)]
+    board = board_of([sender, receiver, receiver, receiver])
+    asked = asks(monkeypatch)
+    board.run(200_000)
+    assert {n for n in range(4) if x(board, 5, pe=n) == [7]} == takers
+    assert asked == []
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_an_interrupt_of_another_pe_ends_its_wait_and_the_turn(runner):
+    """PE 1 sleeps; the SGI is the last operation of PE 0's turn, and PE 1 takes it at once."""
+    rounds = 8500  # so many that PE 0 has a second turn
+    loop = [*a64.mov64(8, rounds), a64.subs_imm(8, 8, 1), a64.b_cond(NE, -4)]
+    sender = [*loop, *a64.mov64(0, sgi(7, 0b10)), a64.msr(SGI1R, 0), *[a64.NOP] * 50]
+    before = len(loop) - 2 + 2 * rounds + len(a64.mov64(0, sgi(7, 0b10)))
+    receiver = [
+        *a64.mov64(9, RAM + CODE + CODE // 2),
+        a64.msr(VBAR_EL1, 9),
+        a64.daifclr(2),
+        a64.WFI,
+    ]
+    board = board_of([sender, receiver], runner)
+    board.run(before + len(receiver) - 20)
+    assert board.pes[1].s.asleep
+    while x(board, 21, pe=1) != [7]:
+        board.run(1)
+    assert board.pes[1].cpu.executed == len(receiver) + 2
+    assert board.pes[0].cpu.executed == before + 1
+
+
+def random_program(rng: random.Random, number: int) -> list[int]:
+    """Accesses in any order, also those that no software makes, with interrupts on and off."""
+    words = [*a64.mov64(9, RAM + number * CODE + CODE // 2), a64.msr(VBAR_EL1, 9)]
+    for _ in range(rng.randint(20, 120)):
+        kind = rng.choice("sssaaaeeepmirdnw")
+        if kind == "s":
+            targets = rng.choice([rng.randrange(16), IRM])
+            words += [*a64.mov64(0, sgi(rng.randrange(16), 0) | targets), a64.msr(SGI1R, 0)]
+        elif kind == "a":
+            words += [a64.mrs(1, IAR1), a64.add(2, 2, 1), a64.mul(2, 2, 1)]
+        elif kind == "e":
+            value = rng.choice([None, rng.randrange(16), SPURIOUS, 40, 1 << 24 | 3])
+            words += [*([] if value is None else a64.mov64(1, value)), a64.msr(EOIR1, 1)]
+        elif kind == "p":
+            words += [*a64.mov64(3, rng.randrange(256)), a64.msr(PMR, 3)]
+        elif kind == "m":
+            words += [a64.mrs(4, PMR), a64.add(2, 2, 4)]
+        elif kind == "i":
+            words.append(rng.choice([a64.daifclr, a64.daifset])(3))
+        elif kind == "r":
+            words += [a64.mrs(5, rng.choice([RPR, HPPIR1])), a64.add(2, 2, 5)]
+        elif kind == "d":
+            words.append(a64.msr(DIR, 1))
+        elif kind == "n":
+            words += [a64.NOP] * rng.randint(1, 30)
+        else:
+            words += [*a64.mov64(3, 0xF0), a64.msr(PMR, 3), a64.daifclr(3), a64.YIELD]
+    return words
+
+
+def looks(board: Board) -> list[object]:
+    """All that the PEs and the GIC hold."""
+    return [
+        [
+            pe.cpu.engine.general(),
+            pe.cpu.pc,
+            pe.cpu.pstate,
+            pe.cpu.executed,
+            pe.cpu.entries.last_exception,
+            cells.kept.tolist(),
+            cells.found.tolist(),
+            pe.interrupts.irq.level,
+            pe.interrupts.fiq.level,
+            pe.cpu.state.deliver,
+            pe.interrupts.status.value,
+        ]
+        for pe, cells in zip(board.pes, board.peripherals.gic.routing.cells, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_compiled_code_and_python_do_the_same(seed):
+    rng = random.Random(seed)
+    pes = rng.randint(1, 4)
+    programs = [random_program(rng, number) for number in range(pes)]
+    options = {
+        "groups": rng.choice([0xFFFF, rng.getrandbits(16)]),
+        "eoimode": rng.randrange(2),
+        **{f"priority{n}": rng.randrange(0, 0x100, 8) for n in range(16)},
+    }
+    boards = [board_of(programs, runner, **options) for runner in (Runner, ReferenceRunner)]
+    for piece in (50, 500, pes * 1000):
+        for board in boards:
+            board.run(piece)
+        assert looks(boards[0]) == looks(boards[1])
+
+
+def test_what_is_watched_is_answered_by_python(monkeypatch):
+    """Whoever listens to accesses, or to what is acknowledged, hears of all of them."""
+    program = [*a64.mov64(0, sgi(5, 1)), a64.msr(SGI1R, 0), a64.mrs(1, IAR1), a64.msr(EOIR1, 1)]
+    board = board_of([program])
+    heard: list[tuple[int, int]] = []
+    board.peripherals.gic.routing.activated.connect(lambda pe, intid: heard.append((pe, intid)))
+    asked = asks(monkeypatch)
+    board.run(20)
+    assert heard == [(0, 5)]
+    assert asked == ["ICC_SGI1R_EL1", "ICC_IAR1_EL1", "ICC_EOIR1_EL1"]
