@@ -177,7 +177,7 @@ def test_rows_are_the_same_on_one_process_and_on_four(folder):
 
 FAILURES = """
 [limits]
-timeout = 1
+timeout = 3
 memory = "170M"
 [[runs]]
 firmware = ["exit.elf", "loop.elf", "sleep.elf", "plan.toml"]
@@ -188,7 +188,7 @@ ram = "512M"
 
 
 def test_failures_are_kept_with_their_reports(folder):
-    text = FAILURES.replace("timeout = 1", "timeout = 1\nmax_insns = 10_000_000_000")
+    text = FAILURES.replace("timeout = 3", "timeout = 3\nmax_insns = 10_000_000_000")
     out = folder / "out"
     result = command(write(folder, text), "-o", out)
     assert result.exit_code == 1
