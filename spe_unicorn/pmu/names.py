@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from spe_unicorn.arch.pe import EL0, EL1, EL2
+from spe_unicorn.pmu.countable import MODELLED
 from spe_unicorn.pmu.events import PMUEvent as E
 
 ALIASES: Final[Mapping[str, E]] = {
@@ -65,9 +66,13 @@ def _parsed(text: str, names: Mapping[str, int]) -> NamedEvent:
         number = _number(name)
     if number is None:
         near = get_close_matches(name.lower(), names, _NEAR)
-        hint = f"; near it are {', '.join(_shown(n) for n in near)}" if near else ""
-        raise EventError(f"{name!r} is no event{hint}")
+        raise EventError(f"{name!r} is no event{_hint(map(_shown, near))}")
     return NamedEvent(text, number, levels)
+
+
+def _hint(near: Iterable[str]) -> str:
+    text = ", ".join(near)
+    return f"; near it are {text}" if text else ""
 
 
 def _shown(name: str) -> str:
@@ -93,4 +98,11 @@ def event_name(number: int, others: Mapping[str, int]) -> str:
 
 def why_not(number: int, known: Collection[int]) -> str | None:
     """Why an event cannot be counted where ``known`` can; None if it can."""
-    return None if number in known else "nothing here generates it, or --model cache alone does"
+    if number in known:
+        return None
+    if number in MODELLED:
+        return "--model cache alone generates it"
+    if number not in E._value2member_map_:
+        return "nothing here generates it"
+    others = [E(other).name for other in sorted(known) if other in E._value2member_map_]
+    return f"nothing here generates it{_hint(get_close_matches(E(number).name, others, _NEAR))}"

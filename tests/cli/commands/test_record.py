@@ -215,7 +215,7 @@ def test_events_of_each_pe_are_sampled_and_perf_names_them(run_json, tmp_path, f
     [
         ("brnches", "-e: 'brnches' is no event; near it are branches"),
         ("sample_feed", "-e: sample_feed cannot be sampled: there is no SPE beside sampling"),
-        ("cache-misses", "-e: cache-misses cannot be sampled: nothing here generates it, or"),
+        ("cache-misses", "-e: cache-misses cannot be sampled: --model cache alone generates it"),
     ],
 )
 def test_an_event_that_cannot_be_sampled_is_refused(command, tmp_path, firmware, event, said):

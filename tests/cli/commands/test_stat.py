@@ -88,8 +88,9 @@ def test_a_guest_that_counts_for_itself_is_not_disturbed(command):
         ("cycles:x", "behind the colon stand u, k and h"),
         ("cycles:", "behind the colon stand u, k and h"),
         ("r10000", "'r10000' is no event"),
-        ("branch-misses", "branch-misses cannot be counted"),
-        ("rFFFF", "rFFFF cannot be counted"),
+        ("branch-misses", "branch-misses cannot be counted: --model cache alone generates it"),
+        ("rFFFF", "rFFFF cannot be counted: nothing here generates it\n"),
+        ("stall_slot", "nothing here generates it; near it are STALL"),
     ],
 )
 def test_what_cannot_be_counted_is_one_sentence(command, events, said):

@@ -89,7 +89,7 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + 'count = ["cycles:x"]\n', 3, "count", "behind the colon stand u, k and h"),
         (
             RUNS + 'model = ["cache", "none"]\ncount = ["l1d_cache"]\n',
-            *(4, "count", "l1d_cache cannot be counted: nothing here generates it"),
+            *(4, "count", "l1d_cache cannot be counted: --model cache alone generates it"),
         ),
         (RUNS + 'semihosting_dir = "no"\n', 3, "semihosting_dir", "there is no folder 'no'"),
         (RUNS + 'drive = ["no.img,write"]\n', 3, "drive", "there is no file 'no.img'"),
