@@ -1,5 +1,5 @@
 /* The Performance Monitors: exact counts of a loop, an overflow at its place, CHAIN, SW_INCR, the zeroing of counters,
-   and SPE's population beside INST_RETIRED. */
+   SPE's population beside INST_RETIRED, and thresholds. */
 #include "lib/mmu.h"
 #include "lib/pmu.h"
 #include "lib/spe.h"
@@ -8,6 +8,11 @@
 #define SAMPLE_FEED 0x4001
 
 #define TURNS 1000
+
+#define NOT_EQUAL PMEVTYPER_TC(0)
+#define EQUAL_COUNT PMEVTYPER_TC(3)
+#define AT_LEAST PMEVTYPER_TC(4)
+#define LESS_COUNT PMEVTYPER_TC(7)
 
 /* x0: turns. A turn is five operations: a load, a store, two others and a branch. */
 asm("    .text\n"
@@ -61,6 +66,18 @@ static void program(u64 e0, u64 e1, u64 e2, u64 e3) {
     write_sysreg(PMCNTENSET_EL0, 0x8000000f);
     write_sysreg(PMCR_EL0, 7);
     isb();
+}
+
+/* Cycles of the loop without a load, loads in cycles with one or more, cycles that are not one, cycles without a store.
+   Behind each first read are 5 reads and the loop. */
+static void thresholds(void) {
+    program(LD_RETIRED | EQUAL_COUNT, LD_RETIRED | AT_LEAST | PMEVTYPER_TH(1), CPU_CYCLES | NOT_EQUAL | PMEVTYPER_TH(1),
+            ST_RETIRED | LESS_COUNT | PMEVTYPER_TH(1));
+    counted(TURNS, data);
+    is(counts[0], 4 * TURNS + 5, "a threshold: cycles with 0 loads");
+    is(counts[1], TURNS, "loads in cycles with 1 or more");
+    is(counts[2], 0, "each cycle is 1 cycle");
+    is(counts[3], 4 * TURNS + 5, "cycles with less than 1 store");
 }
 
 int main(void) {
@@ -117,5 +134,8 @@ int main(void) {
     u64 stopped = read_sysreg(S3_3_C14_C8_3);
     counted(TURNS, data);
     is(read_sysreg(S3_3_C14_C8_3), stopped, "a disabled counter stands still");
+
+    if (FIELD(read_sysreg(PMMIR_EL1), 23, 20)) /* THWIDTH: FEAT_PMUv3_TH. A cycle is an operation here. */
+        thresholds();
     return tap_done();
 }

@@ -23,12 +23,15 @@
 #define PMEVTYPER_U BIT(30)
 #define PMEVTYPER_P BIT(31)
 #define PMEVTYPER_SYNC BIT(58)
+#define PMEVTYPER_TH(limit) ((u64)(limit) << 32)
+#define PMEVTYPER_TC(control) ((u64)(control) << 61)
 
 #define PMICNTR_EL0 S3_3_C9_C4_0
 #define PMICFILTR_EL0 S3_3_C9_C6_0
 #define PMZR_EL0 S3_3_C9_C13_4
 #define PMUACR_EL1 S3_0_C9_C14_4
 #define PMECR_EL1 S3_0_C9_C14_5
+#define PMMIR_EL1 S3_0_C9_C14_6
 #define PMIAR_EL1 S3_0_C9_C14_7
 
 #define PPI_PMU 23

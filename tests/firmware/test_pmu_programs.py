@@ -12,6 +12,7 @@ from tests.firmware.programs import assert_passed
 
 slow = pytest.mark.slow
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "counts, everything": ("pmu_counts", {"core": "max"}),
     "overflow": ("pmu_overflow", {}),
     "overflow, everything": ("pmu_overflow", {"core": "max"}),
     "access, everything": ("pmu_access", {"core": "max"}),
@@ -27,6 +28,16 @@ WINDOW, WINDOWS = 6_000, 3
 def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]
     assert_passed(whole_run(name, **options))
+
+
+@slow
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("run", RUNS)
+def test_program_passes_whatever_a_reset_leaves_unknown(
+    run: str, seed: int, whole_run: WholeRun
+) -> None:
+    name, options = RUNS[run]
+    assert_passed(whole_run(name, seed=seed, **options))
 
 
 @slow
