@@ -8,12 +8,12 @@ that a run stays the same on every host. No host file is touched unless a folder
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
+from spe_unicorn.machine.calls.handles import ConsoleFile, ConstantFile, File, os_error
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from spe_unicorn.stateful import StateError, Stateful
 
@@ -94,19 +94,6 @@ class VirtualMemory(Protocol):
         ...
 
 
-class _File(Protocol):
-    """What a handle stands for. All methods raise OSError."""
-
-    is_terminal: bool
-
-    def read(self, size: int) -> bytes: ...
-    def write(self, data: bytes) -> None: ...
-    def seek(self, position: int) -> None: ...
-    def position(self) -> int: ...
-    def length(self) -> int: ...
-    def close(self) -> None: ...
-
-
 @dataclass(slots=True)
 class OpenFile:
     """A file that the guest has open; ``mode`` is SYS_OPEN's, ``position`` in bytes."""
@@ -160,7 +147,7 @@ class Semihosting(Stateful[SemihostingState]):
         self._command_line = command_line
         self._heap = heap
         self._folder = folder
-        self._files: dict[int, _File] = {}
+        self._files: dict[int, File] = {}
         """What the handles stand for on the host."""
         self.s = SemihostingState()
 
@@ -173,7 +160,7 @@ class Semihosting(Stateful[SemihostingState]):
         handler = _HANDLERS.get(operation & 0xFFFF_FFFF)
         try:
             if handler is None:
-                raise _error(errno.ENOSYS)
+                raise os_error(errno.ENOSYS)
             result = handler(self, parameter)
         except OSError as error:
             self.s.errno = error.errno or errno.EIO
@@ -229,12 +216,12 @@ class Semihosting(Stateful[SemihostingState]):
     def _load(self, address: int, size: int) -> bytes:
         data = self._memory.read(address & _MASK, size)
         if data is None:
-            raise _error(errno.EFAULT)
+            raise os_error(errno.EFAULT)
         return data
 
     def _store(self, address: int, data: bytes) -> None:
         if not self._memory.write(address & _MASK, data):
-            raise _error(errno.EFAULT)
+            raise os_error(errno.EFAULT)
 
     def _fields(self, block: int, count: int) -> tuple[int, ...]:
         data = self._load(block, 8 * count)
@@ -242,14 +229,14 @@ class Semihosting(Stateful[SemihostingState]):
 
     def _name(self, address: int, size: int) -> bytes:
         if size > _LONGEST_NAME:
-            raise _error(errno.ENAMETOOLONG)
+            raise os_error(errno.ENAMETOOLONG)
         return self._load(address, size)
 
-    def _file(self, handle: int) -> _File:
+    def _file(self, handle: int) -> File:
         try:
             return self._files[handle]
         except KeyError:
-            raise _error(errno.EBADF) from None
+            raise os_error(errno.EBADF) from None
 
     # The console.
 
@@ -272,7 +259,7 @@ class Semihosting(Stateful[SemihostingState]):
             left -= len(piece)
             if address % _PAGE == 0 and self._stopping():
                 return 0
-        raise _error(errno.E2BIG)
+        raise os_error(errno.E2BIG)
 
     def _readc(self, _: int) -> int:
         data = self._read(1)
@@ -284,26 +271,26 @@ class Semihosting(Stateful[SemihostingState]):
         address, mode, size = self._fields(block, 3)
         name = self._name(address, size)
         if mode > 11:
-            raise _error(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         if len(self._files) >= _MOST_FILES:
-            raise _error(errno.EMFILE)
+            raise os_error(errno.EMFILE)
         handle = next(n for n in range(1, _MOST_FILES + 1) if n not in self._files)
         self._files[handle] = self._opened(name, mode)
         self.s.files[handle] = OpenFile(name, mode)
         return handle
 
-    def _opened(self, name: bytes, mode: int, again: bool = False) -> _File:
+    def _opened(self, name: bytes, mode: int, again: bool = False) -> File:
         if name == b":tt":
-            return _Console(read=self._read) if mode < 4 else _Console(write=self._write)
+            return ConsoleFile(read=self._read) if mode < 4 else ConsoleFile(write=self._write)
         if name == b":semihosting-features":
             if mode > 1:
-                raise _error(errno.EACCES)
-            return _Constant(_FEATURES)
+                raise os_error(errno.EACCES)
+            return ConstantFile(_FEATURES)
         return self._shared().open(name, mode // 2, again)
 
     def _shared(self) -> SharedFolder:
         if self._folder is None:
-            raise _error(errno.EACCES)
+            raise os_error(errno.EACCES)
         return self._folder
 
     def _close(self, block: int) -> int:
@@ -320,7 +307,7 @@ class Semihosting(Stateful[SemihostingState]):
             end = left - min(left, self._memory.size)
             while left:
                 if left <= end:
-                    raise _error(errno.EFAULT)  # it would write some of memory twice
+                    raise os_error(errno.EFAULT)  # it would write some of memory twice
                 piece = self._load(address, min(left - end, _PIECE - address % _PIECE))
                 file.write(piece)
                 address += len(piece)
@@ -358,7 +345,7 @@ class Semihosting(Stateful[SemihostingState]):
     def _seek(self, block: int) -> int:
         handle, position = self._fields(block, 2)
         if position >> 63:
-            raise _error(errno.EINVAL)
+            raise os_error(errno.EINVAL)
         self._file(handle).seek(position)
         return 0
 
@@ -396,7 +383,7 @@ class Semihosting(Stateful[SemihostingState]):
     def _get_command_line(self, block: int) -> int:
         address, size = self._fields(block, 2)
         if len(self._command_line) + 1 > size:
-            raise _error(errno.E2BIG)
+            raise os_error(errno.E2BIG)
         self._store(address, self._command_line + b"\0")
         self._store(block + 8, len(self._command_line).to_bytes(8, "little"))
         return 0
@@ -438,74 +425,3 @@ _HANDLERS: dict[int, Callable[[Semihosting, int], int | Exit]] = {
     Operation.ELAPSED: Semihosting._elapsed,
     Operation.TICKFREQ: Semihosting._tick_frequency,
 }
-
-
-class _Console:
-    """``:tt`` opened for reading or for writing; the other direction is refused."""
-
-    is_terminal = True
-
-    def __init__(
-        self,
-        read: Callable[[int], bytes] | None = None,
-        write: Callable[[bytes], None] | None = None,
-    ) -> None:
-        self._read, self._write = read, write
-
-    def read(self, size: int) -> bytes:
-        if self._read is None:
-            raise _error(errno.EBADF)
-        return self._read(size)
-
-    def write(self, data: bytes) -> None:
-        if self._write is None:
-            raise _error(errno.EBADF)
-        self._write(data)
-
-    def seek(self, position: int) -> None:
-        raise _error(errno.ESPIPE)
-
-    def position(self) -> int:
-        return 0
-
-    def length(self) -> int:
-        return 0  # an interactive device has none; the specification lets it be 0
-
-    def close(self) -> None:
-        """The console stays."""
-
-
-class _Constant:
-    """A read-only file whose contents are known beforehand."""
-
-    DERIVED = ("_position",)
-
-    is_terminal = False
-
-    def __init__(self, contents: bytes) -> None:
-        self._contents = contents
-        self._position = 0
-
-    def read(self, size: int) -> bytes:
-        data = self._contents[self._position : self._position + size]
-        self._position += len(data)
-        return data
-
-    def write(self, data: bytes) -> None:
-        raise _error(errno.EBADF)
-
-    def seek(self, position: int) -> None:
-        self._position = position
-
-    def position(self) -> int:
-        return self._position
-
-    def length(self) -> int:
-        return len(self._contents)
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-def _error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
