@@ -17,7 +17,7 @@ from spe_unicorn.host.counting.modelled import goes_on, modelled, most_at_once, 
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import Latch
-from spe_unicorn.pmu.countable import RETIRED, STALLS, STEPPED
+from spe_unicorn.pmu.countable import MODELLED, RETIRED, STALLS, STEPPED
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction
@@ -142,8 +142,8 @@ class EventTotals(Stateful[TotalsState]):
         return max(operations, 1)
 
     def several(self, event: int) -> bool:
-        """Whether one operation may make an event more than once."""
-        return self.most(event) > 1 or event in _SAMPLING
+        """Whether one operation may make an event more than once, or only a look at it shows."""
+        return self.most(event) > 1 or event in MODELLED or event in _SAMPLING
 
     def want(
         self, events: Iterable[int], *, exceptions: bool = False, stepwise: bool = False
