@@ -7,7 +7,6 @@ changes nothing for the guest, and no record.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -31,6 +30,7 @@ from spe_unicorn.debug import misuse_rules as rules
 from spe_unicorn.debug.misuse_checks import Problem
 from spe_unicorn.debug.misuse_found import Misuse, Misuses
 from spe_unicorn.debug.misuse_interrupts import InterruptWatch
+from spe_unicorn.debug.misuse_loads import RecordsOnTheirWay
 from spe_unicorn.debug.misuse_rules import Rule
 from spe_unicorn.debug.synchronization import Synchronization
 from spe_unicorn.debug.verdicts import fields
@@ -39,7 +39,6 @@ from spe_unicorn.host.native.reads import NoticedLoads
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.run.horizons import Horizon
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
@@ -62,8 +61,6 @@ _ENABLES: Final = 0b11
 """In both of them, the bits that choose what is profiled."""
 _COUNTERS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
 """What chooses operations goes with the program, not beside it: a fence is enough."""
-_OFFSET: Final = 0xFFF
-"""Bits of an address that no translation changes."""
 _MRS_MSR: Final = 0xFFF0_0000
 _MSR: Final = 0xD510_0000
 
@@ -133,14 +130,6 @@ class _Written:
     value: int
 
 
-@dataclass(frozen=True)
-class _WrittenRecord:
-    """A record of the ``member``-th member, and the bytes of it: ranges of physical addresses."""
-
-    member: int
-    ranges: tuple[tuple[int, int], ...]
-
-
 @dataclass
 class _Since:
     """What is remembered of a PE since it was reset."""
@@ -164,8 +153,6 @@ class _Since:
     """An unaligned pointer, not used so far."""
     lost: bool = False
     """The last management event lost data, and the pointer is still its."""
-    records: deque[_WrittenRecord] = field(default_factory=deque)
-    """Records that a load is not certain to find, oldest first."""
 
 
 class _Watch:
@@ -192,12 +179,12 @@ class _Watch:
             misuses.at_end.append(self._interrupts.finish)
         self._since = _Since(fresh=board is not None and not cpu.executed)
         self._translation = checks.translation(cpu)
-        self._loads = NoticedLoads(cpu.hooks)
+        self._records = RecordsOnTheirWay(unit, NoticedLoads(cpu.hooks))
         pe.handler.system.accessed.connect(self._on_access)
         cpu.exception_taken.connect(self._on_exception)
         unit.managed.connect(self._on_management)
         unit.recorded.connect(self._on_record)
-        pe.runner.horizons.append(Horizon(self._loads.due, self._loads.rest))
+        pe.runner.horizons.append(self._records.horizon)
         pe.runner.watch(self)
 
     # What the runner tells: host.watching.Watcher
@@ -208,7 +195,7 @@ class _Watch:
         return (
             self._unit.armed
             or self._since.order.visible != self._population
-            or bool(self._since.records)
+            or self._records.pending
             or bool(self._since.unsynchronized)
             or self._since.enabling is not None
             or self._since.refilling is not None
@@ -221,7 +208,7 @@ class _Watch:
         self._since = _Since(fresh=self._board is not None)
         self._translation = checks.translation(self._cpu)
         self._since.order.everything(self._population)
-        self._loads.look_out(())
+        self._records.forget()
         if self._interrupts is not None:
             self._interrupts.reset()
 
@@ -230,7 +217,7 @@ class _Watch:
         self._look_at_loads()
         if mark is Mark.DSB:
             self._since.order.dsb()
-            self._forget_records()
+            self._records.are_written(self._since.order.written)
             return
         if mark is Mark.PSB_CSYNC:
             self._since.order.psb_csync()
@@ -280,42 +267,11 @@ class _Watch:
 
     def _on_record(self, record: bytes, operation: Operation) -> None:
         self._look_at_loads()
-        end = self._unit.buffer.pointer.value
-        ranges = []
-        address = end - len(record)
-        while address < end:
-            piece = min(end, (address | _OFFSET) + 1)
-            physical = self._unit.physical(address)
-            if physical is not None:
-                ranges.append((physical, physical + piece - address))
-            address = piece
-        self._since.records.append(_WrittenRecord(self._population, tuple(ranges)))
-        self._look_out()
-
-    def _forget_records(self) -> None:
-        """Some records are in memory for certain now."""
-        records, written = self._since.records, self._since.order.written
-        while records and records[0].member <= written:
-            records.popleft()
-        self._look_out()
-
-    def _look_out(self) -> None:
-        self._loads.look_out([r for record in self._since.records for r in record.ranges])
+        self._records.recorded(record, self._population)
 
     def _look_at_loads(self) -> None:
         """Loads from records that are not certain to be there."""
-        for load in self._loads.take():
-            end = load.address + load.size
-            for record in self._since.records:
-                if any(begin < end and load.address < last for begin, last in record.ranges):
-                    break
-            else:
-                continue  # from between two of them
-            what = (
-                f"a load from physical address {load.address:#x}, in the record of"
-                f" profiled operation {record.member}; synchronized are"
-                f" {self._since.order.written}"
-            )
+        for load, what in self._records.loaded(self._since.order.written):
             place = _Place(load.pc, load.el)
             self._report(rules.RECORDS_NOT_SYNCHRONIZED, place, what, load.executed + 1)
 
@@ -328,7 +284,7 @@ class _Watch:
             # the engine's owner executes it by itself, and nobody sees what lies between
             self._since.order.everything(self._population)
             self._since.unsynchronized.clear()
-            self._forget_records()
+            self._records.are_written(self._since.order.written)
         if access.read:
             self._read(register, access)
         else:
