@@ -51,13 +51,13 @@ class EventSink(Protocol):
 class CoreModel(Protocol):
     """What a core's pipeline, caches, TLBs and predictors make of an operation."""
 
-    @property
-    def constant(self) -> bool:
-        """Whether that depends on nothing but the instruction and whether it accesses memory."""
-        ...
+    def timing(self, operation: Operation, did: int | None = None) -> Timing:
+        """Latencies in cycles, the events that depend on the model, and the data source.
 
-    def timing(self, operation: Operation) -> Timing:
-        """Latencies in cycles, the events that depend on the model, and the data source."""
+        ``did`` is what the model once noted that the operation did. None: it has just been
+        executed, and the model is to look. Beside ``did`` they depend on the instruction alone, and
+        on whether the operation has an address and is misaligned.
+        """
         ...
 
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from spe_unicorn.arch.operation import CostClass, Family, Operation, Timing
+from spe_unicorn.compiled import routine
 from spe_unicorn.cores.caches import (
     FROM_PEER_CLUSTER,
     FROM_PEER_CORE,
@@ -35,6 +36,7 @@ from spe_unicorn.cores.caches import (
     LLC_ACCESS,
     LLC_MISS,
     MODIFIED_ELSEWHERE,
+    OUTCOME,
     SNOOPED,
     TLB_ACCESS,
     TLB_WALK,
@@ -43,7 +45,7 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.cores.model import EXECUTION, ISSUE
 from spe_unicorn.cores.model_numbers import ModelNumbers
-from spe_unicorn.cores.predictor import Predictor
+from spe_unicorn.cores.predictor import MISSED, Predictor
 
 MISALIGNED: Final = 1
 """Cycles that an access takes longer for not being aligned."""
@@ -77,6 +79,17 @@ _SOURCES: Final = {
 """What an access does that goes at least so far."""
 
 
+@routine
+def what_was_done(data: Any, predictor: Any) -> Any:
+    """What the sampled operation did: what its accesses did, and MISPREDICTED.
+
+    Given the ``words`` of a :class:`DataSide` and of a :class:`Predictor`. Python and compiled code
+    both call this.
+    """
+    missed = MISPREDICTED if predictor[MISSED] != 0 else 0
+    return data[OUTCOME] | missed
+
+
 def last_level(numbers: ModelNumbers, pes: int = 1) -> SharedCache:
     """The last-level cache of a board, for all of its PEs."""
     return SharedCache(numbers.level("last"), pes, numbers.cluster)
@@ -84,8 +97,6 @@ def last_level(numbers: ModelNumbers, pes: int = 1) -> SharedCache:
 
 class CacheModel:
     """One PE's model; ``last`` is the cache that it shares with others, by default with none."""
-
-    constant = False
 
     def __init__(self, numbers: ModelNumbers, last: SharedCache | None = None) -> None:
         self.data = DataSide(
@@ -110,32 +121,44 @@ class CacheModel:
         self._timing = lru_cache(maxsize=None)(self._work_out)
 
     def begin(self) -> None:
-        """The next operation is sampled: forget what others before it did."""
+        """The next operation is sampled: note what it does, and nothing that others did."""
         self.data.begin()
         self.predictor.begin()
 
-    def timing(self, operation: Operation) -> Timing:
-        """Latencies in cycles, events and data source of the operation that has just been executed.
+    def end(self) -> None:
+        """It is seen to: note nothing of the operations that follow."""
+        self.data.end()
 
-        An operation that has an address but made no access that the host saw takes what a hit
-        takes, without events or a data source. One on a wrong path never came to know better.
+    def timing(self, operation: Operation, did: int | None = None) -> Timing:
+        """Latencies in cycles, events and data source of an operation.
+
+        ``did`` is as :func:`what_was_done` told it; None: it is what the operations since
+        :meth:`begin` did. An operation that has an address but made no access that the host saw
+        takes what a hit takes, without events or a data source. One on a wrong path never came to
+        know better.
         """
         instruction = operation.instruction
-        access, pa = instruction.elements or instruction.access, operation.pa
-        if instruction.divided and access is not None and pa is not None:
-            outcome = self.data.outcome_at(pa, access.size)
-        else:
-            outcome = self.data.outcome
+        if did is None:
+            did = self._did(operation)
         # which element's address a gather or scatter shows has nothing to do with what it accessed
-        scattered = instruction.gather_scatter and outcome & L1D_ACCESS
+        scattered = instruction.gather_scatter and did & L1D_ACCESS
         return self._timing(
             instruction.cost,
             instruction.family,
             operation.va is not None or bool(scattered),
             operation.misaligned,
-            outcome,
-            self.predictor.missed and not operation.misspeculated,
+            did,
         )
+
+    def _did(self, operation: Operation) -> int:
+        did = int(what_was_done(self.data.words, self.predictor.words))
+        if operation.misspeculated:
+            did &= ~MISPREDICTED
+        instruction = operation.instruction
+        access, pa = instruction.elements or instruction.access, operation.pa
+        if instruction.divided and access is not None and pa is not None:
+            return self.data.outcome_at(pa, access.size)
+        return did
 
     def _work_out(
         self,
@@ -144,12 +167,11 @@ class CacheModel:
         translates: bool,
         misaligned: bool,
         outcome: int,
-        missed: bool,
     ) -> Timing:
         numbers = self._numbers
         execution = ISSUE + EXECUTION[cost] + misaligned * MISALIGNED
         if family is Family.BRANCH:
-            return Timing(execution, ISSUE, events=MISPREDICTED if missed else 0)
+            return Timing(execution, ISSUE, events=outcome & MISPREDICTED)
         if not translates:
             return Timing(execution, ISSUE)
         if not outcome & L1D_ACCESS:

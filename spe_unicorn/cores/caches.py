@@ -46,8 +46,9 @@ _L1_TLB: Final = 3
 _L2_TLB: Final = 6
 L1D: Final = 9
 L2: Final = 12
-_NOTED: Final = 15
-"""How many accesses have been noted since :meth:`DataSide.begin`."""
+NOTED: Final = 15
+"""How many accesses have been noted since :meth:`DataSide.begin`; UNNOTED where none is."""
+UNNOTED: Final = -1
 _COUNTS: Final = 16
 """From here on how often each of :class:`Happening` has been."""
 _HEADER: Final = 24
@@ -153,14 +154,19 @@ class DataSide:
         self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
         self.words[LINE_SHIFT] = line.bit_length() - 1
         self.words[_PAGE_SHIFT] = page.bit_length() - 1
+        self.words[NOTED] = UNNOTED
         self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last
         last.join(self.words)
 
     def begin(self) -> None:
-        """Forget what accesses did so far: an operation begins whose outcome is wanted."""
-        self.words[OUTCOME] = self.words[_NOTED] = 0
-        self._notes[:] = 0
+        """Note what accesses do from now on: an operation begins whose outcome is wanted."""
+        forget_notes(self.words)
+        self.words[NOTED] = 0
+
+    def end(self) -> None:
+        """Forget what was noted, and note nothing until :meth:`begin`."""
+        forget_notes(self.words)
 
     def happened(self, what: Happening) -> int:
         """How often something has been, in all accesses so far."""
@@ -174,7 +180,7 @@ class DataSide:
     def outcome_at(self, address: int, size: int) -> int:
         """What those of them did that touched any of ``size`` bytes from ``address`` on."""
         outcome = 0
-        for at, length, did in self._notes[: self.words[_NOTED]].tolist():
+        for at, length, did in self._notes[: max(self.words[NOTED], 0)].tolist():
             if at < address + size and address < at + length:
                 outcome |= did
         return outcome
@@ -222,13 +228,31 @@ def look_up(own: Any, address: Any, end: Any) -> Any:
 
 
 @routine
+def _notes_of(own: Any) -> Any:
+    """Where the notes begin: after all levels."""
+    return own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS]
+
+
+@routine
+def forget_notes(own: Any) -> None:
+    """Forget what accesses did, and note nothing. Python and compiled code both call this."""
+    first = _notes_of(own)
+    for place in range(first, first + max(own[NOTED], 0) * _NOTE):
+        own[place] = 0
+    own[OUTCOME] = 0
+    own[NOTED] = UNNOTED
+
+
+@routine
 def note(own: Any, address: Any, size: Any, outcome: Any) -> None:
-    """Keep what an access did, with all others of the operation and by itself."""
+    """If that is wanted, keep what an access did: with the operation's others, and by itself."""
+    noted = own[NOTED]
+    if noted == UNNOTED:
+        return
     own[OUTCOME] |= outcome
-    noted = own[_NOTED]
     if noted < _NOTES:
-        own[_NOTED] = noted + 1
-        place = own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS] + noted * _NOTE
+        own[NOTED] = noted + 1
+        place = _notes_of(own) + noted * _NOTE
         own[place] = address
         own[place + 1] = size
         own[place + 2] = outcome

@@ -40,8 +40,6 @@ class ConstantModel:
     Raises ValueError for a class without a latency or a latency below 1 cycle.
     """
 
-    constant = True
-
     def __init__(self, execution: Mapping[CostClass, int] = EXECUTION) -> None:
         for cost in CostClass:
             if execution.get(cost, 0) < 1:
@@ -51,7 +49,7 @@ class ConstantModel:
             Timing(ISSUE + execution[cost], ISSUE, translation=TRANSLATION) for cost in CostClass
         ]
 
-    def timing(self, operation: Operation) -> Timing:
+    def timing(self, operation: Operation, did: int | None = None) -> Timing:
         """Latencies in cycles; no events and no data source."""
         table = self._plain if operation.va is None else self._access
         return table[operation.instruction.cost]

@@ -66,7 +66,7 @@ _HELD: Final = 8
 """How many return addresses there are."""
 _RESOLVED: Final = 9
 _MISPREDICTED: Final = 10
-_MISSED: Final = 11
+MISSED: Final = 11
 """Whether any branch since :meth:`Predictor.begin` was mispredicted."""
 _COUNTERS: Final = 12
 """The header's length: counters come first after it."""
@@ -105,12 +105,12 @@ class Predictor:
 
     def begin(self) -> None:
         """An operation begins of which :attr:`missed` is to tell."""
-        self.words[_MISSED] = 0
+        self.words[MISSED] = 0
 
     @property
     def missed(self) -> bool:
         """Whether a branch since :meth:`begin` was mispredicted."""
-        return bool(self.words[_MISSED])
+        return bool(self.words[MISSED])
 
     @property
     def resolved(self) -> int:
@@ -164,5 +164,5 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
     p[_RESOLVED] += 1
     if predicted != actual:
         p[_MISPREDICTED] += 1
-        p[_MISSED] = 1
+        p[MISSED] = 1
     return predicted  # type: ignore[no-any-return]

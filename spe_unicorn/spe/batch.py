@@ -3,7 +3,7 @@
 What a sample becomes depends on its instruction, on a few bits of what it did, and on registers:
 all that is worked out once, by the same functions as for a single sample, and put into tables. What
 is left for each sample is to look up and to copy. This is for samples of operations of which
-nothing else is to be known: no exception, no vector length, constant latencies.
+nothing else is to be known: no exception, no vector length.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from spe_unicorn.spe.sample import (
 )
 
 # Columns of an array of samples, one row each, of 64-bit numbers.
-INSTRUCTION: Final = 0
-"""A number that whoever describes samples gives to each instruction, from 0 up."""
+KIND: Final = 0
+"""A number that whoever describes samples gives to each :class:`Kind`, from 0 up."""
 WAY: Final = 1
 """What it did: bits CONDITION_FAILED and MISALIGNED."""
 PC: Final = 2
@@ -54,7 +54,7 @@ WAYS: Final = 4
 MOST: Final = 1024
 """Samples in one batch."""
 
-# Columns of the table of outcomes, by instruction and way.
+# Columns of the table of outcomes, by kind and way.
 _KNOWN, _KEPT, _SHAPES, _TOTAL = range(4)
 _FIRST_VALUE: Final = 4
 # The values of an outcome that stand in its record, and those that each sample has: numbers of
@@ -130,7 +130,7 @@ def _write(
     records = 0
     for n in range(count):
         sample = sample_rows[n]
-        outcome = outcome_rows[sample[INSTRUCTION] * WAYS + sample[WAY]]
+        outcome = outcome_rows[sample[KIND] * WAYS + sample[WAY]]
         if outcome[_KEPT] == 0:
             continue
         level = level_rows[sample[EL]]
@@ -165,8 +165,18 @@ def _write(
     return records
 
 
+class Kind(NamedTuple):
+    """Samples alike: of one instruction, of which the core model noted that it did the same.
+
+    ``did`` is as ``CoreModel.timing`` takes it.
+    """
+
+    instruction: Instruction
+    did: int = 0
+
+
 class Outcome(NamedTuple):
-    """What becomes of every sample of an instruction that did the same.
+    """What becomes of every sample of a kind that went the same way.
 
     ``kept`` is whether the filters keep it, ``shapes`` are the packets that its records can have,
     ``type`` is the Operation Type as a record takes it, ``pmu`` are the PMU events.
@@ -191,7 +201,7 @@ class Written(NamedTuple):
 class Batch:
     """Makes records of samples.
 
-    ``judge`` says what becomes of those of an instruction by its way; when its answers change,
+    ``judge`` says what becomes of those of a kind by their way; when its answers change,
     :meth:`forget` them. ``largest`` is the greatest value of a Counter packet.
     """
 
@@ -199,9 +209,9 @@ class Batch:
         *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
         *("_recorders", "_values", "_out"),
     )
-    """What is known of instructions and recorders, and room to work in."""
+    """What is known of kinds and recorders, and room to work in."""
 
-    def __init__(self, judge: Callable[[Instruction, int], Outcome], largest: int) -> None:
+    def __init__(self, judge: Callable[[Kind, int], Outcome], largest: int) -> None:
         self._judge = judge
         self._largest = largest
         self._outcomes = np.zeros((1024 * WAYS, _OUTCOME_WORDS), np.int64)
@@ -226,17 +236,17 @@ class Batch:
 
     def ends(self, sample: Any) -> int:
         """When a sample is complete."""
-        number = sample[INSTRUCTION] * WAYS + sample[WAY]
+        number = sample[KIND] * WAYS + sample[WAY]
         return int(sample[SELECTED_AT] + self._outcomes[number, _TOTAL])
 
-    def look_up(self, samples: Any, instructions: Sequence[Instruction]) -> None:
-        """Have the outcomes of samples at hand; ``instructions`` by their numbers."""
-        if len(instructions) * WAYS > len(self._outcomes):
-            more = np.zeros((len(instructions) * WAYS, _OUTCOME_WORDS), np.int64)
+    def look_up(self, samples: Any, kinds: Sequence[Kind]) -> None:
+        """Have the outcomes of samples at hand; ``kinds`` by their numbers."""
+        if len(kinds) * WAYS > len(self._outcomes):
+            more = np.zeros((len(kinds) * WAYS, _OUTCOME_WORDS), np.int64)
             self._outcomes = np.concatenate((self._outcomes, more))
         numbers = self._numbers(samples)
         for number in sorted(set(numbers[self._outcomes[numbers, _KNOWN] == 0].tolist())):
-            self._enter(number, self._judge(instructions[number // WAYS], number % WAYS))
+            self._enter(number, self._judge(kinds[number // WAYS], number % WAYS))
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
         """The records of samples that have been looked up, by what is to be had at each level."""
@@ -259,7 +269,7 @@ class Batch:
 
     @staticmethod
     def _numbers(samples: Any) -> Any:
-        return samples[:, INSTRUCTION] * WAYS + samples[:, WAY]
+        return samples[:, KIND] * WAYS + samples[:, WAY]
 
     def _enter(self, number: int, outcome: Outcome) -> None:
         self._pmu[number] = outcome.pmu

@@ -126,7 +126,7 @@ class CandidateSampler(ExternalSampler):
         self._sampling.append((self._recorders, self._filter))
         return True
 
-    def complete(self, operation: Operation) -> None:
+    def complete(self, operation: Operation, did: int | None = None) -> None:
         """The candidate is done: make its record if it was the one.
 
         Raises RuntimeError without a candidate.
@@ -135,7 +135,7 @@ class CandidateSampler(ExternalSampler):
             self._candidates.s.owed = False
             self._candidates.aim()
             self.statistics.selected += 1
-            super().complete(operation)
+            super().complete(operation, did)
         elif self._sampling:
             self._sampling.popleft()
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from spe_unicorn.arch.features import Feature, Features
-from spe_unicorn.arch.operation import Instruction, Operation, Timing
+from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import CONDITION_FAILED, EL, INSTRUCTION, MISALIGNED, PC, Batch, Outcome
+from spe_unicorn.spe.batch import CONDITION_FAILED, EL, KIND, MISALIGNED, PC, Batch, Kind, Outcome
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -271,17 +271,18 @@ class Sampler(Stateful[SamplerState], ABC):
         self._sampling.append((self._recorders, self._filter))
         return True
 
-    def complete(self, operation: Operation) -> None:
+    def complete(self, operation: Operation, did: int | None = None) -> None:
         """The sampled operation is done, the first one if there are several: make its record.
 
-        Raises RuntimeError without a sampled operation.
+        ``did`` is what the core model noted of it, as ``CoreModel.timing`` takes it. Raises
+        RuntimeError without a sampled operation.
         """
         if not self._sampling:
             raise RuntimeError("no operation is being sampled")
         recorders, filter_ = self._sampling.popleft()
         if not operation.misspeculated:
             self.tally.one(operation.pc, operation.instruction.word)
-        timing = self._model.timing(operation)
+        timing = self._model.timing(operation, did)
         self._occupy(timing.total)
         type_, events, kept, pmu = self._judged(operation, timing, filter_)
         if self._events is not None:
@@ -292,20 +293,20 @@ class Sampler(Stateful[SamplerState], ABC):
         recorder = self._recorder(recorders, operation.el)
         self._keep(recorder.record(operation, type_, timing, events), operation)
 
-    def complete_all(self, samples: Any, instructions: Sequence[Instruction], members: int) -> bool:
+    def complete_all(self, samples: Any, kinds: Sequence[Kind], members: int) -> bool:
         """Let ``members`` go by, the last of them sampled, and complete all the samples among them.
 
         ``samples`` is an array of :data:`~spe_unicorn.spe.batch.COLUMNS`, in the order of their
-        selection, ``instructions`` are those by number. False, and nothing is done, if they have
+        selection, ``kinds`` are those by number. False, and nothing is done, if they have
         to be completed one by one. Raises RuntimeError if others than these would be selected.
         """
-        if self._sampling or not self._model.constant or self.recorded:
+        if self._sampling or self.recorded:
             return False
         if self._filter is not self._batch_filter:
             self._batch_filter = self._filter
             self._batch.forget()
         batch = self._batch
-        batch.look_up(samples, instructions)
+        batch.look_up(samples, kinds)
         recorders = self._at_once(samples)
         if recorders is None:
             return False
@@ -313,7 +314,7 @@ class Sampler(Stateful[SamplerState], ABC):
             raise RuntimeError("other operations were sampled than those that are selected")
         written = batch.write(samples, recorders)
         counted = samples[self.tally.counted(len(samples))]
-        self.tally.several(len(samples), self._places(counted, instructions))
+        self.tally.several(len(samples), self._places(counted, kinds))
         statistics = self.statistics
         statistics.population += members
         statistics.selected += len(samples)
@@ -326,16 +327,15 @@ class Sampler(Stateful[SamplerState], ABC):
         return True
 
     @staticmethod
-    def _places(
-        samples: Any, instructions: Sequence[Instruction]
-    ) -> Iterator[tuple[int, int, int]]:
+    def _places(samples: Any, kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:
         """Addresses and instruction words of samples, and how many have them."""
-        places = zip(samples[:, PC].tolist(), samples[:, INSTRUCTION].tolist(), strict=True)
+        places = zip(samples[:, PC].tolist(), samples[:, KIND].tolist(), strict=True)
         for (pc, number), times in Counter(places).items():
-            yield pc & _MASK, instructions[number].word, times
+            yield pc & _MASK, kinds[number].instruction.word, times
 
-    def _judge(self, instruction: Instruction, way: int) -> Outcome:
-        """What becomes of samples of an instruction, as in :meth:`complete`."""
+    def _judge(self, kind: Kind, way: int) -> Outcome:
+        """What becomes of samples of a kind, as in :meth:`complete`."""
+        instruction = kind.instruction
         operation = Operation(
             instruction,
             0,
@@ -344,7 +344,7 @@ class Sampler(Stateful[SamplerState], ABC):
             misaligned=bool(way & MISALIGNED),
             va=None if instruction.access is None else 0,
         )
-        timing = self._model.timing(operation)
+        timing = self._model.timing(operation, kind.did)
         type_, events, kept, pmu = self._judged(operation, timing, self._filter)
         shapes = HAS_PREVIOUS_TARGET
         if type_.memory:

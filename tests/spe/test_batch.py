@@ -35,6 +35,7 @@ LOAD = Instruction(0xF940_0000, family=Family.LOAD, cost=CostClass.LOAD, access=
 SELECT = Instruction(0x9A80_0000, conditional=True)
 DIVIDE = Instruction(0x9AC0_0800, cost=CostClass.DIVIDE)
 INSTRUCTIONS = [ALU, LOAD, BRANCH, SELECT, DIVIDE]
+KINDS = [batch.Kind(instruction) for instruction in INSTRUCTIONS]
 APART = 1000
 """Cycles between two samples, unless said otherwise."""
 
@@ -51,7 +52,7 @@ class Sample:
         """It as a batch takes it, worked out from the descriptions of the columns."""
         operation = self.operation
         row = [0] * batch.COLUMNS
-        row[batch.INSTRUCTION] = INSTRUCTIONS.index(operation.instruction)
+        row[batch.KIND] = INSTRUCTIONS.index(operation.instruction)
         row[batch.WAY] = (batch.CONDITION_FAILED if operation.condition_failed else 0) | (
             batch.MISALIGNED if operation.misaligned else 0
         )
@@ -168,7 +169,7 @@ def test_samples_at_once_come_to_what_they_come_to_one_by_one(
         bench.unit.refresh()
     one_by_one(benches[0], samples)
     at_once = benches[1].unit
-    assert at_once.complete_all(rows(samples), INSTRUCTIONS, members(benches[1], samples))
+    assert at_once.complete_all(rows(samples), KINDS, members(benches[1], samples))
     assert seen(benches[1]) == seen(benches[0])
 
 
@@ -178,7 +179,7 @@ def test_a_load_made_in_a_batch_has_the_bytes_that_the_architecture_says() -> No
     operation.va, operation.pa = 0x1122_3344_5566_7788, 0x8000_0788
     sample = Sample(operation, bench.now + APART)
     start = bench.registers.raw(PMBPTR_EL1)
-    assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    assert bench.unit.complete_all(rows([sample]), KINDS, bench.unit.until_hit())
     expected = bytes.fromhex(
         "98 0500"  # total latency: issue and four cycles of a load
         "99 0100"  # issue
@@ -204,7 +205,7 @@ def completed(bench: Bench, sample: Sample, how: str) -> bytes:
     if how == "one by one":
         one_by_one(bench, [sample])
     else:
-        assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+        assert bench.unit.complete_all(rows([sample]), KINDS, bench.unit.until_hit())
     return bench.memory.read(start, 64) or b""
 
 
@@ -256,17 +257,17 @@ def test_samples_that_may_collide_are_left_to_be_completed_one_by_one() -> None:
     divide = Operation(DIVIDE, 0x1000, 1)  # 13 cycles from its selection
     meeting = [Sample(divide, first), Sample(alu(), first + 12)]
     before = seen(bench)
-    assert not bench.unit.complete_all(rows(meeting), INSTRUCTIONS, members(bench, meeting))
+    assert not bench.unit.complete_all(rows(meeting), KINDS, members(bench, meeting))
     assert seen(bench) == before
     apart = [Sample(divide, first), Sample(alu(), first + 13)]
-    assert bench.unit.complete_all(rows(apart), INSTRUCTIONS, members(bench, apart))
+    assert bench.unit.complete_all(rows(apart), KINDS, members(bench, apart))
 
 
 def test_a_sample_behind_a_batch_collides_with_its_last_one() -> None:
     bench = prepared()
     divide = Operation(DIVIDE, 0x1000, 1)
     sample = Sample(divide, bench.now + APART)
-    assert bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    assert bench.unit.complete_all(rows([sample]), KINDS, bench.unit.until_hit())
     bench.now = sample.selected_at + 12
     assert not bench.unit.advance(bench.unit.until_hit())
     assert bench.unit.statistics.collisions == 1
@@ -276,7 +277,7 @@ def test_whoever_is_told_of_each_operation_is_told_of_each() -> None:
     bench = prepared()
     bench.unit.recorded.connect(lambda record, operation: None)
     sample = Sample(alu(), bench.now + APART)
-    assert not bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit())
+    assert not bench.unit.complete_all(rows([sample]), KINDS, bench.unit.until_hit())
 
 
 def test_records_that_may_not_fit_are_left_to_be_written_one_by_one() -> None:
@@ -284,7 +285,7 @@ def test_records_that_may_not_fit_are_left_to_be_written_one_by_one() -> None:
     bench.registers.write(PMBPTR_EL1, LIMIT - 2 * 64)
     bench.sample()
     samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(2)]
-    assert not bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))
+    assert not bench.unit.complete_all(rows(samples), KINDS, members(bench, samples))
 
 
 def test_a_stream_observer_hears_of_a_whole_batch_at_once() -> None:
@@ -293,7 +294,7 @@ def test_a_stream_observer_hears_of_a_whole_batch_at_once() -> None:
     bench.unit.streamed.connect(heard.append)
     samples = [Sample(alu(), bench.now + APART * (n + 1)) for n in range(3)]
     start = bench.registers.raw(PMBPTR_EL1)
-    assert bench.unit.complete_all(rows(samples), INSTRUCTIONS, members(bench, samples))
+    assert bench.unit.complete_all(rows(samples), KINDS, members(bench, samples))
     assert heard == [bench.memory.read(start, 3 * 64)]
 
 
@@ -301,7 +302,7 @@ def test_other_samples_than_those_that_are_selected_are_a_mistake_of_ours() -> N
     bench = prepared()
     sample = Sample(alu(), bench.now + APART)
     with pytest.raises(RuntimeError, match="other operations"):
-        bench.unit.complete_all(rows([sample]), INSTRUCTIONS, bench.unit.until_hit() + 1)
+        bench.unit.complete_all(rows([sample]), KINDS, bench.unit.until_hit() + 1)
 
 
 def test_what_registers_collect_is_looked_at_anew() -> None:
@@ -313,5 +314,5 @@ def test_what_registers_collect_is_looked_at_anew() -> None:
         each.sample()
     samples = [Sample(Operation(LOAD, 0x1000, 1, va=0x7000, pa=0x7000), bench.now + APART)]
     one_by_one(benches[0], samples)
-    assert benches[1].unit.complete_all(rows(samples), INSTRUCTIONS, members(benches[1], samples))
+    assert benches[1].unit.complete_all(rows(samples), KINDS, members(benches[1], samples))
     assert seen(benches[1]) == seen(benches[0])

@@ -46,7 +46,7 @@ class TakenExceptions:
         if not self._unit.wants:
             return
         if cpu.model is not None:
-            cpu.model.begin()  # nothing that the model has seen is known to be this operation's
+            cpu.model.saw_nothing()  # of which it were known to be this operation's
         begun = tried is not None
         self._before = latch.begin(cpu.pc if tried is None else tried)[0]
         latch.raised(self._before, translated=False)

@@ -14,6 +14,10 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.cores.cache_model import what_was_done
+from spe_unicorn.cores.caches import UNBOUNDED as ALL
+from spe_unicorn.cores.caches import forget_notes
+from spe_unicorn.cores.predictor import MISSED
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_read, call_register, call_translate, stop_engine
 from spe_unicorn.host.native.delivery import deliverable
@@ -223,6 +227,25 @@ def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
 
 
 @routine
+def _await_sample(s: Any) -> None:
+    """The core model is to note what the sampled operation of the next block does."""
+    if s.data_side != 0:
+        forget_notes(array_at(pointer_to(s.data_side), (ALL,), np.int64))
+        array_at(pointer_to(s.predictor), (ALL,), np.int64)[MISSED] = 0
+
+
+@routine
+def _what_it_did(s: Any) -> Any:
+    """What the core model has noted of the sampled operation; it forgets that."""
+    if s.data_side == 0:
+        return 0
+    data = array_at(pointer_to(s.data_side), (ALL,), np.int64)
+    did = what_was_done(data, array_at(pointer_to(s.predictor), (ALL,), np.int64))
+    forget_notes(data)
+    return did
+
+
+@routine
 def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
     here = address_of(user)
@@ -273,6 +296,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.level = bits
     row.flow_target = s.flow_target
     row.flow = s.flow
+    row.did = _what_it_did(s)
     gap = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]
     s.samples_in_ring += 1
     if s.weigh != 0:
@@ -322,6 +346,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     s.access = row.access
     s.instruction = row.instruction
     s.pending = member + 1
+    _await_sample(s)
     return True
 
 

@@ -29,13 +29,28 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.cores.cache_model import CacheModel
-from spe_unicorn.cores.caches import access, forget_translations
+from spe_unicorn.cores.caches import (
+    NOTED,
+    UNBOUNDED,
+    UNNOTED,
+    access,
+    forget_translations,
+)
 from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import Branch, resolve
+from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.engine import address_of as address_of_function
-from spe_unicorn.host.native.calls import call_misprediction, call_read
+from spe_unicorn.host.native.calls import call_misprediction, call_read, call_register
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import Field, State, Writer, signed
+from spe_unicorn.host.native.state import (
+    LAYOUT,
+    PLAN_PLACE,
+    PLAN_PLACES,
+    Field,
+    State,
+    Writer,
+    signed,
+)
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
@@ -81,6 +96,9 @@ _RECORD: Final = np.dtype([(field.name, np.int64) for field in ModelState.FIELDS
 _READ: Final = int(uc_const.UC_PROT_READ)
 _WRITE: Final = int(uc_const.UC_MEM_WRITE)
 _SCRATCH: Final = ModelState.scratch.offset
+_PC: Final = int(PC)
+_AS_IT_WAS: Final = -2
+"""No number of noted accesses."""
 _NONE, _DIRECT, _CONDITIONAL, _CALL = (
     int(Branch.NONE),
     int(Branch.DIRECT),
@@ -190,12 +208,41 @@ def _attended(m: Any) -> Any:
     return True
 
 
+@routine
+def _withhold(m: Any, engine: Any, user: Any) -> Any:
+    """An access comes, while a hook may be taking a sample: have it noted if it is the operation's.
+
+    What to :func:`_go_on` with after the access.
+    """
+    s = record_at(pointer_to(m.state), LAYOUT)
+    if s.pending == 0:
+        return _AS_IT_WAS
+    own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
+    noted = own[NOTED]
+    call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _SCRATCH)
+    if m.scratch != s.block + 4 * (s.plan >> PLAN_PLACE & PLAN_PLACES):
+        own[NOTED] = UNNOTED
+        return noted
+    if noted == UNNOTED:
+        own[NOTED] = 0
+    return _AS_IT_WAS
+
+
+@routine
+def _go_on(m: Any, noted: Any) -> None:
+    """The access has been made."""
+    if noted != _AS_IT_WAS:
+        array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)[NOTED] = noted
+
+
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
 def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
     """A load or store, or a piece of one."""
     m = record_at(user, _RECORD)
     if _attended(m):
+        noted = _withhold(m, engine, user)
         access(pointer_to(m.data_side), pointer_to(m.last), np.int64(address), np.int64(size))
+        _go_on(m, noted)
 
 
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
@@ -205,6 +252,7 @@ def on_access_among_peers(
     """A load or store, or a piece of one, where several PEs have caches."""
     m = record_at(user, _RECORD)
     if _attended(m):
+        noted = _withhold(m, engine, user)
         coherent_access(
             pointer_to(m.data_side),
             pointer_to(m.last),
@@ -213,6 +261,7 @@ def on_access_among_peers(
             np.int64(size),
             np.int64(kind == _WRITE),
         )
+        _go_on(m, noted)
 
 
 class ModelHooks:
@@ -243,6 +292,7 @@ class ModelHooks:
         m.last = model.data.last.words.ctypes.data
         m.peers = model.data.last.sides.ctypes.data
         m.predictor = model.predictor.words.ctypes.data
+        hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
         at = ctypes.addressof(m)
         hooks.add(uc_const.UC_HOOK_BLOCK, on_block.address, user=at)
@@ -254,6 +304,15 @@ class ModelHooks:
     def begin(self) -> None:
         """The next operation is sampled."""
         self.model.begin()
+
+    def end(self) -> None:
+        """It is seen to."""
+        self.model.end()
+
+    def saw_nothing(self) -> None:
+        """Nothing that the model has seen was done by the operation that is sampled."""
+        self.model.begin()
+        self.model.end()
 
     def stopped(self, executed: bool, pc: int) -> None:
         """The engine has stopped at ``pc``.

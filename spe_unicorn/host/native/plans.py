@@ -94,11 +94,17 @@ class Plan:
 
 
 def plan_block(
-    code: Sequence[Instruction], cracker: Cracker | None = None, *, loads: bool = False
+    code: Sequence[Instruction],
+    cracker: Cracker | None = None,
+    *,
+    loads: bool = False,
+    modelled: bool = False,
 ) -> list[Plan]:
     """The plan of each member of the population in a block, in order.
 
     ``loads``: memory that the block loads can be read beforehand, without any effect.
+    ``modelled``: a core model tells what each member did; where the accesses of an operation are
+    divided among several, it has to be stepped to.
     """
     runs_on = all(i.mark in RUNS_ON for i in code)
     written_after = [0] * len(code)
@@ -110,7 +116,7 @@ def plan_block(
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
             plan = None
-            if runs_on:
+            if runs_on and not (modelled and part.divided):
                 plan = _plan(part, k, written, written_after[k]) or _foreseen(part, k, values)
             plans.append(plan or Plan(part, k, exact=True))
         written |= instruction.writes

@@ -397,6 +397,8 @@ class Wiring(ctypes.Structure):
             ("context", "Room for a saved state of the engine."),
             ("exception", "Where in `context` the engine describes an exception."),
             ("ask", "The function of Python that answers `Action.ASK`."),
+            ("data_side", "The words of the core model's caches and TLBs; 0 without such a model."),
+            ("predictor", "The words of its branch predictor."),
             ("emu_stop", "`uc_emu_stop`."),
             ("reg_read", "`uc_reg_read`."),
             ("reg_write", "`uc_reg_write`."),
@@ -611,6 +613,8 @@ class Sample(NamedTuple):
     flow_target: int
     flow: int
     """``State.flow_target`` and ``State.flow``."""
+    did: int
+    """What the core model noted of it (``cores.cache_model.what_was_done``), 0 without one."""
 
 
 SAMPLE: Final = np.dtype([(name, np.int64) for name in Sample._fields])

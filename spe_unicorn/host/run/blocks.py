@@ -61,16 +61,24 @@ class Blocks:
     """The blocks seen, here for Python and in the compiled hooks' table.
 
     ``cracker`` makes micro-operations of instructions, None where each is one member of the
-    population. ``tallies`` adds up what blocks hold. ``loads`` is as in ``plans.plan_block``.
+    population. ``tallies`` adds up what blocks hold. ``loads`` and ``modelled`` are as in
+    ``plans.plan_block``.
     """
 
     DERIVED = ("_known", "_numbers", "_slots", "instructions")
 
     def __init__(
-        self, hooks: NativeHooks, cracker: Cracker | None, tallies: Tallies, *, loads: bool
+        self,
+        hooks: NativeHooks,
+        cracker: Cracker | None,
+        tallies: Tallies,
+        *,
+        loads: bool,
+        modelled: bool = False,
     ) -> None:
         self._tallies = tallies
         self._loads = loads
+        self._modelled = modelled
         self._table = hooks.blocks
         self._state = hooks.state
         self._cracker = cracker
@@ -86,7 +94,9 @@ class Blocks:
         block = self._known.get(words)
         if block is None:
             code = tuple(decode(word) for word in words)
-            plans = tuple(plan_block(code, self._cracker, loads=self._loads))
+            plans = tuple(
+                plan_block(code, self._cracker, loads=self._loads, modelled=self._modelled)
+            )
             marks = 0
             for word in words:
                 marks |= marks_of(word)

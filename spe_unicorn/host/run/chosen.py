@@ -62,13 +62,13 @@ class ChosenOperation:
     def _allow_samples(self) -> bool:
         """Let the compiled hook take samples by itself, where it may.
 
-        It may not where the next sample needs a stop: its record may cause a management event, its
-        block may hold what somebody watches for, or the core model is to tell what it alone did.
+        It may not where the next sample needs a stop: its record may cause a management event, or
+        its block may hold what somebody watches for.
         """
         parts = self._parts
         ring = parts.cpu.hooks.samples
         room = min(ring.worth, parts.unit.quiet_records())
-        if not room or parts.watching.tracking or parts.model is not None:
+        if not room or parts.watching.tracking:
             return False
         ring.allow(parts.unit.following(room))
         return True

@@ -89,6 +89,8 @@ class ExactRuns:
             self._take_back(len(operations))
             if stop is Stop.ACCESS and parts.handler.controls.checks.fault() is None:
                 parts.handler.ending = Ending.WATCHED
+                if parts.model is not None:
+                    parts.model.end()
             else:
                 self._host.execute(stop)
             return
@@ -103,6 +105,8 @@ class ExactRuns:
             if not call:
                 parts.latch.finish(operation, cpu.pc)
             parts.population.complete(operation)
+        if parts.model is not None:
+            parts.model.end()
         parts.population.take_wrong_path()
         if mark is Mark.ERET:
             parts.state.notice = 1

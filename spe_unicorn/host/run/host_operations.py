@@ -24,7 +24,7 @@ class HostOperations:
         parts = self._parts
         cpu, state, latch = parts.cpu, parts.state, parts.latch
         if stop is Stop.TRAP and parts.model is not None:
-            parts.model.begin()  # the engine has not tried it
+            parts.model.saw_nothing()  # the engine has not tried it
         # at an exception the PC may no longer be the operation's: hooks of others saw it, too
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         members = parts.population.members(pc)
@@ -61,6 +61,8 @@ class HostOperations:
             else:
                 latch.finish(operation, cpu.pc)
             parts.population.complete(operation)
+        if parts.model is not None:
+            parts.model.end()
         if stop is Stop.TRAP and not raised:
             self._tell_of_return(pc)
         parts.unit.refresh()

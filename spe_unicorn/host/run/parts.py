@@ -44,7 +44,13 @@ class Parts:
 def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting) -> Parts:
     """Make the parts of a PE's runner."""
     watching = Watching()
-    blocks = Blocks(cpu.hooks, unit.cracker, counting.totals.tallies, loads=cpu.whole)
+    blocks = Blocks(
+        cpu.hooks,
+        unit.cracker,
+        counting.totals.tallies,
+        loads=cpu.whole,
+        modelled=cpu.model is not None,
+    )
     latch = Latch(cpu, unit.cracker)
     population = Population(cpu, unit, blocks, latch)
     return Parts(

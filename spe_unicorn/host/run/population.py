@@ -41,7 +41,7 @@ class Population:
         self._cracker = unit.cracker
         self._blocks = blocks
         self._latch = latch
-        self._noted = Noted(blocks.instructions, cpu.rate)
+        self._noted = Noted(blocks.instructions, cpu.rate, modelled=cpu.model is not None)
         self._known_weights: dict[int, int] = {}
         self._state = cpu.hooks.state
         self._model = cpu.model
@@ -109,7 +109,7 @@ class Population:
         self.pass_by(len(walk))
         for member in self.select(len(walk)):
             if self._model is not None:
-                self._model.begin()  # nothing that the model has seen was done by it
+                self._model.saw_nothing()
             self.complete(self._latch.misspeculated(*walk[member]))
 
     def _count(self, members: int) -> bool:
@@ -145,22 +145,29 @@ class Population:
         """Complete the samples that the compiled hook took by itself, in order."""
         cpu = self._cpu
         state = self._state
-        instructions = self._blocks.instructions
         rows = cpu.hooks.samples.take()
         executed, skipped = cpu.executed, int(state.skipped)
         self._unit.refresh()  # they may be of several Exception levels
         members = int(rows["members"][-1]) - self._counted
-        if self._unit.complete_all(self._noted.described(rows, skipped), instructions, members):
+        noted = self._noted
+        if self._unit.complete_all(noted.described(rows, skipped), noted.kinds, members):
             self._counted += members
             return
+        instructions = self._blocks.instructions
         for sample in map(Sample._make, rows.tolist()):
             cpu.ahead = executed - (sample.cycles - skipped + 1)
             if self._count(sample.members - self._counted):
-                self._unit.complete(self._latch.sampled(instructions[sample.instruction], sample))
+                operation = self._latch.sampled(instructions[sample.instruction], sample)
+                self._unit.complete(operation, sample.did)
         cpu.ahead = 0
 
     def complete_pending(self, stop: Stop, done: int) -> None:
         """The sampled operation's block ran, ``done`` operations of it at least."""
+        self._complete_pending(stop, done)
+        if self._model is not None:
+            self._model.end()
+
+    def _complete_pending(self, stop: Stop, done: int) -> None:
         state = self._state
         member = int(state.pending) - 1
         state.pending = 0

@@ -21,7 +21,6 @@ class Probes:
         self._cpu = cpu
         self._unit = unit
         self._blocks = blocks
-        self._model = cpu.model
         self._probes: set[int] = set()
         """Addresses that have a probe."""
         self._stepped: set[int] = set()
@@ -33,7 +32,7 @@ class Probes:
         A probe costs a few nanoseconds whenever its operation runs, a step some tens of
         microseconds whenever it is sampled: worth it if samples are not too far apart.
         """
-        if self._model is not None or not block.suits_probe(member):
+        if not block.suits_probe(member):
             return
         address = start + 4 * block.plans[member].place & _MASK
         if address in self._probes:

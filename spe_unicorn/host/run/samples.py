@@ -22,7 +22,7 @@ from spe_unicorn.spe.batch import (
     CONDITION_FAILED,
     EL,
     HAS,
-    INSTRUCTION,
+    KIND,
     MISALIGNED,
     PA,
     PC,
@@ -33,6 +33,7 @@ from spe_unicorn.spe.batch import (
     TIME,
     VA,
     WAY,
+    Kind,
 )
 from spe_unicorn.spe.sample import (
     HAS_DATA_SOURCE,
@@ -82,7 +83,7 @@ def _describe(
                 has |= HAS_TARGET  # of one that is not taken, where the core records it
         if row.flow & FLOW_VALID:
             has |= HAS_PREVIOUS_TARGET
-        sample[INSTRUCTION] = row.instruction
+        sample[KIND] = row.instruction
         sample[WAY] = way
         sample[PC] = row.pc
         sample[EL] = row.level & 3
@@ -99,12 +100,19 @@ def _describe(
 class Noted:
     """Describes samples of ``instructions``, a list that grows, by its numbers.
 
-    ``rate`` is that of the system counter, for the times of samples.
+    ``rate`` is that of the system counter, for the times of samples. ``modelled``: a core model
+    notes what each of them did; each instruction with each of that is a kind of its own.
     """
 
-    DERIVED = ("_known", "_traits", "_instructions", "_samples")
+    DERIVED = ("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds")
 
-    def __init__(self, instructions: Sequence[Instruction], rate: Rate) -> None:
+    def __init__(
+        self, instructions: Sequence[Instruction], rate: Rate, *, modelled: bool = False
+    ) -> None:
+        self.kinds: list[Kind] = []
+        """By the numbers that samples have."""
+        self._modelled = modelled
+        self._numbers: dict[tuple[int, int], int] = {}
         self._instructions = instructions
         self._rate = rate
         self._traits = np.zeros((1024, _TRAITS), np.int64)
@@ -122,7 +130,20 @@ class Noted:
         rate = self._rate.ticks_of, self._rate.cycles_of
         table, out = self._traits.ctypes.data, samples.ctypes.data
         _describe(rows.ctypes.data, table, skipped, *rate, out, len(rows))
+        if self._modelled:
+            samples[:, KIND] = self._kinds_of(rows)
         return samples
+
+    def _kinds_of(self, rows: Any) -> list[int]:
+        """The numbers of the kinds of rows."""
+        found = []
+        pairs = zip(rows["instruction"].tolist(), rows["did"].tolist(), strict=True)
+        for pair in pairs:
+            number = self._numbers.setdefault(pair, len(self.kinds))
+            if number == len(self.kinds):
+                self.kinds.append(Kind(self._instructions[pair[0]], pair[1]))
+            found.append(number)
+        return found
 
     def _learn(self) -> None:
         if len(self._instructions) > len(self._traits):
@@ -130,6 +151,8 @@ class Noted:
             self._traits = np.concatenate((self._traits, more))
         for number in range(self._known, len(self._instructions)):
             self._traits[number] = _traits(self._instructions[number])
+            if not self._modelled:
+                self.kinds.append(Kind(self._instructions[number]))
         self._known = len(self._instructions)
 
 
