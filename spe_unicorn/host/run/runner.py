@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
+from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.native.state import MARKS_OF_HOST_OPERATIONS, Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -60,6 +61,7 @@ class Runner:
         self._host = self._after.host
         self._chosen = ChosenOperation(self._parts)
         self._slices = Slices()
+        self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._observers = handler.controls.checks.observers
         self._goal = NEVER_HAPPENS
         """Executed operations at which the run ends, by its caller's wish."""
@@ -72,6 +74,7 @@ class Runner:
             Horizon(counting.due, counting.settle),
             Horizon(lambda: self._observers.due, lambda: self._observers.take()),
             Horizon(lambda: self._one_operation, lambda: None),
+            Horizon(lambda: self._translations.due, self._translations.flush),
             self._slice,
             Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
         ]
@@ -104,6 +107,7 @@ class Runner:
     def restored(self) -> None:
         """The PE's state is another one: forget what was counted before."""
         self._parts.population.restored()
+        self._translations.begin(self.cpu.executed)
 
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
