@@ -335,11 +335,7 @@ class Machine:
         return self.virtio_console
 
     def _typed(self) -> None:
-        peripherals = self.board.peripherals
-        if peripherals.uart.listening:
-            peripherals.uart.poll()
-        if peripherals.virtio.listening:
-            self.board.outside.poll()
+        self.board.outside.poll()
 
     # Observing
 

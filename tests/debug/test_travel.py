@@ -241,6 +241,29 @@ def test_what_was_typed_comes_again_where_it_came():
     assert b"".join(printed) == said
 
 
+def test_what_was_typed_between_two_runs_comes_again_where_it_came():
+    machine = Machine(shipped_firmware("uart_echo"))
+    travel = Travel(machine.board)
+    for typed in ("abc", "d"):
+        assert travel.run() is Ending.ASLEEP
+        machine.console.type(typed)
+    assert travel.run() is Ending.ASLEEP
+    machine.console.type("\4")
+    assert travel.run() is Ending.EXIT
+    end, said = travel.end, machine.console.text
+    assert said == "ABCDbye\n"
+    registers = [machine.pes[0].x[n] for n in range(31)]
+    for at in (0, end // 2, end - 1):
+        travel.back_to(at)
+        endings = [travel.run()]
+        while endings[-1] is Ending.ASLEEP and len(endings) <= 3:  # it was typed to thrice
+            endings.append(travel.run())
+        assert endings[-1] is Ending.EXIT
+        assert travel.position == end
+        assert [machine.pes[0].x[n] for n in range(31)] == registers
+    assert machine.console.text == said
+
+
 def test_observers_hear_nothing_twice():
     machine = made()
     heard: list[object] = []
