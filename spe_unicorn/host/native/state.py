@@ -104,7 +104,10 @@ class Answer(IntEnum):
 
 
 class Writer(Enum):
-    """Who writes a field. The hooks write while the engine runs, Python while it stands."""
+    """Who writes a field. The hooks write while the engine runs, Python while it stands.
+
+    Decision record 0040 says why each of TURNS is not written by one side alone.
+    """
 
     ONCE = "whoever builds the machine, once"
     PYTHON = "Python, between two runs of the engine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -27,6 +28,7 @@ OTHERS = ("model.py", "reads.py")
 STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symbols"})
 """Rooms that cannot know the state, and use the same short names for their own."""
 PACKAGE = Path(spe_unicorn.__file__).parent
+RECORD = PACKAGE.parent / "docs/adr/0040-fields-written-in-turns.md"
 SOURCES = sorted(
     source
     for source in PACKAGE.rglob("*.py")
@@ -96,6 +98,15 @@ def test_a_field_is_written_by_the_side_that_it_names_and_no_other():
             assert sides == {Writer.HOOKS, Writer.PYTHON}, name
         else:
             assert sides == {Writer.PYTHON}, name
+
+
+def test_the_decision_record_has_a_reason_for_each_field_that_is_written_in_turns():
+    text = RECORD.read_text("utf-8")
+    table = re.findall(r"^\| (`[^|]+) \| [^|]+ \|$", text, re.M)
+    told = [name for row in table for name in re.findall(r"`(\w+)`", row)]
+    turns = [name for name, writer in WRITERS.items() if writer is Writer.TURNS]
+    assert sorted(told) == sorted(turns)
+    assert f"{len(turns)} of the {len(WRITERS)} fields" in text
 
 
 def test_a_grant_leaves_what_has_been_executed():
