@@ -18,7 +18,7 @@ from spe_unicorn.cores.cache_model import what_was_done
 from spe_unicorn.cores.caches import UNBOUNDED as ALL
 from spe_unicorn.cores.caches import forget_notes
 from spe_unicorn.cores.predictor import MISSED
-from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_read, call_register, call_translate, stop_engine
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
@@ -63,6 +63,7 @@ from spe_unicorn.host.native.state import (
     UNBOUNDED,
     State,
     Stop,
+    begin_anew,
     grant,
     slot_of,
 )
@@ -72,6 +73,7 @@ _BASE: Final = State.base.offset
 _INDEX: Final = State.index.offset
 _FLAGS: Final = State.flags.offset
 _PHYSICAL: Final = State.physical.offset
+_PC: Final = int(PC)
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
 
@@ -396,6 +398,13 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
 def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = record_at(user, LAYOUT)
+    if s.again != 0:
+        # a write of the PC has the engine leave this hook, and begin the block anew
+        begin_anew(s)
+        s.attend = -1
+        s.scratch = address
+        call_register(s.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
+        return
     aligned = address & s.pc_mask == 0
     if s.weigh != 0:
         _weigh_block(s, engine, user, address, operations)

@@ -44,7 +44,14 @@ from spe_unicorn.devices.gicv3.cells import (
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_register
-from spe_unicorn.host.native.state import LAYOUT, READ, WRITE, State, end_after_block
+from spe_unicorn.host.native.state import (
+    LAYOUT,
+    READ,
+    WRITE,
+    State,
+    begin_anew_after_block,
+    end_after_block,
+)
 
 for _rule in (
     *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),
@@ -106,6 +113,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
     call_register(s.reg_read, uc, _PC, scratch)
     s.scratch += 4
     call_register(s.reg_write, uc, _PC, scratch)
+    begin_anew_after_block(s)
     return True
 
 

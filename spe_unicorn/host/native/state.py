@@ -236,6 +236,12 @@ class Transit(ctypes.Structure):
         Field("wrong", _TURNS, "Whether Python has to look at the wrong path at `wrong_path`."),
         Field("wrong_path", _HOOKS, "Where that wrong path begins."),
         Field(
+            "again",
+            _HOOKS,
+            "Not 0 if the next block has to begin anew (`begin_anew`): twice the budget that it"
+            " then has, and 1.",
+        ),
+        Field(
             "notice",
             _TURNS,
             "Not 0 if the engine is to stop after the block: NOTICE_RETURN where that ends with an"
@@ -350,6 +356,11 @@ class Steer(ctypes.Structure):
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
+        Field(
+            "begins_anew",
+            _PYTHON,
+            "Whether a block may begin twice: nobody follows blocks but the hook that counts them.",
+        ),
         Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
         Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
         Field("flow_el", _PYTHON, "The Exception level of this run."),
@@ -442,7 +453,7 @@ class State(ctypes.Structure):
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
         self.gic_at = 0
-        self.stop = self.probe = self.looked_at_pc = 0
+        self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
         self.special = False
         self.attend = 0
 
@@ -492,6 +503,29 @@ def end_after_block(s: Any) -> None:
     """Have the engine stop after the block that runs."""
     s.notice = BUDGET_SPENT
     grant(s, 0)
+
+
+@routine
+def begin_anew_after_block(s: Any) -> None:
+    """Have the next block begin anew (:func:`begin_anew`), or the engine stop before it.
+
+    For a hook in whose midst the PC was written. After that the engine no longer says, at a stop in
+    the same run, at which operation of a block it is, until it leaves a hook for blocks.
+    """
+    if s.notice != 0:
+        return  # the engine stops in any case
+    again = s.budget << 1 | 1
+    end_after_block(s)
+    if s.begins_anew != 0:
+        s.again = again
+
+
+@routine
+def begin_anew(s: Any) -> None:
+    """The next block is here: what it would have been stopped for is over."""
+    s.notice = 0
+    grant(s, s.again >> 1)
+    s.again = 0
 
 
 LEVEL_BITS: Final = 8

@@ -37,6 +37,7 @@ from spe_unicorn.host.native.state import (
     Answer,
     State,
     Stop,
+    begin_anew_after_block,
     end_after_block,
 )
 
@@ -160,6 +161,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
     call_register(s.reg_read, uc, _PC, scratch)
     s.scratch += 4
     call_register(s.reg_write, uc, _PC, scratch)
+    begin_anew_after_block(s)
     return True
 
 

@@ -106,6 +106,7 @@ class EngineRuns:
         plain = self._plain and not straight and not self._cpu.tally
         if plain and not weigh:
             state.gic_at = self._handler.gic_levels()
+        state.begins_anew = self._model is None and not self._cpu.hooks.follows_flow
         self.note_flow()
         state.ready()
         self.target = until

@@ -18,6 +18,8 @@ from spe_unicorn.host.native.state import (
     Transit,
     Wiring,
     Writer,
+    begin_anew,
+    begin_anew_after_block,
     end_after_block,
     grant,
 )
@@ -121,6 +123,20 @@ def test_a_run_ends_after_the_block_when_nothing_is_left():
     assert (state.notice, state.budget, state.granted) == (1, 0, 960)
 
 
+def test_a_block_begins_anew_with_the_budget_that_was_left():
+    state = State(granted=1000, budget=-3, begins_anew=1)
+    begin_anew_after_block(state)
+    assert (state.notice, state.budget, state.granted) == (1, 0, 1003)
+    begin_anew(state)
+    assert (state.notice, state.budget, state.granted, state.again) == (0, -3, 1000, 0)
+
+
+def test_where_no_block_may_begin_twice_the_engine_stops_instead():
+    state = State(granted=1000, budget=40)
+    begin_anew_after_block(state)
+    assert (state.notice, state.budget, state.again) == (1, 0, 0)
+
+
 def test_a_run_begins_with_nothing_left_of_the_one_before():
     every = dict.fromkeys(WRITERS, 77)
     state = State(**every)
@@ -135,6 +151,7 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert {field.name for field in Wiring.FIELDS} <= kept
     assert {field.name for field in Transit.FIELDS} - kept == {
         *("watch", "stop", "probe", "special", "attend", "samples_itself", "looked_at_pc"),
+        "again",
     }
 
 
