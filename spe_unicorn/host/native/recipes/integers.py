@@ -7,36 +7,16 @@ and compares. Nothing is said of the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from spe_unicorn.arch.operation import NZCV, SP
 from spe_unicorn.decode.parts import signed
+from spe_unicorn.host.native.recipes.building import Steps
 from spe_unicorn.host.native.recipes.steps import Kind, Value
 
 Results = dict[int, Value]
 _LOW: Final = 0xFFFF_FFFF
 _ALL: Final = (1 << 64) - 1
-
-
-class Steps(Protocol):
-    """Where values come from and go to: see ``values.Values``."""
-
-    def of(self, register: int) -> Value:
-        """The value of a register before the instruction."""
-        ...
-
-    def step(
-        self,
-        kind: Kind,
-        a: Value = 0,
-        b: Value = 0,
-        c: Value = 0,
-        *,
-        condition: int = 0,
-        number: int = 0,
-    ) -> Value:
-        """The value of a step."""
-        ...
 
 
 class Integers:
