@@ -14,7 +14,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.pmu.exceptions import CALLS
 from spe_unicorn.spe.taken import ExceptionSampler
@@ -31,7 +31,7 @@ class TakenExceptions:
         self.event = event
         self._cpu = cpu
         self._unit = unit
-        self._latch = Latch(cpu)
+        self._describer = OperationDescriber(cpu)
         self._level = 0
         self._before: Operation | None = None
         """The operation before which the PE stands, or which it is trying."""
@@ -40,7 +40,7 @@ class TakenExceptions:
 
     def leaving(self, tried: int | None) -> None:
         """An exception is about to be entered; ``tried`` is where the host tries an operation."""
-        cpu, latch = self._cpu, self._latch
+        cpu, describer = self._cpu, self._describer
         self._level = cpu.el
         self._before = self._asked = None
         if not self._unit.wants:
@@ -48,11 +48,11 @@ class TakenExceptions:
         if cpu.model is not None:
             cpu.model.saw_nothing()  # of which it were known to be this operation's
         begun = tried is not None
-        self._before = latch.begin(cpu.pc if tried is None else tried)[0]
-        latch.raised(self._before, translated=False)
+        self._before = describer.begin(cpu.pc if tried is None else tried)[0]
+        describer.raised(self._before, translated=False)
         words = None if begun else cpu.virtual.code(cpu.pc - 4 & _MASK, 1)
         if words and decode(words[0]).mark is Mark.EXCEPTION:
-            self._asked = latch.begin(cpu.pc - 4 & _MASK)[0]
+            self._asked = describer.begin(cpu.pc - 4 & _MASK)[0]
             self._asked.exception = True
         for operation in (self._before if begun else None, self._asked):
             if operation is not None:

@@ -16,7 +16,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.counting.modelled import goes_on, modelled, most_at_once, most_of
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.pmu.countable import MODELLED, RETIRED, STALLS, STEPPED
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
@@ -86,7 +86,7 @@ class EventTotals(Stateful[TotalsState]):
         self._state = cpu.state
         self._pc = self._executed = self._unretired = 0
         """Where the PE stood at the last :meth:`look`, and what had been executed."""
-        self._latch = Latch(cpu)
+        self._describer = OperationDescriber(cpu)
         self._unaligned_wanted = self._unaligned = False
         """Whether accesses that are not aligned are looked for; whether the next one is one."""
         self._next: Instruction | None = None
@@ -210,7 +210,7 @@ class EventTotals(Stateful[TotalsState]):
             words = self._cpu.virtual.code(pc, 1)
             self._next = decode(words[0]) if words else None
             if self._unaligned_wanted and self._next is not None:
-                self._unaligned = self._latch.unaligned(self._next, pc)
+                self._unaligned = self._describer.unaligned(self._next, pc)
         self._pc, self._executed, self._unretired = pc, executed, int(self._state.unretired)
         return last
 

@@ -1,11 +1,11 @@
-"""A PE that stands: what its engine and its hooks hold, saved and put back.
+"""A PE at rest: what its engine and its hooks hold, saved and put back.
 
-What is no part of the architecture's state is forgotten at both ends: the engine's TLB and
-translated code, the translations that the sampling unit has at hand. The PE that was saved and the
-one that is restored then do the same.
+What is no part of the architecture's state is forgotten when a PE is saved and when it is restored:
+the engine's TLB, translated code, and the translations that the sampling unit keeps. So the PE that
+was saved and the one that is restored go on alike.
 
-Some counts only ever go up, as what is known of code and translations is told apart by them: the
-epoch, and the writes of registers that steer. They stay the PE's own.
+Two counts only ever go up: the epoch, and the writes of steering registers. What is known of code
+and translations holds for one value of them. So a restored PE keeps its own counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EngineState:
     cells: dict[int, int] = field(default_factory=dict)
     """The table of values for encodings, where it is not 0."""
     entered: bool = False
-    """Whether an exception was entered by compiled code, so that the event register is set."""
+    """Whether compiled code has entered an exception, which sets the event register."""
     flushed: bool = True
     """Whether the core model has heard of all flushes of the TLB."""
 
@@ -54,12 +54,12 @@ def forget(handler: StopHandler, unit: Sampler) -> None:
 
 
 def save_engine(handler: StopHandler) -> EngineState:
-    """The state of a PE that stands, after :func:`forget`."""
+    """The state of a PE at rest, after :func:`forget`."""
     return replace(save_hooks(handler), context=save_context(handler.cpu.engine.uc))
 
 
 def save_hooks(handler: StopHandler) -> EngineState:
-    """The same without the engine's context, where that is somebody else's to save."""
+    """What :func:`save_engine` gives, without the engine's context: somebody else saves that."""
     cpu = handler.cpu
     state, model = cpu.state, cpu.model
     return EngineState(
@@ -73,7 +73,7 @@ def save_hooks(handler: StopHandler) -> EngineState:
 
 
 def restore_engine(handler: StopHandler, saved: EngineState) -> None:
-    """Put the state back into a PE that stands; what follows from it is for the caller to derive.
+    """Put the state back into a PE at rest. The caller then derives what follows from it.
 
     Raises ``host.engine.context.ContextError``.
     """
@@ -82,7 +82,7 @@ def restore_engine(handler: StopHandler, saved: EngineState) -> None:
 
 
 def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
-    """The same without the engine's context."""
+    """Put back what :func:`save_hooks` gave."""
     cpu = handler.cpu
     state = cpu.state
     for name, value in saved.clock.items():

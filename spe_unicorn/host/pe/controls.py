@@ -1,8 +1,8 @@
 """What register values mean for the compiled hooks, worked out when one of them changes.
 
-The engine executes most privileged software by itself, but it never traps FP and SIMD, answers the
-counters from the host's clock and does not redirect EL1 names at EL2 with HCR_EL2.E2H. The hooks
-fill these gaps; here they are told where.
+The engine executes most privileged software by itself. It never traps FP and SIMD, answers the
+counters from the host's clock, and does not redirect EL1 names at EL2 with HCR_EL2.E2H. The hooks
+do that in its place, and :class:`Controls` tells them where.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ _EVENT_COUNTERS: Final = (3, 3, 14)
 
 
 class _Traps(NamedTuple):
-    """What the host executes in the engine's place, as ``trap_id`` numbers it."""
+    """Which operations the host executes in the engine's place, by the numbers of ``trap_id``."""
 
     anywhere: frozenset[int]
     at: tuple[bool, ...]
-    """Whether there is anything, by Exception level."""
+    """By Exception level, whether there are any."""
     table: Any
     """``tables.trap_table``."""
 
 
 @dataclass(slots=True)
 class ControlsState:
-    """What is saved of the controls: all else is what registers say."""
+    """What is saved of the controls. All else follows from registers."""
 
     waits: bool = False
-    """A WFE has the PE wait, so that others go on."""
+    """Whether a WFE makes the PE wait, so that other PEs run."""
 
 
 class Controls(Stateful[ControlsState]):
@@ -110,7 +110,7 @@ class Controls(Stateful[ControlsState]):
         self._meanings = Meanings(cpu)
         self._meaning = self._meanings.now()
         self._traps: dict[tuple[Meaning, bool, bool], _Traps] = {}
-        """What traps, by what it follows from."""
+        """What traps, by the meaning of the registers and two more conditions."""
         self._trapping: tuple[bool, ...] = (False,) * 4
         """Whether anything traps, by Exception level."""
         self._redirects: bool | None = False
@@ -119,18 +119,19 @@ class Controls(Stateful[ControlsState]):
         self.offsets = 0, 0
         """What is subtracted from the virtual and the physical count of EL1, in ticks."""
         self.watches_order = False
-        """Whether somebody watches for what orders SPE's work, and for new translations."""
+        """Whether somebody has to see barriers and changes of translation: a :class:`Watcher`."""
         self.s = ControlsState()
         self._events = False
         self._relevant = 0
-        """``State.relevant`` as registers have it now: that holds more for a while."""
+        """The marks that are relevant by the registers. ``State.relevant`` may hold more until
+        :meth:`relax`."""
         self.checks = Checks(cpu)
         cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
         self.levels = Levels(cpu, self.marks_at, self.checks.at)
         self.changed()
 
     def watch_order(self) -> None:
-        """From now on somebody watches for what orders SPE's work, and for new translations."""
+        """From now on stop after changes of translation: somebody has to see them in order."""
         self.watches_order = True
         self._cpu.steering.notice_translation()
         self.changed()
@@ -141,7 +142,7 @@ class Controls(Stateful[ControlsState]):
 
     @property
     def waits_for_events(self) -> bool:
-        """Whether a WFE has the PE wait, so that others go on."""
+        """Whether a WFE makes the PE wait, so that other PEs run."""
         return self.s.waits
 
     @waits_for_events.setter
@@ -151,7 +152,7 @@ class Controls(Stateful[ControlsState]):
             self.changed()
 
     def changed(self) -> None:
-        """Look anew: a register that any of this depends on may have been written."""
+        """Work all of it out anew: a register that it depends on may have been written."""
         cpu = self._cpu
         file = cpu.registers
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
@@ -188,7 +189,7 @@ class Controls(Stateful[ControlsState]):
         self.offsets = offset, behind
         self._answer_count(sysregs.CNTPCT_EL0, bool(behind))
         host = meaning.host
-        # to an OS at EL2 the virtual count has no offset: then we have to be asked where it is read
+        # an OS at EL2 reads the virtual count without the offset, so Python answers each read
         self._answer_count(sysregs.CNTVCT_EL0, host and bool(offset))
         self._state.engine_identity = meaning.engine_identity
         self._redirect(host)
@@ -197,7 +198,7 @@ class Controls(Stateful[ControlsState]):
         self.levels.changed(meaning)
 
     def _trap(self) -> frozenset[int]:
-        """Have the hooks know what traps now; all of it, as ``trap_id`` numbers it."""
+        """Tell the hooks what traps now. Return all of it, by the numbers of ``trap_id``."""
         key = self._meaning, self.checks.debug.steps_itself, self._cpu.monitors is not None
         found = self._traps.get(key)
         if found is None:
@@ -211,7 +212,7 @@ class Controls(Stateful[ControlsState]):
         return found.anywhere
 
     def _traps_at(self, el: int) -> frozenset[int]:
-        """What the host executes at an Exception level, as ``trap_id`` numbers it."""
+        """What the host executes at an Exception level, by the numbers of ``trap_id``."""
         meaning = self._meaning
         traps = meaning.trapped[el] | meaning.missed[el].keys()
         if self.checks.debug.steps_itself and el != EL0:
@@ -219,9 +220,10 @@ class Controls(Stateful[ControlsState]):
         return traps | self._counters_at_el3().keys() if el == EL3 else traps
 
     def relax(self) -> None:
-        """A slice has ended: look out no longer for what was only relevant for a while.
+        """A slice has ended: forget marks that are no longer relevant.
 
-        A hypervisor and its guests take turns, and each time all blocks would be looked at anew.
+        They are kept until then because a hypervisor and its guests take turns, and each change
+        makes the hooks look at all blocks anew.
         """
         if self._state.relevant != self._relevant:
             self._state.relevant = self._relevant
@@ -233,7 +235,7 @@ class Controls(Stateful[ControlsState]):
         return self._meaning.calls_trapped
 
     def _answer_count(self, counter: Encoding, asked: bool) -> None:
-        """Have reads of a counter asked about, or counted by the compiled hook."""
+        """Have Python answer reads of a counter if ``asked``, else the compiled hook."""
         accesses = self._cpu.hooks.accesses
         if accesses.action(counter, READ) in (Action.ASK, Action.COUNT):
             accesses.change(Action.ASK if asked else Action.COUNT, counter, READ)
@@ -290,7 +292,7 @@ class Controls(Stateful[ControlsState]):
         return fp_access_trap(cpu) if marks & MARK_FP else None
 
     def marks_at(self, el: int) -> int:
-        """The marks of blocks that are not for the engine alone at an Exception level."""
+        """The marks of blocks that the engine must not execute by itself at an Exception level."""
         meaning = self._meaning
         marks = MARK_FP if meaning.fp_traps[el] else 0
         if meaning.psb_traps[el]:
@@ -302,9 +304,9 @@ class Controls(Stateful[ControlsState]):
         return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, host: bool) -> None:
-        """Have EL1 names asked about while they mean EL2 registers to an OS at EL2.
+        """Have Python asked about EL1 names while they mean registers of EL2 at EL2.
 
-        Compiled code answers those whose values decide nothing, and the _EL12 names.
+        Compiled code answers the names of registers that decide nothing, and the _EL12 names.
         """
         asked = self._meaning.asked_el12
         if host == self._redirects:
@@ -326,7 +328,7 @@ class Controls(Stateful[ControlsState]):
         return Action.REGIME if self.watches_order and normal is Action.TRANSLATION else normal
 
     def _answer_el12(self, host: bool, names: Iterable[Encoding]) -> None:
-        """Have compiled code answer those of some _EL12 names that are there and do not trap."""
+        """Have compiled code answer those of ``names`` that exist and do not trap."""
         self._asked = self._meaning.asked_el12
         for name in names:
             ours = not host or name in self._asked
@@ -336,14 +338,14 @@ class Controls(Stateful[ControlsState]):
 
 
 def _keep_reserved_bits_from(cpu: UnicornCPU) -> None:
-    """With HCR_EL2.E2H, CPTR_EL2 has no TZ and TFP, but to the engine it has."""
+    """Clear CPTR_EL2.TZ and TFP in the engine, which uses them even with HCR_EL2.E2H."""
     cptr = cpu.registers.raw(CPTR_EL2)
     if cptr & _TZ_TFP:
         cpu.registers.set_raw(CPTR_EL2, cptr & ~_TZ_TFP)
 
 
 def _keep_sve_from(cpu: UnicornCPU) -> None:
-    """Have the engine, which has SVE, trap all of it: the core has none, nor CPTR_EL3.EZ."""
+    """Have the engine trap all of SVE, which it has and the core has not, nor CPTR_EL3.EZ."""
     cptr = cpu.engine.system(CPTR_EL3.encoding)
     if cptr & CPTR_EL3.EZ.mask:
         if CPTR_EL3 in cpu.registers:
@@ -409,7 +411,7 @@ REDIRECTED: Final[dict[Encoding, Encoding]] = dict(
 
 
 def answer_el12_names(hooks: NativeHooks) -> None:
-    """Have the _EL12 names answered by us: the engine has none of them."""
+    """Have the host answer the _EL12 names: the engine has none of them."""
     for name in EL12_NAMES:
         hooks.accesses.act(Action.STOP, name, READ, WRITE)
 

@@ -80,7 +80,7 @@ class CPUState:
     illegal: bool = False
     """PSTATE.IL. The engine ignores it."""
     stepped: tuple[int, int] | None = None
-    """The PC, and how much had been executed, where the host last ended a software step."""
+    """Where the host last ended a software step: the PC, and the number of operations executed."""
 
 
 class UnicornCPU(Stateful[CPUState]):
@@ -121,7 +121,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of
         self._el: int | None = None
         self.inside = 0
-        """While a hook calls Python in the middle of a block: its operations not yet executed."""
+        """While a hook calls Python in the middle of a block: operations still to run."""
         self.ahead = 0
         """Operations that the engine has executed after the one that is being counted."""
         self.s = CPUState()
@@ -141,11 +141,11 @@ class UnicornCPU(Stateful[CPUState]):
         self.tally = 0
         """``State.tally``: not 0 if compiled code adds up the events that words determine."""
         self.notes_exceptions = False
-        """Whether something counts that each exception may change."""
+        """Whether a counter counts what an exception may change, so that each is for Python."""
         self.follows_context = False
-        """Whether somebody has to know of each new CONTEXTIDR."""
+        """Whether somebody counts by CONTEXTIDR, and so has to hear of each new value."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()
-        """Told of each exception before its entry."""
+        """Told of each exception, before the PE enters it."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
         self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
@@ -188,7 +188,10 @@ class UnicornCPU(Stateful[CPUState]):
         self._el = None
 
     def left_from(self, el: int) -> None:
-        """Have :attr:`el` be that of an ERET while the operations up to that ERET are counted."""
+        """Set :attr:`el` to the level that an ERET has just left, until :meth:`forget_el`.
+
+        The operations up to that ERET are counted at this level.
+        """
         self._el = el
 
     @property
@@ -323,10 +326,11 @@ class UnicornCPU(Stateful[CPUState]):
         self.pc = entry
 
     def execute(self, until: int) -> int:
-        """Run the engine from the PC on; its error number, 0 for none.
+        """Run the engine from the PC on. Return its error number, 0 for none.
 
-        The engine halts by a WFI of its own, at ``until`` or where it is told to. That WFI never
-        ends while HCR_EL2 holds a virtual interrupt, so the engine's copy holds none meanwhile.
+        At ``until``, and at each of ``Engine.halts``, the engine ends the run by executing a WFI of
+        its own. That WFI never ends while HCR_EL2.VI or VF is set, so both are 0 in the engine
+        during the run.
         """
         halts = until != NEVER or self.engine.halts
         virtual = halts and s.HCR_EL2 in self.registers
@@ -345,7 +349,7 @@ class UnicornCPU(Stateful[CPUState]):
         return status
 
     def stand(self) -> None:
-        """After a run of the engine: stand before a System access at which a hook stopped it."""
+        """After a run that a hook stopped at a System access: move the PC back to that access."""
         if self.state.looked_at_pc:
             self.pc = int(self.state.looked_at_pc) - 1 & _MASK
             self.state.looked_at_pc = 0

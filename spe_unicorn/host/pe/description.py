@@ -1,8 +1,9 @@
-"""What an operation was: an ``arch.operation.Operation``, made from the PE's registers.
+"""Describes operations: makes an ``arch.operation.Operation`` from the PE's registers.
 
-There are three ways to make it, and they agree. :meth:`Latch.begin` and :meth:`Latch.finish` stand
-before and after an operation that the engine executes alone. :meth:`Latch.describe` comes after a
-whole block, with the plan of that block. :meth:`Latch.sampled` reads what the compiled hook noted.
+There are three ways to describe one, and they agree. :meth:`OperationDescriber.begin` is called
+before an operation that the engine executes alone, and :meth:`OperationDescriber.finish` after it.
+:meth:`OperationDescriber.describe` is called after a whole block, with the plan of that block.
+:meth:`OperationDescriber.sampled` reads what the compiled hook noted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class NestedAccess:
     read: bool
 
 
-class Latch:
+class OperationDescriber:
     """Describes operations of one PE, or its micro-operations where there is a ``cracker``."""
 
     def __init__(self, cpu: UnicornCPU, cracker: Cracker | None = None) -> None:
@@ -72,8 +73,8 @@ class Latch:
     def begin(self, pc: int, begun: bool = False) -> list[Operation]:
         """Describe the operation at ``pc``, the PE's next one, before it is executed.
 
-        The list has its micro-operations in order, or the operation alone where there is no
-        cracker. ``begun``: the engine has entered its block.
+        Return its micro-operations in order, or a list of the operation alone where there is no
+        cracker. ``begun`` says that the engine has begun the block of the operation.
         """
         words = self._cpu.virtual.code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
@@ -144,7 +145,7 @@ class Latch:
         return Operation(instruction, pc, cpu.el, time, misspeculated=True)
 
     def finish(self, operation: Operation, pc: int) -> None:
-        """Complete ``operation``, which has been executed; ``pc`` is the address of the next."""
+        """Complete ``operation`` after it was executed; ``pc`` is the address of the next one."""
         instruction = operation.instruction
         if instruction.family is not Family.BRANCH:
             return
@@ -162,7 +163,8 @@ class Latch:
     def raised(self, operation: Operation, *, translated: bool) -> None:
         """Complete ``operation``, which took an exception other than SVC, HVC or SMC.
 
-        ``translated``: memory refused the access (an External abort), so it has a physical address.
+        ``translated`` says that the address translated and memory refused the access (an External
+        abort). The record then has a physical address.
         """
         operation.exception = True
         if not translated:
@@ -173,7 +175,10 @@ class Latch:
             operation.va = operation.pa = None
 
     def redirected(self, operation: Operation, made: NestedAccess, shown: bool) -> None:
-        """Turn ``operation``, an MRS or MSR, into the access it made; ``shown``: with addresses."""
+        """Make ``operation``, an MRS or MSR, the memory access ``made`` that it was turned into.
+
+        ``shown`` says that its record has the addresses.
+        """
         operation.instruction = replace(
             operation.instruction,
             family=Family.LOAD if made.read else Family.STORE,
@@ -185,9 +190,9 @@ class Latch:
             operation.va, operation.pa = made.va, made.pa
 
     def describe(self, plan: Plan, pc: int, before: int, following: int) -> Operation:
-        """Describe an operation after its block: the hooks noted what its ``plan`` asks for.
+        """Describe an operation after its block has run. The hooks noted what ``plan`` asks for.
 
-        ``before`` is the number of cycles before it, ``following`` the PC after it.
+        ``before`` is the number of cycles before the operation, ``following`` the PC after it.
         """
         instruction = plan.instruction
         state = self._state
@@ -280,7 +285,7 @@ class Latch:
         cpu, instruction = self._cpu, operation.instruction
         lane = instruction.lane
         count = operation.vector_bits // 8 // lane // elements.parts
-        # the choice goes by the place in the run, so a second description has the same element
+        # the number of operations decides the choice: a second description has the same element
         chance = self._choices.at(cpu.executed << _PARTS | instruction.part)
         element = elements.part * count + chance % count
         assert instruction.governor is not None
@@ -300,7 +305,7 @@ class Latch:
 def misaligned(va: int, element: int) -> bool:
     """Whether an access of elements of so many bytes, a power of two, is not aligned.
 
-    Numbers alone: compiled code calls it, too.
+    It works on numbers alone, as compiled code calls it, too.
     """
     return va & (element - 1) != 0
 
@@ -308,11 +313,11 @@ def misaligned(va: int, element: int) -> bool:
 def condition_failed(
     branch: int, conditional: int, held: int, pc: int, following: int, nzcv: int
 ) -> bool:
-    """Whether an operation that accesses no memory did nothing, for its condition.
+    """Whether an operation that accesses no memory did nothing, because its condition failed.
 
-    ``following`` is the PC after it: a conditional branch that was taken is elsewhere. ``held`` is
-    the set of values of NZCV with which its condition holds. Numbers alone: compiled code calls it,
-    too.
+    ``following`` is the PC after the operation: after a conditional branch that was taken it is not
+    ``pc + 4``. ``held`` is the set of values of NZCV with which the condition holds. The function
+    works on numbers alone, as compiled code calls it, too.
     """
     if branch:
         return conditional != 0 and following == pc + 4
@@ -331,7 +336,7 @@ def _holding(condition: int) -> int:
 
 
 def _came_by(operation: Operation, target: int, flow: int) -> None:
-    """The last branch before an operation, if that was executed while profiling."""
+    """Add the last branch before ``operation``, if profiling was enabled at that branch."""
     if flow & FLOW_VALID:
         operation.previous_target = target & _MASK
         operation.previous_target_el = flow & 3

@@ -1,4 +1,4 @@
-"""What the engine gets wrong about exceptions that it finds by itself."""
+"""Corrects exceptions that the engine finds by itself, where it gets something wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MSR_DAIF_MASK: Final = 0xFFFF_F0DF
 
 
 def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
-    """The exception at the PC as the architecture has it."""
+    """The engine's exception at the PC, as the architecture defines it."""
     syndrome = exception.record.syndrome
     if syndrome is None:
         return exception
@@ -60,7 +60,7 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
         return replace(exception, record=record, target_el=default_target(cpu))
     elif syndrome.ec in SOFTWARE_STEPS:
         if cpu.s.stepped == (cpu.pc, cpu.executed):
-            # the host has executed an operation, of which the engine does not know
+            # the host executed the stepped operation, and the engine does not know of it
             syndrome = syndrome._replace(iss=syndrome.iss | _ISV)
     elif syndrome.ec in _DATA_ABORTS:
         if syndrome.iss & _TRANSFER and (not _has_stage2(cpu) or _writes_back(cpu)):
@@ -72,7 +72,7 @@ def corrected(cpu: UnicornCPU, exception: EngineException) -> EngineException:
 
 
 def _pointer_authentication(cpu: UnicornCPU) -> Routed | None:
-    """The trap of a pointer authentication instruction: to the engine it is UNDEFINED."""
+    """The trap of a pointer authentication instruction, which the engine takes as UNDEFINED."""
     words = cpu.virtual.code(cpu.pc, 1)
     if not words or not authenticates(words[0]):
         return None
@@ -88,19 +88,19 @@ def _masks_at_el0(cpu: UnicornCPU) -> Syndrome | None:
 
 
 def _has_stage2(cpu: UnicornCPU) -> bool:
-    """Whether an abort here can be one of stage 2, the only ones whose ISS has a transfer."""
+    """Whether an abort here can be one of stage 2: only its ISS describes a transfer."""
     return cpu.el <= EL1 and not tge(cpu)
 
 
 def _writes_back(cpu: UnicornCPU) -> bool:
-    """Whether the operation at the PC moves its base register: ISS has no transfer then."""
+    """Whether the operation at the PC writes its base register. ISS then describes no transfer."""
     words = cpu.virtual.code(cpu.pc, 1)
     access = decode(words[0]).access if words else None
     return access is not None and access.writeback is not None
 
 
 def _fault_of_walk(cpu: UnicornCPU, syndrome: Syndrome, record: ExceptionRecord) -> Syndrome:
-    """A stage 2 fault of a stage 1 walk is of stage 2's kind and level."""
+    """Give a stage 2 fault of a stage 1 walk the kind and level of stage 2."""
     if not syndrome.iss & _S1PTW or record.vaddress is None:
         return syndrome
     if syndrome.ec in _INSTRUCTION_ABORTS:

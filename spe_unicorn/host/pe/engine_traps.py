@@ -1,8 +1,9 @@
-"""Traps that the engine does not take, or takes elsewhere, on registers that are its own.
+"""Traps of the engine's own registers that it does not take, or takes to a wrong Exception level.
 
-The rule is: where our verdict for an access is a trap, it is taken, whoever owns the register. What
-the engine takes by itself is left to it, so that in the usual states nothing has to be looked out
-for; what it misses is found in the block, and taken before the operation is executed.
+The rule: where the verdict of ``arch.access`` for an access is a trap, the trap is taken, whoever
+owns the register. A trap that the engine takes by itself is left to the engine, so in the usual
+states the hooks have nothing to look out for. A trap that it misses is found in the block, and
+taken before the operation is executed.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ _TZ, _TFP, _E2H, _TGE = 1 << 8, 1 << 10, 1 << 34, 1 << 27
 _VIRTUAL: Final = frozenset({t.CNTVCT_EL0, t.CNTV_TVAL_EL0, t.CNTV_CTL_EL0, t.CNTV_CVAL_EL0})
 _PHYSICAL: Final = frozenset({t.CNTPCT_EL0, t.CNTP_TVAL_EL0, t.CNTP_CTL_EL0, t.CNTP_CVAL_EL0})
 ENGINE_REGISTERS: Final = SysRegTable(KERNEL_ACCESSORS)
-"""The accessors of registers whose traps the engine may take elsewhere than we would."""
+"""The accessors of registers whose traps the engine may take to a wrong Exception level."""
 
 UNTRAPPED_IN_SECURE_STATE: Final = frozenset(KEYS)
-"""Registers whose accesses at Secure EL1 the engine takes to EL2, enabled or not."""
+"""Registers whose accesses at Secure EL1 the engine traps to EL2 even if EL2 is not enabled."""
 
 
 def missed_traps(pe: PE) -> dict[int, Routed]:
@@ -84,7 +85,7 @@ def trap_of(accessor: Accessor, verdict: SystemAccessTrap, rt: int, read: bool) 
 
 
 _Takes = Callable[[PE, SystemAccessTrap], bool]
-"""Whether the engine raises an exception for a trap, which then is ours to route."""
+"""Whether the engine raises an exception for a trap. The host then routes it."""
 
 
 def _redirected(pe: PE) -> bool:
@@ -108,7 +109,7 @@ def _takes_physical(pe: PE, trap: SystemAccessTrap) -> bool:
 
 
 def _takes_physical_count(pe: PE, trap: SystemAccessTrap) -> bool:
-    """Without E2H the engine asks EL1PCEN of CNTHCTL_EL2 about EL0, the timer's bit."""
+    """Without E2H the engine asks CNTHCTL_EL2.EL1PCEN, the timer's bit, about EL0."""
     if pe.el == EL0 and "CNTHCTL" in trap.rule.name and not el_is_in_host(pe, EL2):
         return False
     return _takes_physical(pe, trap)
@@ -134,10 +135,10 @@ _Missable = tuple[Accessor, _Takes, tuple[tuple[bool, ...], ...]]
 def _can_be_missed(
     el: int, accessors: Iterable[Accessor], missed: Mapping[type[SysReg], _Takes]
 ) -> tuple[_Missable, ...]:
-    """Of some accessors those that have a trap at an Exception level which the engine may miss.
+    """Those of ``accessors`` that have a trap at an Exception level which the engine may miss.
 
-    With each come the directions to ask about, True for reads: both at once where they are alike.
-    An _EL12 name is ours altogether.
+    With each come the directions to ask about, True for reads: one where both trap alike. The host
+    answers every _EL12 name, so none of them is here.
     """
     found: list[_Missable] = []
     for accessor in accessors:
@@ -170,9 +171,9 @@ _OF_DEBUG: Final = tuple(_can_be_missed(el, EMULATED, _ALL_OF_DEBUG) for el in r
 
 
 def sve_traps(pe: PE) -> bool:
-    """Whether SVE traps at the PE's Exception level otherwise than the engine has it."""
+    """Whether a trap of SVE at the PE's Exception level differs from what the engine does."""
     if Feature.FEAT_SVE not in pe.features:
-        # the engine traps it by CPTR_EL3.EZ, unless FP is kept from it
+        # the engine traps SVE by CPTR_EL3.EZ, unless FP traps first
         return not _engine_sve_target(pe)
     routed = sve_access_trap(pe)
     if routed is None:
@@ -203,5 +204,5 @@ def _engine_sve_target(pe: PE) -> int:
 
 
 def _keeps(enable: int, el: int) -> bool:
-    """A two-bit enable of CPACR_EL1: x0 keeps everybody out, 01 EL0."""
+    """Whether a two-bit enable of CPACR_EL1 traps at ``el``: x0 traps everywhere, 01 at EL0."""
     return not enable & 1 or (enable == 0b01 and el == EL0)

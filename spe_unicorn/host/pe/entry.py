@@ -1,4 +1,4 @@
-"""Exceptions of a PE: entered and returned from by our rules, and what the engine knows of them."""
+"""Exceptions of a PE: entries and returns by the rules, and what the engine says of them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _ADDRESS_CLASSES: Final = frozenset(
 class TakenException:
     """The last exception that a PE has taken.
 
-    ``elr`` and ``from_el`` are where it was taken from, ``after`` how many operations the PE had
-    executed before the entry. ``esr`` and ``far`` are what the entry wrote, None for nothing.
+    It was taken at ``elr`` and ``from_el``, after ``after`` operations of the PE. ``esr`` and
+    ``far`` are the values that the entry wrote, None where it wrote none.
     """
 
     kind: ExceptionType
@@ -60,8 +60,8 @@ class TakenException:
 def _exception_offset() -> int:
     """Where the engine's saved state holds the syndrome of the last exception.
 
-    Found by taking one whose syndrome is known. Raises RuntimeError for an engine that keeps it
-    elsewhere or not at all.
+    It is found by taking an exception whose syndrome is known. Raises RuntimeError for an engine
+    that does not keep it there.
     """
     uc = new_engine()
     uc.mem_map(0, 0x1000)
@@ -164,17 +164,17 @@ class Entries:
         self._cpu.pc = entry.vector
 
     def _suspect(self, el: int, suspect: bool) -> None:
-        """Whether an ERET at ``el`` is not for the engine alone."""
+        """Say whether the host must look at an ERET at ``el``."""
         self._state.suspect = self._state.suspect & ~(1 << el) | suspect << el
 
     def look_at_returns(self) -> None:
-        """An SPSR_ELx has changed, or what makes a return from there illegal."""
+        """Look at every SPSR_ELx: one has changed, or what makes a return illegal has."""
         for el, register in banked.SPSR.items():
             if register in self._cpu.registers:
                 self.look_at_return(el, self._cpu.registers.raw(register))
 
     def look_at_return(self, el: int, spsr: int) -> bool:
-        """The same for one SPSR_ELx that has a new value; True if what is to be done changes."""
+        """Look at one SPSR_ELx with a new value. True if that changes what ERETs need."""
         if not self._cpu.whole:
             return False
         changes = bool(changes_return(self._state, el, spsr))
@@ -182,7 +182,7 @@ class Entries:
         return changes
 
     def exception_return(self) -> bool:
-        """ERET, by our rules; False if it asks for AArch32 state, and then nothing has changed."""
+        """Execute an ERET by the rules. False, with nothing done, if it goes to AArch32 state."""
         el = self._cpu.el
         spsr = s.SPSR_EL1(self._cpu.registers.raw(banked.SPSR[el]))
         elr = self._cpu.registers.raw(banked.ELR[el])

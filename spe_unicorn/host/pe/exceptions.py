@@ -1,4 +1,4 @@
-"""Exceptions that the host has a PE take, and the sentence for one that nothing could handle."""
+"""Takes exceptions on a PE, and ends the run with a sentence if no vector can handle one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Exceptions:
         self.synchronous(ILLEGAL_STATE, default_target(self._cpu))
 
     def step(self) -> None:
-        """A Software Step exception that is pending, and which the engine does not take.
+        """Take a pending Software Step exception, which the engine does not take.
 
         Where it does, it has just stepped an operation, or the host has, which says so.
         """

@@ -1,8 +1,8 @@
 """Interrupt lines and profiling exceptions of one PE.
 
-The compiled hook looks at PSTATE alone. Whenever a line or a control of routing changes, routing is
-worked out here for every Exception level, and the hook finds four bits a level
-(``State.deliver``).
+The compiled hook reads PSTATE and nothing else to know whether an interrupt is taken. So whenever a
+line or a routing control changes, :meth:`Interrupts.update` works routing out for every Exception
+level, and leaves four bits a level in ``State.deliver``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _VIRTUAL_SERROR: Final = serror_unless_masked((EL0, EL1))
 
 
 _KNOWN: Final = 64
-"""How many answers are remembered."""
+"""How many results of :meth:`Interrupts._alone` are remembered."""
 
 
 class Line:
@@ -79,7 +79,7 @@ class Line:
 
 
 class InsistentLine(Line):
-    """A line that tells of its high level each time: the same level may lead elsewhere now."""
+    """A line that tells of each call while it is high: the same level may go elsewhere now."""
 
     def set_level(self, level: bool) -> None:
         """Drive the line."""
@@ -125,8 +125,8 @@ class InterruptsState:
 class Interrupts(Stateful[InterruptsState]):
     """The PE's four interrupt inputs, physical and virtual IRQ and FIQ, and :attr:`profiling`.
 
-    With ``by_state`` one interrupt is an IRQ or an FIQ by the PE's Exception level and Security
-    state, as :attr:`signals` says.
+    With ``by_state`` the PE's Exception level and Security state decide whether an interrupt is an
+    IRQ or an FIQ; :attr:`signals` says which.
     """
 
     WIRING = ("signals",)
@@ -148,7 +148,7 @@ class Interrupts(Stateful[InterruptsState]):
         self.became_pending: Signal[[]] = Signal()
         """Told when any input may have been asserted."""
         self._known: dict[tuple[int, ...], tuple[int, int, int]] = {}
-        """What :meth:`_alone` gives, by the controls that it follows from."""
+        """What :meth:`_alone` returned, by the values of SCR_EL3 and HCR_EL2."""
         self._has_el2 = Feature.FEAT_EL2 in cpu.features
         self._virtual = {ExceptionType.IRQ: self.virq, ExceptionType.FIQ: self.vfiq}
 
@@ -213,10 +213,10 @@ class Interrupts(Stateful[InterruptsState]):
             self.became_pending()
 
     def take(self) -> bool:
-        """Take the interrupt or profiling exception that is due. False where none is.
+        """Take the interrupt or profiling exception that is due. Return False if none is.
 
-        The SPE Profiling exception goes first, our choice, then that of the Performance Monitors,
-        then SError, FIQ, IRQ, and the virtual ones after the physical ones.
+        The order is our choice: the SPE Profiling exception, that of the Performance Monitors,
+        SError, FIQ, IRQ, and then the virtual interrupts.
         """
         cpu = self._cpu
         if self.profiling.level and (level := pending_exception(cpu)) is not None:
@@ -263,7 +263,7 @@ class Interrupts(Stateful[InterruptsState]):
     def _alone(self) -> tuple[int, int, int]:
         """``State.deliver_irq``, ``State.irq_alone`` and ``State.deliver_fiq``.
 
-        They follow from routing controls where no other line counts.
+        They follow from SCR_EL3 and HCR_EL2 alone, as no input but IRQ and FIQ is asserted.
         """
         registers = self._cpu.registers
         key = tuple(registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
@@ -282,7 +282,7 @@ class Interrupts(Stateful[InterruptsState]):
         return found
 
     def _taken_at(self, pe: PE, kind: ExceptionType) -> int:
-        """Where ``kind`` is asserted: bits of ``State.deliver`` for the Exception level."""
+        """Bits of ``State.deliver`` for the level of ``pe`` while ``kind`` is asserted."""
         if not route_interrupt(pe, kind, True).masked:
             return _ALWAYS[kind]
         return 0 if route_interrupt(pe, kind, False).masked else _UNLESS_MASKED[kind]
@@ -342,7 +342,7 @@ class Interrupts(Stateful[InterruptsState]):
         return any(self._virtual_level(kind) for kind in _VIRTUAL)
 
     def _virtual_level(self, kind: ExceptionType) -> bool:
-        """A virtual interrupt for EL1: EL2 has the physical one, and a line or HCR_EL2 says so."""
+        """Whether EL2 takes the physical kind, and a line or HCR_EL2 asserts the virtual one."""
         cpu = self._cpu
         hcr = cpu.registers.raw(HCR_EL2) if self._has_el2 else 0
         routed, asserted = _ROUTED_TO_EL2[kind]

@@ -1,8 +1,8 @@
 """Changes of the Exception level that compiled code may let pass.
 
-Exceptions and returns from them are what an operating system lives on. Each may change what
-sampling, the hooks and the checks have to do, and mostly changes nothing. Here is worked out, for
-every two levels, whether a run of the engine can go on from one to the other.
+An operating system takes exceptions and returns from them all the time. Each may change what
+sampling, the hooks and the checks have to do, and mostly changes nothing. This file works out for
+every two Exception levels whether a run of the engine can go on from one to the other.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _KNOWN: Final = 64
 
 
 class Levels:
-    """Keeps one PE's hooks in step with what its Exception levels have in common.
+    """Tells one PE's hooks which changes of the Exception level need no stop.
 
-    ``marks_at`` and ``checks_at`` say of an Exception level which blocks trap there, and which
-    alignment checks apply.
+    ``marks_at`` gives the marks of blocks that trap at an Exception level, ``checks_at`` the checks
+    before operations that apply there.
     """
 
     DERIVED = ("_entered", "_known")
@@ -46,16 +46,17 @@ class Levels:
         self._known: dict[tuple[object, ...], tuple[int, int, int]] = {}
 
     def changed(self, meaning: Meaning) -> None:
-        """A register that any of this depends on may have been written; they now mean this."""
+        """A register may have been written; ``meaning`` is what all of them mean now."""
         self._entered = meaning.entries
         for target, kept, added in meaning.entry_pstate:
             self._cpu.hooks.entries.set(target, kept, added)
 
     def watch(self, enabled_at: Sequence[bool], watched: bool) -> int:
-        """Prepare a run: which changes of the Exception level it may go through by itself.
+        """Prepare a run: work out which changes of the Exception level need no stop.
 
-        ``enabled_at`` is where profiling is enabled; ``watched``: somebody wants to know of each
-        return. Gives the marks of blocks to look out for at the PE's Exception level.
+        ``enabled_at`` says by Exception level whether profiling is enabled. ``watched`` says that
+        somebody has to hear of each return. Return the marks of blocks to look out for at the PE's
+        Exception level.
         """
         state = self._state
         cpu = self._cpu

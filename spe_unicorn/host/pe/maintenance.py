@@ -33,7 +33,7 @@ class Maintenance:
 
 
 def maintained(cpu: UnicornCPU) -> Maintenance | None:
-    """The maintenance of which other PEs have not heard, None for none."""
+    """Take the maintenance that other PEs have not been told of, None for none."""
     state = cpu.state
     if not state.maintenance and not state.line_count:
         return None
@@ -49,7 +49,7 @@ def maintained(cpu: UnicornCPU) -> Maintenance | None:
 
 
 def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
-    """Forget what another PE's maintenance makes untrue here."""
+    """Forget translations and code as another PE's maintenance demands."""
     if maintenance.tlb:
         cpu.engine.flush_tlb()
     translates = s.SCTLR_EL3 in cpu.registers and cpu.registers.read(s.SCTLR_EL3).M

@@ -1,8 +1,8 @@
-"""What the values of control registers come to, for all Exception levels at once.
+"""What the values of control registers mean, for all Exception levels at once.
 
-It follows from a few registers alone, and takes a millisecond to work out. Guests switch between a
-few combinations of values, and often: an operating system with SPE, a hypervisor and its guests. So
-what has been worked out is remembered by these values, for all PEs of one kind together.
+That follows from a few registers alone, and takes a millisecond to work out. Guests often switch
+between a few combinations of values: an operating system with SPE, a hypervisor and its guests. So
+a meaning is remembered by these values, for all PEs of one kind together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _KINDS: Final = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What the values of some registers come to. Tuples are by Exception level."""
+    """What the values of the deciding registers mean. Tuples are by Exception level."""
 
     fp_traps: tuple[bool, ...]
     psb_traps: tuple[bool, ...]
@@ -82,9 +82,9 @@ class Meaning:
     calls_trapped: tuple[bool, ...]
     """Whether SVC goes to EL2 by a fine-grained trap."""
     trapped: tuple[frozenset[int], ...]
-    """What fine-grained traps trap, as ``arch.access.fine_grained_traps`` numbers it."""
+    """Which operations fine-grained traps trap, by the numbers of ``trap_id``."""
     missed: tuple[dict[int, Routed], ...]
-    """What else traps that the engine misses, as ``arch.access.fine_grained_traps`` numbers it."""
+    """Other traps that the engine does not take, by the numbers of ``trap_id``."""
     trapped_anywhere: frozenset[int]
     """The numbers of ``trapped`` and ``missed`` at all Exception levels."""
     counters: int
@@ -92,9 +92,9 @@ class Meaning:
     engine_identity: int
     """``State.engine_identity``."""
     sve_traps: tuple[bool, ...]
-    """Whether SVE traps otherwise than the engine has it."""
+    """Whether a trap of SVE differs from what the engine does."""
     host: bool
-    """Whether EL2 is a host's, and so has EL1 names of its own."""
+    """Whether EL2 runs a host (HCR_EL2.E2H), where EL1 names mean registers of EL2."""
     asked_el12: frozenset[Encoding]
     """The _EL12 names that Python answers at EL2, since they trap or are not there."""
     legal_returns: int
@@ -127,7 +127,7 @@ class Meanings:
         self._known = _Known()
 
     def now(self) -> Meaning:
-        """What the registers come to as they are now."""
+        """What the registers mean with their values of now."""
         cpu = self._cpu
         if not self._registers:
             self._registers = tuple(register for register in _DECIDING if register in cpu.registers)
@@ -169,7 +169,7 @@ def legal_returns_of(cpu: UnicornCPU) -> int:
 
 
 def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
-    """Work out what a PE's registers come to; ``returns`` is its ``legal_returns``."""
+    """Work out what a PE's registers mean; ``returns`` is its ``legal_returns``."""
     levels = [PEAt(cpu, el) for el in range(4)]
     counters = 0
     for el, pe in enumerate(levels):
@@ -208,7 +208,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
 
 
 def _plain_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
-    """Between which Exception levels compiled code may enter exceptions, if no SVC is trapped."""
+    """From which to which Exception level compiled code may enter exceptions, SVC not trapped."""
     if not cpu.whole:
         return []
     entries = [(EL0, EL1)]

@@ -1,8 +1,8 @@
-"""Pointer authentication in Secure state, which the engine takes to an EL2 that is not enabled.
+"""Pointer authentication in Secure state, which the engine traps to an EL2 that is not enabled.
 
-To the engine HCR_EL2 has no bit set there, so HCR_EL2.API keeps it from every such operation. It is
-executed in Non-secure state in its place, with an EL2 that traps nothing: what it does is the same,
-since the registers of EL1 and the keys are not banked by Security state, and the engine has one
+In Secure state the engine reads HCR_EL2 as 0, so HCR_EL2.API traps every such operation. The host
+has the engine execute it in Non-secure state instead, with an EL2 that traps nothing. The result is
+the same: the registers of EL1 and the keys are not banked by Security state, and the engine has one
 physical address space.
 """
 
@@ -26,9 +26,9 @@ _TWI: Final = SCR_EL3.TWI.mask
 def execute_authentication(
     cpu: UnicornCPU, word: int, execute_one: Callable[[], None]
 ) -> EngineException | None:
-    """Execute the operation at the PC, which is ``word``; the exception that it then takes, if any.
+    """Execute ``word``, the operation at the PC. Return the exception that it took, if any.
 
-    ``execute_one`` has the engine execute one operation, which is not counted.
+    ``execute_one`` has the engine execute one operation without counting it.
     """
     engine = cpu.engine
     scr, hcr = engine.system(SCR_EL3.encoding), engine.system(HCR_EL2.encoding)

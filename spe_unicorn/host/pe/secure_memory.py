@@ -1,13 +1,13 @@
 """Memory in the Secure physical address space, which the engine does not keep apart from the rest.
 
-What it may do there is taken from the engine while the PE is in Non-secure state, and given back
-when it leaves that state; an access that it then refuses is an External abort. Translations in the
-engine's TLB are out of its reach, but each Security state has entries of its own, and those of
-refused accesses are flushed.
+While the PE is in Non-secure state, the engine has no rights to Secure memory. An access that it
+refuses is an External abort. The rights come back when the PE leaves that state. Taking rights away
+does not reach translations that the engine's TLB holds. But each Security state has entries of its
+own there, and those of refused accesses are flushed.
 
 In Secure state an access is Non-secure if the translation says so (NS and NSTable in descriptors).
-Of that the engine knows nothing. While the tables of the regime have such a mapping of Secure
-memory, the engine may only execute there, and every access that it reports is looked at.
+The engine ignores these bits. While the tables of the regime map Secure memory as Non-secure, the
+engine may only execute there, and the host looks at every access that the engine refuses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spe_unicorn.host.native.state import State
 
 
 class SecureMemory:
-    """What of Secure memory one PE reaches."""
+    """Which accesses to Secure memory one PE may make."""
 
     DERIVED = ("space", "_given", "_looking", "_scanned", "_aliased")
 
@@ -67,9 +67,9 @@ class SecureMemory:
         return any(first <= address < end for first, end in self._ranges)
 
     def look_at(self, va: int | None, write: bool) -> None:
-        """Find out the physical address space of an access that the PE makes now: :attr:`space`.
+        """Set :attr:`space` to the physical address space of an access that the PE makes now.
 
-        What cannot be told (``va`` None) is taken for one of the PE's own Security state.
+        Without a ``va`` it is that of the PE's own Security state.
         """
         pe = self._pe
         if self._given == UC_PROT_NONE:
@@ -85,9 +85,9 @@ class SecureMemory:
                 self.space = found.paspace
 
     def admits(self, address: int, va: int | None, write: bool) -> bool:
-        """Whether an access that the engine refused is Secure all the same.
+        """Whether an access that the engine refused is Secure, and so allowed.
 
-        It then has the right to make it, until :meth:`close`.
+        If so, the engine has the right to make it until :meth:`close`.
         """
         if not self._looking or not self.holds(address):
             return False
@@ -99,11 +99,11 @@ class SecureMemory:
 
     @property
     def admitting(self) -> bool:
-        """Whether the next operation has been let through, and no other must be."""
+        """Whether the engine has that right for the next operation, and only for that one."""
         return self._looking and self._given is None
 
     def close(self) -> None:
-        """The operation that was let through has been executed."""
+        """The operation has been executed: take the right away again."""
         if self.admitting:
             self._give(UC_PROT_EXEC)
 
@@ -117,8 +117,8 @@ class SecureMemory:
     def _has_aliases(self) -> bool:
         """Whether the regime has Non-secure mappings of Secure memory.
 
-        Tables are looked through again when a register has changed that steers translation, or
-        there was maintenance of TLBs.
+        The tables are read again after a write to a register that steers translation, and after
+        maintenance of TLBs.
         """
         pe, state = self._pe, self._state
         key = pe.el == EL3, int(state.writes), int(state.epoch)

@@ -1,8 +1,8 @@
 """What is done at each stop of the engine: exceptions, System register accesses, devices.
 
-The runners find out which operation it concerns and count it; the handler carries it out, or has it
-carried out by ``system_access``, ``refused_access`` and ``exceptions``. What lies around the PE
-(devices, firmware calls, semihosting) answers as a :class:`Platform`.
+The runners find out which operation a stop concerns, and count that operation. The handler carries
+the operation out, or has ``system_access``, ``device_access`` or ``exceptions`` do so. What lies
+around the PE (devices, firmware calls, semihosting) answers as a :class:`Platform`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ CALLS: Final = frozenset({SVC, HVC, SMC})
 class StopHandler:
     """Carries out what a stop asks for, on one PE.
 
-    ``table`` knows the accessors of registers that the hooks do not leave to the engine,
-    ``devices`` those registers among them that are devices'.
+    ``table`` holds the accessors of registers that the hooks do not leave to the engine.
+    ``devices`` holds those of these registers that a device answers.
     """
 
     TRANSIT = ("ending", "failure", "sleeping", "status")
@@ -65,13 +65,13 @@ class StopHandler:
         self.controls = Controls(cpu)
         self.ending: Ending | None = None
         self.execute_one: Callable[[], None] = lambda: None
-        """Has the engine execute the operation at the PC, which is not counted."""
+        """Has the engine execute the operation at the PC, without counting it."""
         self.asked_to_stop: Callable[[], bool] = lambda: False
-        """Whether the run is to end: looked at where the PE waits."""
+        """Whether the run must end. It is asked while the PE waits."""
         self.gic_levels: Callable[[], int] = lambda: 0
         """Where compiled code may answer the CPU interface of the GIC: ``State.gic_at``."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
-        """Told of PEs, a bit each, of whose interrupt lines somebody has to hear at once."""
+        """Told of PEs, a bit each, whose interrupt lines rose while somebody waits for that."""
         self.sleeping = False
         """Whether the run has ended while the PE waited for an interrupt."""
         self.failure: Failure | None = None
@@ -96,7 +96,7 @@ class StopHandler:
         self._state = cpu.hooks.state
 
     def handle(self, stop: Stop) -> bool:
-        """Carry out what ``stop`` is about; True if it raised an exception."""
+        """Carry out what ``stop`` asks for. Return True if it raised an exception."""
         self.system.stopped()
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
@@ -112,7 +112,7 @@ class StopHandler:
         return self.system.execute()
 
     def _trap(self) -> bool:
-        """An operation that the engine would execute, and must not."""
+        """Carry out an operation that the engine must not execute. True if it raised."""
         cpu = self.cpu
         routed = self.controls.checks.debug.breaks()
         if routed is not None:
@@ -161,7 +161,7 @@ class StopHandler:
         return False
 
     def controls_written(self) -> None:
-        """A register was written that steers what the engine does not know of."""
+        """A register was written that controls something which the engine does not have."""
         self.cpu.steering.resync_cells()
         if self.cpu.secure_memory is not None:
             self.cpu.secure_memory.changed()
@@ -227,8 +227,8 @@ class StopHandler:
     def sleep(self) -> None:
         """WFI, or a call to firmware that waits as it does.
 
-        Time goes on to the next thing that happens, until an interrupt is pending. What the
-        operation itself comes to, such as an overflow, has happened by then.
+        Time goes on from one event of the platform to the next, until an interrupt is pending. What
+        the operation itself causes, such as an overflow, happens before that.
         """
         if self.cpu.monitors is not None:
             self.cpu.monitors.retired()

@@ -1,4 +1,4 @@
-"""Which System registers are ours, which the engine's, and what the hooks do at each access.
+"""Which System registers the host keeps, which the engine keeps, and what hooks do at accesses.
 
 Four kinds of register:
 
@@ -7,8 +7,8 @@ Four kinds of register:
 * identification registers: the engine has them, but what they show is the core's: constants in
   the compiled hook;
 * the counters: answered in the compiled hook from the number of executed operations;
-* all others: executed by the engine, and read through when a rule asks. Those that steer
-  translation or SPE are cached until one of them is written.
+* all others: the engine executes their accesses, and a rule that asks reads the engine's value.
+  Values that steer translation or SPE are cached until a register of that kind is written.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EngineCell:
 
 
 class SteeringCell(EngineCell):
-    """An engine register whose writes the hooks count, so that it can be cached between two."""
+    """An engine register whose writes the hooks count, so that its value is cached between them."""
 
     DERIVED: ClassVar[tuple[str, ...]] = ("_value", "_writes")
     __slots__ = ("_hooks", "_state", "_value", "_writes")
@@ -118,9 +118,10 @@ class SteeringCell(EngineCell):
 class SplitCell(SteeringCell):
     """A steering register of which the engine keeps some fields and drops others.
 
-    The dropped ones are what was written last, if the engine kept the rest of it. The ``withheld``
-    ones are taken away from the engine, which would do with them what we do; the ``absent`` ones,
-    since the engine has them and the core has not.
+    The ``dropped`` fields have the value that was written last, if the engine kept the rest of that
+    write. The ``withheld`` fields are cleared in the engine, since the host does what they ask for
+    and the engine would do it again. The ``absent`` fields are cleared in the engine because the
+    core does not have them.
     """
 
     DERIVED = ("_kept",)  # of what was written, which the register file saves
@@ -152,7 +153,7 @@ class SplitCell(SteeringCell):
 
 
 class Steering:
-    """The cells that the hooks compare writes with, kept true after a write that trapped."""
+    """The cells with which the hooks compare writes; a write that trapped is taken back in them."""
 
     DERIVED = ("_batch", "_keys")
     WIRING = ("translation",)
@@ -168,20 +169,20 @@ class Steering:
         """Those that steer translation, whose writes nobody has to know of at once."""
 
     def notice_translation(self) -> None:
-        """Have a new value of one that steers translation stop the engine after its write."""
+        """Have the engine stop after writes that change a register which steers translation."""
         for encoding, cell in self.translation:
             self.add(encoding, cell)
             self._hooks.accesses.act(Action.REGIME, encoding, WRITE, cell=cell.get())
         self.translation = []
 
     def add(self, encoding: Encoding, cell: SteeringCell) -> SteeringCell:
-        """Look after a register."""
+        """Keep the cell of a register in step with the engine."""
         self._cells.append((encoding, cell))
         self._batch = None
         return cell
 
     def resync_cells(self) -> None:
-        """A steering register was written, or a write to it trapped."""
+        """Read all steering registers again: one was written, or a write to one trapped."""
         if self._batch is None:
             encodings = [encoding for encoding, _ in self._cells]
             self._batch = SystemRegisters(self._hooks.engine, encodings)
@@ -201,8 +202,8 @@ def install(
 ) -> Steering:
     """Give each register its cell, and each of its accesses its action.
 
-    ``answer`` is the action for registers that the engine lacks. The cells of ``ours`` are ours
-    though the engine has the registers: what the guest does to those changes nothing here.
+    ``answer`` is the action for registers that the engine lacks. The host keeps the values of
+    ``ours``, although the engine has these registers: a write by the guest changes nothing here.
     """
     steering = Steering(hooks)
     for register in list(registers):
@@ -248,14 +249,14 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
 
 
 def show_identity(engine: Engine, hooks: NativeHooks) -> None:
-    """Have the identity that EL2 shows to EL1 be the PE's own, as firmware leaves it."""
+    """Set VPIDR_EL2 and VMPIDR_EL2, which EL1 reads as its identity, to the PE's own values."""
     for register, shown in ((MIDR_EL1, VPIDR_EL2), (MPIDR_EL1, VMPIDR_EL2)):
         if hooks.accesses.action(register, READ) is Action.CELL:
             engine.set_system(shown, hooks.accesses.cell(register))
 
 
 def check_returns(hooks: NativeHooks) -> None:
-    """Have returns from exceptions checked that the engine does not check."""
+    """Have writes to SPSR_ELx looked at: the engine executes returns that are illegal."""
     for register in _RETURN_STATE:
         hooks.accesses.act(Action.RETURN, register.encoding, WRITE)
 
@@ -268,7 +269,7 @@ def keep_time(hooks: NativeHooks) -> None:
 
 
 def identify(registers: RegisterFile, engine: Engine, hooks: NativeHooks, impdef: ImpDef) -> None:
-    """Fill in the identification registers, and let guests read them as they are then."""
+    """Work out the identification registers, and have the hooks answer their reads."""
     for register in ID_REGISTERS:
         theirs = engine.system(register.encoding)
         value = id_register(register, theirs, registers.features, impdef)

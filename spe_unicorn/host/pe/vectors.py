@@ -1,6 +1,6 @@
 """SVE registers that the engine has no numbers for, and how long vectors are.
 
-The engine's saved state holds them. Where, is found by setting some of them.
+The engine's saved state holds them. Their offsets are found by setting some of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VECTOR: Final = 256
 _PTRUE: Final = (0x2518_E3E0, 0x2558_E3E1, 0x2598_E3E2, 0x25D8_E3E3)
 """PTRUE P0.B, P1.H, P2.S, P3.D."""
 _AFTER_PTRUE: Final = (0xFFFF, 0x5555, 0x1111, 0x0101)
-"""What they make of 128-bit vectors."""
+"""The predicates that these set, with vectors of 128 bits."""
 _Q: Final = (regs.UC_ARM64_REG_Q0, regs.UC_ARM64_REG_Q1)
 _IN_Q: Final = (
     0x0123_4567_89AB_CDEF_1122_3344_5566_7788,
@@ -52,7 +52,7 @@ class _Offsets(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _offsets() -> _Offsets:
-    """Found by setting some registers. Raises RuntimeError if they are nowhere."""
+    """Find the offsets by setting some registers. Raises RuntimeError if they are nowhere."""
     uc = new_engine()
     engine = Engine(uc)
     uc.mem_map(0, 0x1000)
@@ -110,7 +110,10 @@ def set_predicate(cpu: UnicornCPU, number: int, value: int, bits: int) -> None:
 
 
 def active_elements(cpu: UnicornCPU, governor: int, lane: int, bits: int) -> Active:
-    """What predicate register ``governor`` says of elements of ``lane`` bytes, in ``bits``."""
+    """Whether predicate register ``governor`` has all, some or none of the elements active.
+
+    Elements have ``lane`` bytes, the vector has ``bits`` bits.
+    """
     governing = predicate(cpu, governor)
     elements = range(0, bits // 8, lane)
     count = sum(governing >> element & 1 for element in elements)

@@ -21,8 +21,8 @@ from spe_unicorn.host.engine.engine import PSTATE, Engine, lib
 class VirtualMemory:
     """The virtual memory of one PE at its current Exception level.
 
-    The engine translates, so what its TLB holds is seen as the guest would see it; EL2's accesses
-    on behalf of a nested hypervisor are translated by the rules of ``arch.memory``.
+    The engine translates, so stale entries of its TLB count here as they do for the guest. Accesses
+    that EL2 makes for a nested hypervisor are translated by the rules of ``arch.memory``.
     """
 
     def __init__(self, pe: PE, engine: Engine, memory: PhysicalMemory) -> None:
@@ -43,7 +43,7 @@ class VirtualMemory:
         return None if status else self._word.value
 
     def translate_unprivileged(self, address: int, write: bool) -> int | None:
-        """The same for an access of LDTR or STTR: AArch64.IsUnprivAccessPriv()."""
+        """The physical address that LDTR or STTR would access: AArch64.IsUnprivAccessPriv()."""
         pe = self._pe
         uao = bool(self._engine.get(PSTATE) & SPSR.UAO.mask)
         if unprivileged_access_is_privileged(pe, uao=uao):
@@ -86,8 +86,8 @@ class VirtualMemory:
     def access_as_el2(self, address: int, value: int | None) -> tuple[int, int] | FaultRecord:
         """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().
 
-        What was loaded or stored, and its physical address; or why that was not possible.
-        Little-endian, as SCTLR_EL2.EE is 0 in all software that the engine runs.
+        Return what was loaded or stored, and its physical address; or the fault. The access is
+        little-endian, as SCTLR_EL2.EE is 0 in all software that the engine runs.
         """
         write = value is not None
         context = context_for(self._pe, translation_regime(self._pe, EL2))

@@ -74,7 +74,7 @@ class ExactRuns:
         pc, level = cpu.pc, cpu.el
         words = cpu.virtual.code(pc, 1)
         instruction = decode(words[0] if words else 0)
-        operations = parts.latch.begin(pc)
+        operations = parts.describer.begin(pc)
         if parts.model is not None:
             parts.model.begin()
         if parts.runs.checking():
@@ -103,7 +103,7 @@ class ExactRuns:
             operation = operations[member]
             operation.exception = call
             if not call:
-                parts.latch.finish(operation, cpu.pc)
+                parts.describer.finish(operation, cpu.pc)
             parts.population.complete(operation)
         if parts.model is not None:
             parts.model.end()

@@ -22,7 +22,7 @@ class HostOperations:
     def execute(self, stop: Stop) -> None:
         """Execute the operation before which the engine stopped: count it, and sample it if due."""
         parts = self._parts
-        cpu, state, latch = parts.cpu, parts.state, parts.latch
+        cpu, state, describer = parts.cpu, parts.state, parts.describer
         if stop is Stop.TRAP and parts.model is not None:
             parts.model.saw_nothing()  # the engine has not tried it
         # at an exception the PC may no longer be the operation's: hooks of others saw it, too
@@ -33,7 +33,7 @@ class HostOperations:
         counted, unretired = parts.unit.enabled, int(state.unretired)
         selected = parts.population.select(members)
         cpu.ahead = 0
-        begun = latch.begin(pc, stop is not Stop.TRAP) if selected else []
+        begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
         parts.counting.hosts(pc)
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
@@ -55,11 +55,11 @@ class HostOperations:
         for member in selected:
             operation = begun[member]
             if redirected is not None:
-                latch.redirected(operation, redirected, parts.unit.profiles(EL2))
+                describer.redirected(operation, redirected, parts.unit.profiles(EL2))
             if raised:
-                latch.raised(operation, translated=translated)
+                describer.raised(operation, translated=translated)
             else:
-                latch.finish(operation, cpu.pc)
+                describer.finish(operation, cpu.pc)
             parts.population.complete(operation)
         if parts.model is not None:
             parts.model.end()

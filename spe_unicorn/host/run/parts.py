@@ -10,7 +10,7 @@ from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.native.model import ModelHooks
 from spe_unicorn.host.native.state import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.engine_runs import EngineRuns
@@ -34,7 +34,7 @@ class Parts:
     handler: StopHandler
     watching: Watching
     blocks: Blocks
-    latch: Latch
+    describer: OperationDescriber
     population: Population
     runs: EngineRuns
     counting: Counting
@@ -51,8 +51,8 @@ def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Cou
         loads=cpu.whole,
         modelled=cpu.model is not None,
     )
-    latch = Latch(cpu, unit.cracker)
-    population = Population(cpu, unit, blocks, latch)
+    describer = OperationDescriber(cpu, unit.cracker)
+    population = Population(cpu, unit, blocks, describer)
     return Parts(
         cpu,
         cpu.engine,
@@ -63,7 +63,7 @@ def parts_of(cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Cou
         handler,
         watching,
         blocks,
-        latch,
+        describer,
         population,
         EngineRuns(cpu, unit, handler, population, watching),
         counting,

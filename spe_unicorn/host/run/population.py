@@ -14,7 +14,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import Sample, Stop, slot_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.description import Latch
+from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.samples import Noted
@@ -29,7 +29,9 @@ class Population:
 
     DERIVED = ("_counted", "_epoch", "_known_weights", "row")
 
-    def __init__(self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks, latch: Latch) -> None:
+    def __init__(
+        self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks, describer: OperationDescriber
+    ) -> None:
         self.row: list[int] | None = None
         """How many members the operations are that run without being weighed by the hook."""
         self.wrong_paths: WrongPaths | None = None
@@ -40,7 +42,7 @@ class Population:
         self._unit = unit
         self._cracker = unit.cracker
         self._blocks = blocks
-        self._latch = latch
+        self._describer = describer
         self._noted = Noted(blocks.instructions, cpu.rate, modelled=cpu.model is not None)
         self._known_weights: dict[int, int] = {}
         self._state = cpu.hooks.state
@@ -110,7 +112,7 @@ class Population:
         for member in self.select(len(walk)):
             if self._model is not None:
                 self._model.saw_nothing()
-            self.complete(self._latch.misspeculated(*walk[member]))
+            self.complete(self._describer.misspeculated(*walk[member]))
 
     def _count(self, members: int) -> bool:
         """Tell the unit of members of its population, if they are; True if the last is sampled."""
@@ -157,7 +159,7 @@ class Population:
         for sample in map(Sample._make, rows.tolist()):
             cpu.ahead = executed - (sample.cycles - skipped + 1)
             if self._count(sample.members - self._counted):
-                operation = self._latch.sampled(instructions[sample.instruction], sample)
+                operation = self._describer.sampled(instructions[sample.instruction], sample)
                 self._unit.complete(operation, sample.did)
         cpu.ahead = 0
 
@@ -183,7 +185,7 @@ class Population:
         if self._count(self.position - after - self._counted):
             following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
             before = cpu.cycles - behind - 1
-            operation = self._latch.describe(plan, start + 4 * k & _MASK, before, following)
+            operation = self._describer.describe(plan, start + 4 * k & _MASK, before, following)
             operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
             self.complete(operation)
         cpu.ahead = 0

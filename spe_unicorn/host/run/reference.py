@@ -55,7 +55,7 @@ class ReferenceRunner(Runner):
         pending = bool(cpu.pstate & SPSR.SS.mask)  # software step executes an operation first
         members = parts.population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
-        operations = parts.latch.begin(cpu.pc) if chosen else []
+        operations = parts.describer.begin(cpu.pc) if chosen else []
         level = cpu.el
         stop = self._run_one()
         if stop is Stop.ACCESS:
@@ -102,7 +102,7 @@ class ReferenceRunner(Runner):
             operation = operations[member]
             operation.exception = call
             if not call:
-                parts.latch.finish(operation, self.cpu.pc)
+                parts.describer.finish(operation, self.cpu.pc)
             parts.population.complete(operation)
         parts.population.take_wrong_path()
         self.unit.told()

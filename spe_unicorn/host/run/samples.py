@@ -1,6 +1,6 @@
 """Samples that the compiled hook has noted: described all at once, for ``spe.batch``.
 
-It comes to what :meth:`~spe_unicorn.host.pe.description.Latch.sampled` says of each of them.
+The descriptions are those that ``host.pe.description.OperationDescriber.sampled`` gives one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AT instructions by our own walker: the engine's PAR_EL1 has another shareability for devices."""
+"""AT instructions by the walker of ``arch``: the engine has a wrong PAR_EL1.SH for devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST: dict[int, int] = {0: EL1, 4: EL2, 6: EL3}
 
 
 def translate_address(cpu: UnicornCPU, encoding: Encoding, va: int) -> Answer:
-    """An AT of ``va``. What is UNDEFINED, or ends in an exception, is left to the engine."""
+    """Execute an AT of ``va``. What is UNDEFINED, or raises an exception, is left to the engine."""
     el = cpu.el
     if el < _LEAST[encoding.op1] or (encoding.op1 == 4 and not el2_enabled(cpu)):
         return Answer.ENGINE

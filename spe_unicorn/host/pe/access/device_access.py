@@ -1,4 +1,4 @@
-"""Accesses of memory that the engine does not make: devices', refused and misaligned ones."""
+"""Memory accesses that the engine does not make: to devices, refused ones, misaligned ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spe_unicorn.decode import Transfer, decode, transfer
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.description import Latch, register
+from spe_unicorn.host.pe.description import OperationDescriber, register
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.ports import Bus
 
@@ -30,12 +30,12 @@ class RefusedAccesses:
         self._bus = bus
         self._engine = cpu.engine
         self._state = cpu.hooks.state
-        self._latch = Latch(cpu)
+        self._describer = OperationDescriber(cpu)
 
     def lets_through(self, stop: Stop) -> bool:
-        """Whether the operation before which the engine stopped may be executed after all.
+        """Whether the engine may execute the operation before which it stopped.
 
-        Until :meth:`close`, which must come after that operation.
+        It may until :meth:`close`, which must be called after that operation.
         """
         if stop is Stop.ACCESS:
             return self._checks.lets_through()
@@ -61,10 +61,10 @@ class RefusedAccesses:
         if memory is None or not memory.holds(address):
             return False
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
-        return memory.admits(address, self._latch.begin(self._cpu.pc)[0].va, write)
+        return memory.admits(address, self._describer.begin(self._cpu.pc)[0].va, write)
 
     def checked(self) -> bool:
-        """An operation that alignment, a breakpoint or a watchpoint prevents: an exception."""
+        """Take the exception of an operation that alignment, a breakpoint or a watchpoint stops."""
         found = self._checks.fault()
         assert found is not None
         routed, address = found
@@ -72,12 +72,12 @@ class RefusedAccesses:
         return True
 
     def unmapped(self) -> bool:
-        """A device access, or an External abort. Without an exception, the PC moves on."""
+        """Carry out a device access, and move the PC on. True if it raised an External abort."""
         cpu = self._cpu
         state = self._state
         address = state.access_address & _MASK
         if cpu.secure_memory is not None and cpu.secure_memory.holds(address):
-            self._engine.flush_tlb()  # there the access would find what was refused to it
+            self._engine.flush_tlb()  # an entry there would allow the access next time
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             if cpu.whole and cpu.pc & 3:
                 self._exceptions.misaligned_pc()
@@ -87,12 +87,12 @@ class RefusedAccesses:
             return True
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         if cpu.secure_memory is not None:
-            cpu.secure_memory.look_at(self._latch.begin(cpu.pc)[0].va, write)
+            cpu.secure_memory.look_at(self._describer.begin(cpu.pc)[0].va, write)
         if self._bus.claims(address):
             words = cpu.virtual.code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)
             if instruction.access is not None and address % instruction.access.element:
-                (operation,) = self._latch.begin(cpu.pc)
+                (operation,) = self._describer.begin(cpu.pc)
                 refused = self._checks.alignment.device_fault(operation)
                 if refused is not None:
                     self._exceptions.synchronous(refused.syndrome, refused.target_el, operation.va)
@@ -107,7 +107,7 @@ class RefusedAccesses:
             self._move(instruction, moved, address)
             cpu.pc = cpu.pc + 4 & _MASK
             return False
-        (operation,) = self._latch.begin(cpu.pc)
+        (operation,) = self._describer.begin(cpu.pc)
         fault = FaultRecord(Fault.SyncExternal, 0, write=write)
         # of a gather or scatter only a random element's address is known, not that of this one
         far = None if operation.instruction.gather_scatter else operation.va
@@ -115,10 +115,9 @@ class RefusedAccesses:
         return True
 
     def plain_access(self, pc: int) -> bool:
-        """Carry out the access of the operation at ``pc``, at which the engine has stopped.
+        """Carry out the access of the operation at ``pc``, where the engine has stopped.
 
-        The PC then moves on. False, with nothing done, if there is more to it than a device that
-        answers.
+        The PC then moves on. Return False, with nothing done, if more than a device is concerned.
         """
         state = self._state
         address = state.access_address & _MASK
@@ -152,7 +151,7 @@ class RefusedAccesses:
 
 
 def _extended(value: int, moved: Transfer) -> int:
-    """What a loaded value leaves in its 64-bit register."""
+    """The value of the 64-bit register after a load of ``value``."""
     bits = 8 * moved.size
     if moved.signed and value >> bits - 1:
         value -= 1 << bits

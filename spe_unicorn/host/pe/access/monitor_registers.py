@@ -1,7 +1,6 @@
 """The registers of the Performance Monitors on the machine: who answers which access.
 
-The engine has a part of them, with values of its own that nobody is to see. It knows nothing of the
-others.
+The engine has some of them, with values that the guest must never see. It lacks the others.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _IN_ENGINE: Final[tuple[type[SysReg], ...]] = (
     *r.PMEVTYPERS[:_ENGINE_COUNTERS],
 )
 ENGINES: Final = frozenset(register.encoding.key for register in _IN_ENGINE)
-"""By :attr:`Encoding.key`, those that the engine has."""
+"""``Encoding.key`` of the registers that the engine has."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,9 @@ def registers(
 
 
 def install(hooks: NativeHooks, accessors: Iterable[Accessor], lacking: Action) -> None:
-    """Have the accesses answered: in the middle of a run where the engine has the register.
+    """Have Python answer the accesses, in the middle of a run where the engine has the register.
 
-    ``lacking`` is the action for those that it lacks.
+    ``lacking`` is the action for registers that the engine lacks.
     """
     for accessor in accessors:
         action = Action.ASK if is_engines(accessor.encoding.key) else lacking
@@ -107,10 +106,10 @@ def install(hooks: NativeHooks, accessors: Iterable[Accessor], lacking: Action) 
 
 @lru_cache
 def asked_at_el3(implemented: int, features: Features) -> dict[int, tuple[Accessor, bool]]:
-    """Accesses that may be UNDEFINED even at EL3, where the engine, which has them, traps nothing.
+    """Accesses to the engine's registers that may be UNDEFINED even at EL3, where it traps nothing.
 
-    With ``implemented`` event counters; by ``arch.access.fine_grained_traps.trap_id`` the accessor,
-    and whether it is a read.
+    ``implemented`` is the number of event counters. Return the accessor, and whether the access is
+    a read, by ``trap_id``.
     """
     if Feature.FEAT_EL3 not in features:
         return {}

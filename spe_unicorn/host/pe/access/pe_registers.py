@@ -15,7 +15,7 @@ class _ReadOnly:
     """A register that no accessor lets anybody write."""
 
     def write(self, value: int) -> None:
-        """Nobody asks."""
+        """Raise LookupError: no rule allows a write."""
         raise LookupError("a read-only register cannot be written")
 
 

@@ -1,4 +1,4 @@
-"""The interrupt controller as compiled code has it: whose interrupts lie where, and who may ask."""
+"""What compiled code needs to answer for the GIC: where interrupts are kept, and who may ask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KNOWN: Final = 64
 
 
 class SharedGIC:
-    """Has compiled code answer what interrupts between PEs live on, with one Security state."""
+    """Has compiled code answer the accesses of interrupts between PEs, with one Security state."""
 
     DERIVED = ("_known",)
 
@@ -72,9 +72,9 @@ class SharedGIC:
         return found
 
     def _plain_at(self, number: int, el: int) -> bool:
-        """Whether the registers are the physical interface's there, as Non-secure software has it.
+        """Whether ICC_* names mean the physical interface there, with Non-secure priorities.
 
-        EL3 that takes FIQ would show other priorities.
+        Where EL3 takes FIQ, the priorities read differently.
         """
         cpu = self._pes[number].cpu
         if lower_security_state(cpu) is not SecurityState.NON_SECURE:

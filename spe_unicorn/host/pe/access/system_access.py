@@ -1,8 +1,8 @@
 """MRS, MSR and SYS that compiled code leaves to the host, answered by the rules in ``arch``.
 
-The hooks stop the engine before most of them (:meth:`SystemAccesses.execute`); registers that
-the engine has, and those that time alone moves, are answered in the middle of a run
-(:meth:`SystemAccesses.answer`).
+Before most of them the hooks stop the engine, and :meth:`SystemAccesses.execute` answers. Accesses
+to registers that the engine has, or that only time changes, are answered in the middle of a run by
+:meth:`SystemAccesses.answer`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from spe_unicorn.signals import Signal
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
 _ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
-"""The bits that all MRS and MSR of registers have in common, and what they are."""
+"""Mask and value of the bits that are the same in every MRS and MSR of a register."""
 _MSR_PM: Final = 0xD501_421F
 """MSR PM, #0."""
 _MSR_PM_IMMEDIATE: Final = 1 << 8
@@ -89,10 +89,10 @@ class SystemAccess:
 class SystemAccesses:
     """Carries out the accesses of one PE.
 
-    ``table`` knows the accessors of registers that the hooks do not leave to the engine,
-    ``devices`` those registers among them that are devices'. ``controls_written`` is called after a
-    write that steers what the engine does not know of. ``prevents_trap`` is asked before a trap:
-    True if it is not to be taken.
+    ``table`` holds the accessors of registers that the hooks do not leave to the engine.
+    ``devices`` holds those of these registers that a device answers. ``controls_written`` is called
+    after a write that changes something the engine does not have. ``prevents_trap`` is asked before
+    a trap, and returns True if the trap must not be taken.
     """
 
     TRANSIT = ("redirected", "_untrapped")
@@ -110,9 +110,9 @@ class SystemAccesses:
         self.accessed: Signal[[SystemAccess]] = Signal()
         """Told of each access to a register that the engine lacks, after it."""
         self.redirected: NestedAccess | None = None
-        """An MRS or MSR that has just accessed memory; whoever knows what was sampled takes it."""
+        """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
-        """MDCR_EL3 of the engine, while that is to trap an access."""
+        """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
         self._cpu = cpu
         self._controls = controls
         self._exceptions = exceptions
@@ -124,7 +124,7 @@ class SystemAccesses:
         self._state = cpu.hooks.state
 
     def execute(self) -> bool:
-        """Execute an MRS or MSR by the rules. True if it raised; else the PC is after it."""
+        """Execute an MRS or MSR by the rules. Return True if it raised, else the PC moves on."""
         cpu = self._cpu
         read = self._state.kind == READ
         rt = _general(self._state.rt)
@@ -165,10 +165,10 @@ class SystemAccesses:
         return raised
 
     def plain_access(self, pc: int) -> bool:
-        """Carry out the access at ``pc``, at which the engine has stopped, if that is all.
+        """Carry out the access at ``pc``, where the engine has stopped, if a device answers it.
 
-        The PC then moves on. False, with nothing done, if there is more to it than a device that
-        answers: a trap, a register that decides about the run, somebody who watches.
+        The PC then moves on. Return False, with nothing done, if more than a device is concerned: a
+        trap, a register that decides about the run, somebody who watches.
         """
         state = self._state
         accessor = None if self.accessed else self._table.get(state.key)
@@ -186,9 +186,9 @@ class SystemAccesses:
         return True
 
     def answer(self) -> Answer:
-        """An MRS or MSR of a register that the engine has, in the middle of a run.
+        """Answer an MRS or MSR of a register that the engine has, in the middle of a run.
 
-        What traps is left to the engine, which knows the traps of its own registers.
+        An access that traps is left to the engine, which takes the traps of its own registers.
         """
         cpu = self._cpu
         state = self._state
@@ -214,7 +214,7 @@ class SystemAccesses:
                 there = accessor is not None and (accessor.read if read else accessor.write)
                 if is_engines_monitor(state.key) and there:
                     return self._have_it_trap(rt, read)
-                return Answer.ENGINE  # which knows of its own that they are only read, or written
+                return Answer.ENGINE  # it knows which of its registers are read-only or write-only
             if is_engines_monitor(state.key) and self._is_to_stop(write=not read):
                 return self._have_it_trap(rt, read)
             device = self._devices.get(verdict.register)
@@ -240,7 +240,8 @@ class SystemAccesses:
     def _have_it_trap(self, rt: int, read: bool) -> Answer:
         """Have the engine trap an access to a register of the Performance Monitors.
 
-        Where it goes :meth:`rerouted` says. At EL3 the engine traps nothing: reads give 0 there.
+        :meth:`rerouted` then decides where the trap goes. At EL3 the engine traps nothing, so a
+        read gives 0 there.
         """
         if self._cpu.el == EL3:
             if read:
@@ -252,16 +253,16 @@ class SystemAccesses:
         return Answer.ENGINE
 
     def stopped(self) -> None:
-        """Take back what was set in the engine for one access. The engine has stopped."""
+        """After the engine has stopped: undo what :meth:`_have_it_trap` set for one access."""
         if self._untrapped is not None:
             self._engine.set_system(MDCR_EL3.encoding, self._untrapped)
             self._untrapped = None
 
     def _count_write(self, encoding: Encoding, value: int) -> bool:
-        """Count the write of an engine's register; True if the engine is to stop after it."""
+        """Count a write to an engine's register. Return True if the engine must stop after it."""
         action = normal_action(encoding, WRITE)
         if action is Action.TRANSLATION:
-            # nobody may go on in the block: the hook stops after others of this action for none
+            # the hook does not stop after such a write: ask for it where somebody must see it
             if self._controls.watches_order:
                 action = Action.REGIME
             count_write(self._state, action, True)
@@ -281,9 +282,9 @@ class SystemAccesses:
         return value
 
     def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
-        """An EL1 name of a register of EL2, or an _EL12 name.
+        """Access a register by an EL1 name that means one of EL2, or by an _EL12 name.
 
-        True if the engine is to stop after it: others depend on the new value.
+        Return True if the engine must stop after it, since other things depend on the new value.
         """
         if read:
             self._engine.set_x(rt, self._engine.system(encoding))
@@ -297,7 +298,7 @@ class SystemAccesses:
         return self._count_write(encoding, value)
 
     def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
-        """An _EL12 name: it exists at EL2 and EL3 with HCR_EL2.E2H. True if it raised."""
+        """Access by an _EL12 name: there are some at EL2 and EL3 with E2H. True if it raised."""
         cpu = self._cpu
         if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
             self._exceptions.undefined()
@@ -317,7 +318,10 @@ class SystemAccesses:
     def _redirected(
         self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
     ) -> bool:
-        """An access that reaches no register: a trap, UNDEFINED or memory. True if it raised."""
+        """Carry out an access that reaches no register: a trap, UNDEFINED, or memory.
+
+        Return True if it raised.
+        """
         if isinstance(verdict, SystemAccessTrap):
             if self._prevents_trap(accessor, verdict):
                 return True
@@ -394,9 +398,9 @@ class SystemAccesses:
         return self._redirected(verdict, accessor, rt, read, value)
 
     def is_nested(self, word: int) -> bool:
-        """Whether an MRS or MSR is a nested hypervisor's, which the engine does not know.
+        """Whether ``word`` is an MRS or MSR of a nested hypervisor, which the engine does not have.
 
-        If so, the state of the hooks describes it, as after a stop for it.
+        If so, the state of the hooks is filled in as after a stop for this access.
         """
         if word & _ANY_MRS_MSR != _MRS_OR_MSR:
             return False

@@ -1,4 +1,4 @@
-"""Which bytes an operation is about to access: exactly, and so that compiled code can tell."""
+"""Which bytes an operation is about to access: exactly, and roughly for compiled code."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from spe_unicorn.host.pe.vectors import predicate, vector_bits, vector_element
 _MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31
 _LONGEST: Final = 16
-"""The longest vector is so many times as long as that for which the decoder gives offsets."""
+"""The longest vector in units of the vector length for which the decoder gives offsets."""
 _DC_IVAC, _RT = 0xD508_7620, 0x1F
 _LINE: Final = 64
-"""Bytes that a DC IVAC is for."""
+"""Bytes that a DC IVAC invalidates."""
 
 
 def invalidates(word: int) -> bool:
-    """Whether it is a DC IVAC: watchpoints take it for a store, as Arm's own cores do."""
+    """Whether ``word`` is a DC IVAC. Watchpoints treat it as a store, as Arm's own cores do."""
     return word & ~_RT == _DC_IVAC
 
 
 class Row(NamedTuple):
-    """What compiled code is told of an operation: a row of ``native.checks.CHECK``, its key apart.
+    """What compiled code knows of an operation: a row of ``native.checks.CHECK`` without the key.
 
-    The bytes that it names may be more than those that are accessed, and are never less.
+    The row names at least the bytes that are accessed, and may name more.
     """
 
     plan: int = 0
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def row_of(instruction: Instruction) -> Row:
-    """What compiled code has to know of an operation."""
+    """The row of an operation."""
     if invalidates(instruction.word):
         number = instruction.word & _RT
         base = register(number) + 1 if number != _STACK_POINTER else 0
@@ -82,7 +82,7 @@ def row_of(instruction: Instruction) -> Row:
 
 
 def _kinds(instruction: Instruction) -> int:
-    """Whether it loads, stores, or does both."""
+    """LOADS, STORES, or both."""
     return _KINDS.get(instruction.family, 0)
 
 
@@ -132,7 +132,7 @@ def accesses_of(cpu: UnicornCPU, instruction: Instruction) -> Iterator[MemoryAcc
 
 
 def _level(cpu: UnicornCPU, access: Access) -> int:
-    """As which Exception level an access is made."""
+    """The Exception level with whose rights an access is made."""
     if not access.unprivileged:
         return cpu.el
     uao = bool(cpu.engine.get(PSTATE) & SPSR.UAO.mask)
@@ -140,7 +140,7 @@ def _level(cpu: UnicornCPU, access: Access) -> int:
 
 
 def _place(cpu: UnicornCPU, instruction: Instruction, access: Access) -> tuple[int, int]:
-    """The first byte of an access that is in one piece, and how many there are."""
+    """The first byte of a contiguous access, and its size in bytes."""
     engine = cpu.engine
     base = cpu.pc if access.base is None else engine.get(register(access.base))
     index = 0 if access.index is None else engine.get(register(access.index))
@@ -154,7 +154,7 @@ def _place(cpu: UnicornCPU, instruction: Instruction, access: Access) -> tuple[i
 
 
 def _active(cpu: UnicornCPU, instruction: Instruction) -> list[int]:
-    """The elements of an SVE operation whose accesses can be reported by an exception."""
+    """The active elements of an SVE operation whose accesses can raise an exception."""
     assert instruction.governor is not None
     governing = predicate(cpu, instruction.governor)
     count = vector_bits(cpu) // 8 // instruction.lane
@@ -162,7 +162,7 @@ def _active(cpu: UnicornCPU, instruction: Instruction) -> list[int]:
     word = instruction.word
     group, form = word >> 25, word >> 13 & 7
     if group == _CONTIGUOUS_LOADS and form == 5 and word >> 20 & 1:
-        return []  # LDNF1 never reports any
+        return []  # LDNF1 never raises one
     first_fault = (
         form == 3
         if group == _CONTIGUOUS_LOADS

@@ -1,10 +1,12 @@
 """Alignment of data and of SP, which the engine checks for exclusives and LSE atomics alone.
 
-What it costs is paid by those who ask for it: while SCTLR_ELx.A is 1 at some Exception level, a
-compiled hook stands before every operation, and looks at loads and stores where the bit is 1.
-SP is looked at there as well. That Device memory refuses what is not aligned is checked for
-devices, where an access comes to us anyway. Whoever wants it for memory that is mapped as such, or
-used without translation, and SP without that bit, has it checked everywhere.
+Only guests that ask for it pay for it. While SCTLR_ELx.A is 1 at some Exception level, a compiled
+hook runs before every operation. It checks loads, stores and SP at the levels where the bit is 1.
+
+Device memory refuses accesses that are not aligned. That is checked at the devices of the board,
+whose accesses the host makes anyway. For memory that is mapped as Device or used without
+translation, and for SP where SCTLR_ELx.A is 0, it is checked after
+:meth:`Alignment.check_everywhere` alone.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Alignment:
         """What is checked at each Exception level: bits of ``State.checking``."""
         self._everywhere = False
         self._known: tuple[int, ...] = ()
-        """The registers from which :attr:`levels` follows, as they were."""
+        """The values of the registers from which :attr:`levels` was worked out."""
 
     def check_everywhere(self) -> None:
         """From now on, check Device memory and SP at all Exception levels."""
@@ -53,7 +55,7 @@ class Alignment:
         self._wanted()
 
     def changed(self) -> None:
-        """Look anew: an SCTLR_ELx may have been written."""
+        """Work :attr:`levels` out anew: an SCTLR_ELx may have been written."""
         registers = self._cpu.registers
         key = (self._everywhere, *(registers.raw(r) for r in _DECIDING if r in registers))
         if key == self._known:
@@ -86,20 +88,20 @@ class Alignment:
         return Routed(abort_target(cpu, fault), data_abort(fault)), address
 
     def device_fault(self, operation: Operation) -> Routed | None:
-        """The fault of an access to a device that is not aligned: the memory type decides."""
+        """The fault of a misaligned access to a device, None where the memory type allows it."""
         if not operation.misaligned or operation.va is None:
             return None
         write = operation.instruction.family is Family.STORE
         return self._refused_by_device(operation.va, write)
 
     def _refused_by_device(self, address: int, write: bool) -> Routed | None:
-        """The Alignment fault of an access that is not aligned, if it is to Device memory."""
+        """The Alignment fault of a misaligned access, None if it is not to Device memory."""
         cpu = self._cpu
         access = acc_desc_gpr(cpu.el, read=not write, write=write)
         context = context_for(cpu, translation_regime(cpu, cpu.el))
         result = full_translate(context, address, access, cpu.memory, aligned=False)
         if not isinstance(result, FaultRecord) or result.kind is not Fault.Alignment:
-            return None  # any other fault is for the engine to find
+            return None  # the engine finds every other fault
         return Routed(abort_target(cpu, result), data_abort(result))
 
     def _checks(self, pe: PEAt) -> int:
@@ -119,5 +121,5 @@ _CHECKED: Final = frozenset({Family.LOAD, Family.STORE})
 
 
 def is_checked(instruction: Instruction) -> bool:
-    """Whether there is an alignment of a load or store to check."""
+    """Whether an instruction is a load or store whose alignment is checked."""
     return instruction.access is not None and instruction.family in _CHECKED

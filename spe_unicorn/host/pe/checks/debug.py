@@ -1,7 +1,7 @@
 """Self-hosted debug on one PE: its registers, and the exceptions of breakpoints and watchpoints.
 
-Software step is the engine's, which is given MDSCR_EL1 without what is ours: breakpoints and
-watchpoints are looked for here, and the locks, of which the engine knows nothing, are applied.
+The engine does software step. It holds only those bits of MDSCR_EL1 that this needs. The host finds
+breakpoints and watchpoints, and applies the OS lock and double lock, which the engine lacks.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from spe_unicorn.host.pe.checks.accesses import accesses_of, invalidates
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _TAGS: Final = 0xFF
-_OURS: Final = d.MDSCR_EL1.SS.mask | d.MDSCR_EL1.KDE.mask
-"""What the engine has of MDSCR_EL1: software step."""
+_OF_ENGINE: Final = d.MDSCR_EL1.SS.mask | d.MDSCR_EL1.KDE.mask
+"""The bits of MDSCR_EL1 that the engine holds: those of software step."""
 _SIGN: Final = 1 << 48
 _EXTENSION: Final = ((1 << 15) - 1) << 49
 _PAGE: Final = 0xFFF
@@ -97,7 +97,7 @@ class DebugRegister:
         self.cpu.registers.set_raw(d.DBGCLAIMCLR_EL1, tags)
 
     def _send(self, value: int, *, both: bool) -> None:
-        """Nobody takes what is sent: the channel is full from then on."""
+        """Send on the DCC. Nobody receives, so the channel stays full from then on."""
         registers = self.cpu.registers
         registers.write(d.OSDTRTX_EL1, value)
         if both:
@@ -106,23 +106,23 @@ class DebugRegister:
 
 
 class SelfHostedDebug:
-    """What breakpoints and watchpoints of a PE come to."""
+    """Finds the Breakpoint and Watchpoint exceptions of a PE."""
 
     DERIVED = ("addresses", "steps_itself", "levels", "ranges", "stepping")
 
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self.levels: tuple[int, ...] = (0,) * 4
-        """What is looked for at each Exception level: bits of ``State.checking``."""
+        """What is checked for debug at each Exception level: bits of ``State.checking``."""
         self.ranges: tuple[tuple[int, int, int], ...] = ()
-        """First and last address and kinds of what is watched, as ``native.checks.RANGE``."""
+        """What is watched: first address, last address and kinds, as in ``native.checks.RANGE``."""
         self.addresses: frozenset[int] = frozenset()
-        """Where breakpoints by address are."""
+        """The addresses of breakpoints."""
         self.stepping = False
         """Whether software step is on."""
         self.steps_itself = False
-        """Whether it can be on at the Exception level that takes it, where PSTATE.D masks it: the
-        engine does not notice an MSR DAIFSet or DAIFClr."""
+        """Whether an Exception level can step itself, as PSTATE.D allows. The host then executes
+        MSR DAIFSet and DAIFClr of PSTATE.D, as the engine does not see that they change that."""
 
     def registers(self) -> dict[type[SysReg], DebugRegister]:
         """Each register, as it is accessed."""
@@ -133,11 +133,11 @@ class SelfHostedDebug:
         cpu = self._cpu
         registers = cpu.registers
         mdscr = registers.raw(d.MDSCR_EL1)
-        theirs = 0 if locked(cpu) else mdscr & _OURS
+        theirs = 0 if locked(cpu) else mdscr & _OF_ENGINE
         if cpu.engine.system(d.MDSCR_EL1.encoding) != theirs:
             cpu.engine.set_system(d.MDSCR_EL1.encoding, theirs)
         self.stepping = bool(theirs & d.MDSCR_EL1.SS.mask)
-        self.steps_itself = theirs == _OURS
+        self.steps_itself = theirs == _OF_ENGINE
         if not mdscr & d.MDSCR_EL1.MDE.mask:
             self.levels, self.ranges, self.addresses = (0,) * 4, (), frozenset()
             return
@@ -171,7 +171,7 @@ class SelfHostedDebug:
         )
 
     def breaks(self) -> Routed | None:
-        """The Breakpoint exception that comes in place of the operation at the PC, if any."""
+        """The Breakpoint exception before the operation at the PC, None for none."""
         cpu = self._cpu
         if not self.levels[cpu.el] & (native.BREAK | native.EVERY):
             return None
@@ -182,7 +182,7 @@ class SelfHostedDebug:
     def watches(self, instruction: Instruction) -> tuple[Routed, int] | None:
         """The Watchpoint exception of the operation at the PC, with its address, if any.
 
-        What traps, or does not translate, is for others to find.
+        None for an operation that traps, or whose access does not translate: that goes first.
         """
         cpu = self._cpu
         if not self.levels[cpu.el] & native.WATCH or self._traps(instruction):
@@ -240,16 +240,16 @@ DEBUG_MASKS: Final = frozenset(
 
 
 def masks_debug(word: int) -> bool:
-    """Whether it is an MSR DAIFSet or DAIFClr of PSTATE.D, and perhaps of other masks."""
+    """Whether ``word`` is an MSR DAIFSet or DAIFClr whose immediate includes PSTATE.D."""
     return word & ~_IMMEDIATE == _DAIF and bool(word & _D)
 
 
 def masked(pstate: int, word: int) -> int:
-    """What an MSR DAIFSet or DAIFClr makes of PSTATE."""
+    """PSTATE after the MSR DAIFSet or DAIFClr ``word``."""
     masks = (word >> 8 & 0xF) << 6
     return pstate & ~masks if word >> 5 & 1 else pstate | masks
 
 
 def _canonical(address: int) -> int:
-    """An address as the PC has it: bit 48 stands for all above it."""
+    """An address in the form that the PC has: bits 63 to 49 are copies of bit 48."""
     return address & (_SIGN * 2 - 1) | (_EXTENSION if address & _SIGN else 0)

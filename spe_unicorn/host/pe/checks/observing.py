@@ -1,8 +1,8 @@
-"""Being told of operations before and after them, and of all that were executed: for traces.
+"""Tells observers of operations, before and after each and of all that were executed: for traces.
 
-Whoever observes changes nothing. Memory and System accesses are looked at one by one, with the PE
-at rest before the operation and after it; of all other operations compiled code notes where they
-are.
+Observers change nothing. Operations that access memory or System registers are looked at one by
+one, with the PE at rest before the operation and after it. For a trace of all operations compiled
+code notes each of them in a ring.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TABLES: Final = 3
 _LOOKED_AT: Final = "each operation is looked at"
 """Tables of encodings: MRS, MSR, SYS."""
 ROOM: Final = native.NOTES // 2
-"""Operations after which notes are taken: one that was stopped has a note more."""
+"""Operations after which the ring is emptied. It holds more: a stopped operation has two notes."""
 
 
 class Note(NamedTuple):
@@ -58,13 +58,13 @@ class Observer(Protocol):
     def before(self, pc: int, instruction: Instruction, accesses: Iterable[MemoryAccess]) -> None:
         """The operation at ``pc`` is about to be executed, and nothing is to stop it.
 
-        Told also of operations that only somebody else looks at. An interrupt may still be taken
-        before it: then it is told again when it comes back.
+        Observers are also told of operations that only another observer asked for. An interrupt may
+        still be taken before the operation. It is then told again when it comes back.
         """
         ...
 
     def after(self) -> None:
-        """The operation that was told last has been executed; the PE stands after it."""
+        """The operation of the last :meth:`before` was executed; the PE stands after it."""
         ...
 
 
@@ -79,11 +79,11 @@ class Observers:
         self.executed: Signal[[Note]] = Signal()
         """Told of each operation, in order, while operations are noted."""
         self.watched: tuple[tuple[int, int, bool, bool], ...] = ()
-        """All that any observer watches."""
+        """The ranges that any observer watches."""
         self.noted = 0
         """The bit of ``State.checking`` by which operations are noted, if they are."""
         self.checking = 0
-        """All bits of it for the observers."""
+        """All bits of ``State.checking`` that the observers need."""
         self._cpu = cpu
         self._observers: tuple[Observer, ...] = ()
         self._before: int | None = None
@@ -92,7 +92,7 @@ class Observers:
         self._looked_at = np.zeros((_TABLES, KEYS), np.uint8)
         self._ring = np.zeros(native.NOTES, native.NOTED)
         self._kept: list[Note] = []
-        """Notes of operations that have not been counted yet."""
+        """Notes of operations that are not counted yet."""
         self._noted_last = 0
         """After how many operations notes were taken last."""
         self._noting = 0
@@ -104,15 +104,15 @@ class Observers:
     # Who is told, and of what
 
     def add(self, observer: Observer) -> None:
-        """Tell one more; ``Checks.changed`` follows."""
+        """Tell ``observer`` from now on. The caller calls ``Checks.changed`` next."""
         self._observers = (*self._observers, observer)
 
     def remove(self, observer: Observer) -> None:
-        """Tell one no longer; ``Checks.changed`` follows."""
+        """Tell ``observer`` no longer. The caller calls ``Checks.changed`` next."""
         self._observers = tuple(o for o in self._observers if o is not observer)
 
     def note(self, noted: bool) -> None:
-        """Have each operation noted, once more or once less; ``Checks.changed`` follows."""
+        """Note each operation for one more trace, or one less; ``Checks.changed`` must follow."""
         cpu = self._cpu
         self._noting += 1 if noted else -1
         noted = self._noting > 0
@@ -127,7 +127,7 @@ class Observers:
         cpu.engine.forget_all_code()
 
     def changed(self) -> None:
-        """Look anew at what the observers want."""
+        """Work out anew what the observers want."""
         self.watched = tuple(row for o in self._observers for row in o.watched)
         system = frozenset(access for o in self._observers for access in o.system)
         if system != self._system:
@@ -143,7 +143,7 @@ class Observers:
         self._count_inline(not self.noted and not self.watched)
 
     def _count_inline(self, allowed: bool) -> None:
-        """Have blocks count themselves, where they did, or have none do so."""
+        """Allow inline counting, where there is any, or forbid it."""
         inline = self._cpu.hooks.inline
         if inline is None:
             return
@@ -174,9 +174,9 @@ class Observers:
             observer.before(cpu.pc, instruction, accesses)
 
     def settled(self, *, passing: bool) -> None:
-        """A run of the engine is over: tell that the operation was executed, if it was.
+        """A run of the engine is over: tell observers if the operation has been executed.
 
-        ``passing``: it still is to be.
+        ``passing`` says that it has not been executed yet, and still will be.
         """
         if self._before is None or passing:
             return
@@ -190,7 +190,7 @@ class Observers:
 
     @property
     def due(self) -> int:
-        """After how many operations notes have to be taken."""
+        """The number of executed operations by which the ring must be emptied."""
         return self._noted_last + ROOM if self._note_hook is not None else NEVER_HAPPENS
 
     def executes(self, pc: int) -> None:
@@ -222,14 +222,14 @@ class Observers:
         self._kept.clear()
 
     def _take(self) -> None:
-        """Take the notes out of the ring."""
+        """Empty the ring into :attr:`_kept`."""
         state = self._cpu.state
         held, state.notes_held = int(state.notes_held), 0
         for number, pc, word, level in self._ring[:held].tolist():
             self._keep(Note(number, pc & _MASK, None if word < 0 else word, level))
 
     def _keep(self, note: Note) -> None:
-        """Keep a note; one of the same operation was of an attempt that came to nothing."""
+        """Keep a note. It replaces that of an earlier attempt, stopped before the operation ran."""
         kept = self._kept
         while kept and kept[-1].number >= note.number:
             kept.pop()

@@ -1,11 +1,12 @@
 """What stops the engine before an operation, for alignment, the guest's debug, and a debugger.
 
-While nothing is checked anywhere, no hook is there and nothing costs anything. Memory is watched,
-and alignment checked, by one compiled hook before every operation; a breakpoint has a hook before
-its operation alone, and System accesses are looked at where the hooks see them. They stop the
-engine before the operation, at ``Stop.ACCESS``; what becomes of it is decided here. What comes
-first is the guest's: a debugger outside hears of the operations that raise nothing, and observers
-of those that nobody stops.
+While nothing is checked anywhere, there is no hook and no cost. One compiled hook before every
+operation watches memory and checks alignment. A breakpoint has a hook before its operation alone.
+System accesses are looked at by the hook that sees them anyway. Each of these hooks stops the
+engine before the operation, with ``Stop.ACCESS``. Then :class:`Checks` decides what becomes of it.
+
+The guest goes first: a debugger outside hears of operations that raise no exception, and observers
+hear of those that nobody stops.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1
 _PATIENCE: Final = 8
-"""Slices after which a hook that nobody uses is taken away."""
+"""Slices after which a hook that nobody has used is removed."""
 _ADDRESS: Final = (1 << native.ADDRESS_BITS) - 1
 
 
 class Debugger(Protocol):
-    """Somebody outside who wants runs to end before operations; see :meth:`Checks.attach`."""
+    """A debugger outside, which wants runs to end before operations; see :meth:`Checks.attach`."""
 
     @property
     def watched(self) -> Collection[tuple[int, int, bool, bool]]:
@@ -50,8 +51,8 @@ class Debugger(Protocol):
     def stops(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
         """Whether the run is to end before the operation at ``pc``.
 
-        It is asked at breakpoints, and of operations that may touch what is watched, with what
-        they are about to access. If it says so, it is asked again when the run goes on.
+        It is asked at breakpoints, and before operations that may touch what is watched, with the
+        accesses that they are about to make. If it says yes, it is asked again in the next run.
         """
         ...
 
@@ -69,13 +70,13 @@ class Checks:
         self._table = np.full(native.CHECKS, -1, native.CHECK)
         self._ranges = np.zeros(native.RANGES, native.RANGE)
         self._idle_slices = 0
-        """Slices at whose end nobody had use for the hook before every operation."""
+        """How many slices have ended since anybody used the hook before every operation."""
         self._hook: c_size_t | None = None
         """The hook before every operation."""
         self._breakpoints: dict[int, c_size_t] = {}
-        """Those before one operation each, by its address."""
+        """The hooks at breakpoints, by address."""
         self.observers = Observers(cpu)
-        """Who is told of operations, and changes nothing."""
+        """The observers of operations."""
         self.alignment = Alignment(cpu, self.changed)
         self.debug = SelfHostedDebug(cpu)
         self.active = False
@@ -86,12 +87,12 @@ class Checks:
         cpu.state.ranges = self._ranges.ctypes.data
 
     def attach(self, debugger: Debugger | None) -> None:
-        """Have ``debugger`` asked, or nobody; to be called again when what it wants changes."""
+        """Have ``debugger`` asked, None for nobody. Call this again when what it wants changes."""
         self._debugger = debugger
         self.changed()
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Have ``observer`` told of operations; what is returned ends that."""
+        """Have ``observer`` told of operations. Call what is returned to end that."""
         self.observers.add(observer)
         self.changed()
 
@@ -107,7 +108,10 @@ class Checks:
         self.changed()
 
     def changed(self) -> None:
-        """Look anew: a register of alignment or debug may have been written, the engine rests."""
+        """Work out anew what is checked: a register of alignment or debug may have been written.
+
+        The engine must be at rest.
+        """
         cpu = self._cpu
         if not cpu.whole:
             return
@@ -139,17 +143,17 @@ class Checks:
         ]
 
     def _look_at_all(self) -> None:
-        """Have the hook before every operation, until nobody uses it any more (:meth:`relax`)."""
+        """Add the hook before every operation. :meth:`relax` removes it."""
         cpu = self._cpu
         if self._hook is None:
             self._hook = cpu.hooks.add(uc_const.UC_HOOK_CODE, native.on_operation.address)
             cpu.engine.forget_all_code()
 
     def relax(self) -> None:
-        """A slice has ended: take the hook before every operation away if nobody has use for it.
+        """A slice has ended: remove the hook before every operation if nobody uses it any more.
 
-        It has to have been of no use for some slices: an operating system that debugs one of its
-        processes switches watchpoints off and on, and each time all code would be forgotten.
+        It is removed only after some slices without use. An operating system that debugs one of its
+        processes switches watchpoints off and on, and each removal forgets all translated code.
         """
         cpu = self._cpu
         if self._hook is None or self.active:
@@ -184,7 +188,7 @@ class Checks:
         return self.alignment.levels[el] | self.debug.levels[el] | outside
 
     def learn(self, pc: int, operations: int) -> None:
-        """Tell the hook what to check at the next so many operations."""
+        """Tell the hook what to check at each of ``operations`` operations from ``pc`` on."""
         cpu = self._cpu
         words = cpu.virtual.code(pc, operations) or cpu.virtual.code(pc, 1) or ()
         for n, word in enumerate(words):
@@ -193,18 +197,18 @@ class Checks:
             self._table[slot] = self._key(address), *row_of(decode(word))
 
     def _key(self, address: int) -> int:
-        """The address of an operation, as the table has it."""
+        """The key of an operation in the table: its address with the epoch."""
         return signed(address & _MASK) ^ signed(int(self._cpu.state.epoch) << 48 & _MASK)
 
     @property
     def known(self) -> bool:
-        """Whether the hook knows the operation at the PC, or does not look at all operations."""
+        """Whether the hook knows the operation at the PC, or there is no hook before every one."""
         pc = self._cpu.pc
         row = int(self._table["key"][pc >> 2 & native.CHECKS - 1])
         return self._hook is None or row == self._key(pc)
 
     def lets_through(self) -> bool:
-        """Whether the hook has stopped at an operation that it knows and that may execute."""
+        """Whether the operation at which the hook has stopped may execute after all."""
         self.passing = self.known and self.fault() is None and not self.stops_outside()
         if self.passing:
             self.observers.before()
