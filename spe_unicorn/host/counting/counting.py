@@ -1,9 +1,8 @@
 """Counting: moves the Performance Monitors of one PE by what its engine has executed.
 
-Between two looks nothing that decides what counts has changed: whatever can change it has us look
-first. So a look takes how far the total of each event has come, and gives that to the counters that
-counted it. The next possible overflow is a horizon of the runner, so that it lands on its
-operation.
+:meth:`Counting.settle` is called before anything changes that decides which counters count. So it
+can give each counter the difference of its event's total since the call before. The next possible
+overflow is a horizon of the runner, so an overflow happens at its very operation.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from spe_unicorn.stateful import Stateful
 _LEVELS: Final = (EL0, EL1, EL2, EL3)
 _NOWHERE: Final = (0,) * len(_LEVELS)
 _BY_HAND: Final = frozenset({PMUEvent.CHAIN, PMUEvent.SW_INCR})
-"""Events that have no total: what they count happens to the counters themselves."""
+"""Events without a total: the counters themselves cause them."""
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class CountingState:
     """What is saved. All else follows from registers, and starts anew from the totals."""
 
     last: int = 0
-    """The address of the last operation that was looked at by itself."""
+    """The address of the last operation that was looked at alone."""
 
 
 def monitored(
@@ -106,32 +105,32 @@ class Counting(Stateful[CountingState]):
         self.totals = totals
         self.s = CountingState()
         self.outside: OutsideCounts | None = None
-        """Who counts without the guest's counters."""
+        """Counts from outside, which use none of the guest's counters."""
         self.taken: TakenExceptions | None = None
-        """Who samples exceptions."""
+        """What samples exceptions."""
         self._el = 0
-        """The Exception level at the last look."""
+        """The Exception level at the last :meth:`settle`."""
         self._cpu = cpu
         self._interrupt = interrupt
         self._exception = exception
         self._live = 0
         self._by_event: dict[int, tuple[int, ...]] = {}
         self._thresholds: dict[int, Threshold] = {}
-        """What counters that count compare the events of each cycle with."""
+        """The thresholds of the counters that count, by counter."""
         self._shadowed = False
         """Whether each operation decides which overflows are observed."""
         self._due = NEVER_HAPPENS
         self._executed = 0
-        """Operations executed at the last look."""
+        """Operations executed at the last :meth:`settle`."""
         self._seen: dict[int, int] = {}
-        """How far the total of each event had come then."""
+        """The total of each event then."""
         self._stale = False
-        """Whether the state is another one since then."""
+        """Whether a state has been put back since then."""
         self._asserted = False
         self._generation = 0
         """Counts writes of the monitors' registers."""
         self._key: tuple[object, ...] = ()
-        """What the last look found that decides what counts."""
+        """The values from which the last :meth:`settle` worked out what counts."""
 
     def before_reset(self) -> None:
         """The PE is about to be reset: nothing counts any more."""
@@ -158,10 +157,10 @@ class Counting(Stateful[CountingState]):
         return self._due
 
     def settle(self, *, raised: bool = False, before: PE | None = None) -> None:
-        """Count what has been executed since the last look.
+        """Count what was executed since the last call.
 
-        ``raised``: the last operation ended in an exception of its own. ``before`` is the PE as it
-        was before that operation, if it was an exception return.
+        ``raised`` says that the last operation ended in an exception of its own. If the last
+        operation was an exception return, ``before`` is the PE as it was before that.
         """
         monitors, totals = self.monitors, self.totals
         if self._stale:
@@ -192,7 +191,7 @@ class Counting(Stateful[CountingState]):
             totals.tallies.between_runs()
 
     def _increments(self, cycles: int) -> dict[int, int]:
-        """By how much each counter moves, by what its event came to in the last ``cycles``."""
+        """By how much each counter moves, as its event happened in the last ``cycles``."""
         seen = self._seen
         increments: dict[int, int] = {}
         for event, counters in self._by_event.items():
@@ -229,7 +228,7 @@ class Counting(Stateful[CountingState]):
         outside.begin()
 
     def changed(self) -> None:
-        """What decides what counts has changed, or the counters have; :meth:`settle` came first."""
+        """The counters, or what decides which of them count, have changed since :meth:`settle`."""
         self._generation += 1
         self._stale = False
         self._look_anew()
@@ -237,13 +236,16 @@ class Counting(Stateful[CountingState]):
     # What the runners tell
 
     def hosts(self, pc: int) -> None:
-        """The host is about to carry out the operation at ``pc``, and to count it as executed."""
+        """The host is about to carry out the operation at ``pc``, and counts it as executed."""
         self.settle()
         self.totals.look()
         self.totals.hosted = 1
 
     def hosted(self, *, raised: bool) -> None:
-        """It has; ``raised``: it did not retire. Nothing is done where that is known already."""
+        """The host has carried it out. ``raised`` says that it did not retire.
+
+        Nothing is done if an exception entry has told that already.
+        """
         if self.totals.hosted:
             self.totals.hosted = 0
             self._cpu.state.unretired += raised
@@ -252,23 +254,23 @@ class Counting(Stateful[CountingState]):
                 self._look_if_stepwise()
 
     def stepped(self, instruction: Instruction, pc: int) -> None:
-        """An operation at ``pc`` has retired that the engine has executed by itself."""
+        """The engine has executed one operation alone, at ``pc``, and it has retired."""
         self.totals.retired(instruction, pc)
         self._look_if_stepwise()
 
     def _look_if_stepwise(self) -> None:
-        """Who samples by what is known of single operations asks at once."""
+        """While each operation is looked at alone, take note of this one now."""
         if self.totals.stepwise:
             last = self.totals.look()
             if last is not None:
                 self.s.last = last
 
     def goes_straight(self, operations: int) -> None:
-        """So many operations are about to run from the PC on as one run of the engine."""
+        """``operations`` operations are about to run from the PC on, as one run of the engine."""
         self.totals.goes_straight(operations)
 
     def ran_straight(self) -> None:
-        """All of them have."""
+        """All operations of :meth:`goes_straight` have run."""
         self.totals.after_run(0)
 
     def after_run(self, done: int) -> None:
@@ -305,7 +307,7 @@ class Counting(Stateful[CountingState]):
         self.settle(raised=raised or is_call(record))
 
     def entered(self, record: ExceptionRecord, target_el: int) -> None:
-        """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
+        """Count the exception that was entered. PSTATE.PPEND was saved, and is 0 from now on."""
         self.monitors.entered()
         local = target_el == EL1 or (target_el == EL2 and tge(self._cpu))
         events = exception_events(record, local=local)
@@ -327,13 +329,15 @@ class Counting(Stateful[CountingState]):
         unmasked = exception_unmasked(self._cpu)
         if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
             self.monitors.s.pending = True
-            self._executed = self.totals.executed  # of which none decides it any more
+            self._executed = (
+                self.totals.executed
+            )  # no operation before this one decides it any more
             self._look_anew()
 
     # What counts from here on
 
     def _look_anew(self) -> None:
-        """Work out what counts from here on, and what overflows come to."""
+        """Work out what counts from here on, and what follows from overflows."""
         monitors, cpu = self.monitors, self._cpu
         key = (cpu.el, int(cpu.state.writes), self._generation, monitors.deciding)
         if key != self._key:
@@ -347,7 +351,7 @@ class Counting(Stateful[CountingState]):
         self._exception.set_level(monitors.asks_for_exception)
 
     def _choose(self) -> None:
-        """Which counters count at the current Exception level, and at others."""
+        """Work out which counters count at the current Exception level, and at the others."""
         monitors, cpu, totals = self.monitors, self._cpu, self.totals
         self._executed = totals.executed
         counted_at = _NOWHERE
@@ -396,7 +400,7 @@ class Counting(Stateful[CountingState]):
                     distance = -(-count // most)
                     if distance < AHEAD and event in MODELLED:
                         distance = max(distance, totals.ahead(event, count))
-                    # a synchronous one is stepped to, so that the operation is known by itself
+                    # stop one operation before a synchronous overflow: its operation must run alone
                     distances.append(distance - (synchronous >> counter & 1))
         waits = synchronous & monitors.s.overflowed and exception_unmasked(self._cpu)
         if monitors.s.pending or waits:

@@ -14,12 +14,12 @@ from spe_unicorn.cores.caches import Happening
 from spe_unicorn.pmu.events import PMUEvent as E
 
 MOST_AT_ONCE: Final = 1 << 8
-"""No operation makes more of one of these events: 64 elements, each in two lines."""
+"""The most events of one kind that an operation makes: 64 elements, each in two lines."""
 MOST_OF_PLAIN: Final = 8
-"""A load or store of single registers or pairs makes at most so many: 4 pieces, each in 2 lines."""
+"""The same for a load or store of one or two registers: 4 pieces, each in 2 lines."""
 _OF_BRANCHES: Final = frozenset({E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED})
 _IN_MEMORY: Final = frozenset({Mark.MRS, Mark.MSR})
-"""What accesses memory where FEAT_NV2 keeps a register there."""
+"""Operations that access memory if FEAT_NV2 keeps the register there."""
 _OF_DATA: Final = {
     E.L1D_TLB: Happening.TLB,
     E.L1D_TLB_REFILL: Happening.TLB_REFILL,
@@ -32,16 +32,16 @@ _OF_DATA: Final = {
     E.L2D_CACHE_REFILL: Happening.L2D_REFILL,
     E.LL_CACHE_MISS: Happening.LLC_REFILL,
 }
-"""What misses in a level is an access to the next one; for the last level see :func:`modelled`."""
+"""A miss in one level is an access to the next one; for the last level see :func:`modelled`."""
 
 
 def most_at_once(event: int) -> int:
-    """By how much any one operation moves the total of a modelled event at most."""
+    """The most by which an operation moves the total of a modelled event."""
     return 1 if event in _OF_BRANCHES else MOST_AT_ONCE
 
 
 def most_of(event: int, instruction: Instruction) -> int:
-    """By how much this one does at most."""
+    """The most by which an operation of ``instruction`` moves that total."""
     if event in _OF_BRANCHES:
         return int(instruction.family is Family.BRANCH)
     if instruction.family in (Family.OTHER, Family.BRANCH):
@@ -52,7 +52,7 @@ def most_of(event: int, instruction: Instruction) -> int:
 
 
 def goes_on(instruction: Instruction) -> bool:
-    """Whether the operation behind an instruction is the next one, unless an exception is taken."""
+    """Whether the next word in memory is executed next, unless an exception is taken."""
     return instruction.family is not Family.BRANCH and instruction.mark is Mark.NONE
 
 

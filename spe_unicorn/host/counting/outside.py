@@ -1,4 +1,4 @@
-"""Counts from outside: what happens on one PE, by Exception level, with none of its counters."""
+"""Counts from outside: events of one PE by Exception level, without the guest's counters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Contexts:
 
     @property
     def now(self) -> bool:
-        """Whether it is one of them that the PE executes for."""
+        """Whether CONTEXTIDR has one of these values now."""
         return context_of(self.pe) in self.values
 
 
@@ -46,9 +46,9 @@ def context_of(pe: PE) -> int | None:
 
 
 class OutsideCounts(Stateful[OutsideState]):
-    """Counts ``events``; ``by_level``: the Exception level of each matters, not only the sum.
+    """Counts ``events``, by Exception level if ``by_level``, else their sum alone.
 
-    ``contexts`` are those to which the counts are bounded, None for no bounds.
+    With ``contexts`` it counts only while CONTEXTIDR has one of their values.
     """
 
     DERIVED = ("_seen", "_counts")
@@ -75,7 +75,7 @@ class OutsideCounts(Stateful[OutsideState]):
         return frozenset(self.s.counts)
 
     def begin(self) -> None:
-        """From here on it counts."""
+        """Count from here on."""
         self._seen = {event: self._totals.of(event) for event in self.s.counts}
         self._look()
 
@@ -86,7 +86,7 @@ class OutsideCounts(Stateful[OutsideState]):
         self._seen = {}
 
     def count(self, el: int) -> None:
-        """What has happened since the last call happened at ``el``."""
+        """Count for ``el`` what has happened since the last call."""
         if not self._seen:
             self.begin()
         for event, counts in self.s.counts.items():

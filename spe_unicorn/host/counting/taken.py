@@ -1,8 +1,8 @@
 """Exceptions that are sampled: which operation each belongs to, described before its entry.
 
-An exception that an operation ends in belongs to that operation, and so does the one that it asks
-for (SVC, HVC, SMC). Any other, an interrupt above all, belongs to the operation before which it is
-taken, which is then recorded as one that ended in an exception.
+An exception that an operation raises belongs to that operation, and so does one that it asks for
+(SVC, HVC, SMC). Any other exception, such as an interrupt, belongs to the operation before which it
+is taken. The record of that operation says that it ended in an exception.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class TakenExceptions:
         self._describer = OperationDescriber(cpu)
         self._level = 0
         self._before: Operation | None = None
-        """The operation before which the PE stands, or which it is trying."""
+        """The operation at the PC, which the PE has not executed or is trying to."""
         self._asked: Operation | None = None
-        """The one before that, where it asks for an exception."""
+        """The operation before that, if it asks for an exception."""
 
     def leaving(self, tried: int | None) -> None:
-        """An exception is about to be entered; ``tried`` is where the host tries an operation."""
+        """An exception is about to be entered. ``tried`` is where the host tries an operation."""
         cpu, describer = self._cpu, self._describer
         self._level = cpu.el
         self._before = self._asked = None
         if not self._unit.wants:
             return
         if cpu.model is not None:
-            cpu.model.saw_nothing()  # of which it were known to be this operation's
+            cpu.model.saw_nothing()  # nothing that is known to be this operation's
         begun = tried is not None
         self._before = describer.begin(cpu.pc if tried is None else tried)[0]
         describer.raised(self._before, translated=False)
@@ -59,7 +59,7 @@ class TakenExceptions:
                 operation.time = cpu.rate.ticks(cpu.cycles - 1)
 
     def entered(self, record: ExceptionRecord, events: Iterable[PMUEvent]) -> None:
-        """It was entered, and ``events`` have happened."""
+        """The exception was entered, and ``events`` have happened."""
         operation = self._before
         called = record.syndrome is not None and record.syndrome.ec in CALLS
         if record.kind is ExceptionType.SYNC and called and self._asked is not None:

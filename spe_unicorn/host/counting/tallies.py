@@ -1,7 +1,8 @@
-"""Tallies: how often instructions have retired that make events of those that somebody wants.
+"""Tallies: how often instructions have retired that make an event which somebody wants.
 
-Compiled code adds up what blocks hold, in lanes of 32 bits, two to a word: each block has its row
-in a table beside the block table. What it does not run as a whole block is told here by its words.
+Compiled code adds up what each block holds. A block has a row in a table beside the block table,
+with two lanes of 32 bits in a word. Operations that do not run as a whole block are added by
+:meth:`Tallies.add`.
 """
 
 from __future__ import annotations
@@ -53,20 +54,20 @@ class Tallies(Stateful[TalliesState]):
     def __init__(self, state: State, blocks: BlockTable, cracker: Cracker | None = None) -> None:
         self.s = TalliesState()
         self.straight: Sequence[int] = ()
-        """The words that run now without being added up by the hooks."""
+        """The words that run now and that the hooks do not add up."""
         self.straight_from = 0
-        """Operations executed before them."""
+        """How many operations were executed before them."""
         self.straight_at = 0
-        """Where they begin."""
+        """The address of the first of them."""
         self._state = state
         self._blocks = blocks
         self._cracker = cracker
         self._table = np.zeros((BLOCKS, ROW), np.int64)
         self._stale = False
-        """Whether the rows are those of other events than are wanted now."""
+        """Whether the rows are for other events than those that are wanted now."""
         self._rows: dict[tuple[Instruction, ...], tuple[int, ...]] = {}
         self._numbers: dict[tuple[int, ...], int] = {}
-        """Numbers of the events that were wanted together."""
+        """A number for each set of events that was wanted."""
         self._used = 0
         """The last of those numbers."""
         state.tallies = self._table.ctypes.data
@@ -88,7 +89,7 @@ class Tallies(Stateful[TalliesState]):
         return super().save()
 
     def put(self, state: TalliesState) -> None:
-        """Take a state; what compiled code has added up since the last look belonged to another."""
+        """Take a state. Drop what compiled code has added up, which belongs to the state before."""
         self._state.take_tallied()
         super().put(state)
 
@@ -97,19 +98,19 @@ class Tallies(Stateful[TalliesState]):
         self._stale = True
 
     def between_runs(self) -> None:
-        """The engine stands: blocks that it knows get new rows if other events are wanted."""
+        """While the engine stands: if other events are wanted, have all blocks entered anew."""
         if self._stale:
             self._stale = False
             self._blocks.forget()  # each block that runs is then entered anew
 
     @property
     def native(self) -> bool:
-        """Whether compiled code adds up."""
+        """Whether compiled code adds up the events that are wanted."""
         return 0 < len(self.s.wanted) <= MOST_EVENTS
 
     @property
     def number(self) -> int:
-        """``State.tally`` while compiled code adds up what is wanted now; 0 while it does not."""
+        """``State.tally`` while compiled code adds up what is wanted, 0 while it does not."""
         if not self.native:
             return 0
         number = self._numbers.get(self.s.wanted)
@@ -122,7 +123,7 @@ class Tallies(Stateful[TalliesState]):
 
     @property
     def stepwise(self) -> bool:
-        """Whether there are too many events for that, so that each operation is told by itself."""
+        """Whether too many events are wanted, so that each operation is looked at alone."""
         return len(self.s.wanted) > MOST_EVENTS
 
     def enter(self, slot: int, code: tuple[Instruction, ...]) -> None:
@@ -147,7 +148,7 @@ class Tallies(Stateful[TalliesState]):
         return not JUMP_EVENTS.isdisjoint(self.s.wanted)
 
     def _made(self, instruction: Instruction, event: int) -> int:
-        """How often an instruction makes an event, wherever it goes."""
+        """How often an instruction makes an event, wherever it branches to."""
         if event in JUMP_EVENTS:
             return jumps_always(instruction)
         if event in PART_EVENTS:
@@ -164,7 +165,7 @@ class Tallies(Stateful[TalliesState]):
         return count - self._count(event, ahead) + self._count(event, behind)
 
     def add(self, words: Iterable[int], sign: int = 1) -> None:
-        """Words have retired that the hooks have not added up; with ``sign`` -1 the opposite."""
+        """Add words that have retired and that hooks have not added up; -1 takes them away."""
         counts = self.s.counts
         for word in words:
             instruction = decode(word)
@@ -172,7 +173,7 @@ class Tallies(Stateful[TalliesState]):
                 counts[event] += sign * self._made(instruction, event)
 
     def jumped(self, count: int = 1) -> None:
-        """Conditional branches have been taken that :meth:`add` was told of, or the hooks."""
+        """Count conditional branches, already added, that were taken."""
         for event in JUMP_EVENTS.intersection(self.s.wanted):
             self.s.counts[event] += count
 

@@ -1,7 +1,7 @@
-"""How often each PMU event has happened on one PE, whoever wants to know.
+"""Totals: how often each PMU event has happened on one PE.
 
-A total only ever grows. What follows from the number of executed operations costs nothing; other
-totals are kept only while somebody wants them.
+A total only grows. Totals that follow from the number of executed operations cost nothing. Others
+are kept only while somebody wants them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from spe_unicorn.stateful import Stateful
 
 _MASK: Final = (1 << 64) - 1
 _MOST_PARTS: Final = 1 << 8
-"""No instruction has more micro-operations."""
+"""The most micro-operations that an instruction has."""
 AHEAD: Final = 1 << 6
-"""So many operations are looked at ahead, at most."""
+"""The most operations that :meth:`EventTotals.ahead` looks at."""
 _PAGE: Final = 1 << 12
 _SAMPLING: Final = frozenset(SampleEvent)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a total comes from, and by how much one operation moves it at most."""
+    """Where a total comes from, and the most by which one operation moves it."""
 
     total: Callable[[], int]
     most: int = 1
@@ -69,15 +69,15 @@ class EventTotals(Stateful[TotalsState]):
         self.s = TotalsState()
         self.tallies = Tallies(cpu.state, cpu.hooks.blocks, cracker)
         self.hosted = 0
-        """1 while the host carries out an operation, which has been counted as executed already."""
+        """1 while the host carries out an operation that is counted as executed already, else 0."""
         self.stepwise = False
-        """Whether each operation has to be looked at by itself."""
+        """Whether each operation has to be looked at alone."""
         self.synchronized = False
-        """Whether the last operation that was looked at by itself synchronises."""
+        """Whether the last operation that was looked at alone synchronises."""
         self.aside: Callable[[], int] | None = None
-        """Operations of a run that is somebody else's: they take cycles, and nothing else."""
+        """Operations of runs by somebody else, which count as cycles and as nothing else."""
         self.also: frozenset[int] = frozenset()
-        """Events whose totals are kept whoever wants them: those that operations are sampled by."""
+        """Events whose totals are always kept, as operations are sampled by them."""
         self.sampling: Callable[[], bool] = lambda: False
         """Whether operations are counted as members of SPE's population now."""
         self._samples_wanted = False
@@ -85,12 +85,12 @@ class EventTotals(Stateful[TotalsState]):
         self._cpu = cpu
         self._state = cpu.state
         self._pc = self._executed = self._unretired = 0
-        """Where the PE stood at the last :meth:`look`, and what had been executed."""
+        """The PC at the last :meth:`look`, and the operations executed and not retired by then."""
         self._describer = OperationDescriber(cpu)
         self._unaligned_wanted = self._unaligned = False
-        """Whether accesses that are not aligned are looked for; whether the next one is one."""
+        """Whether misaligned accesses are counted; whether the next operation makes one."""
         self._next: Instruction | None = None
-        """The operation there, where each is looked at."""
+        """The operation at that PC, while each is looked at."""
         sources: dict[int, Source] = {
             E.CPU_CYCLES: Source(self._cycles),
             E.CNT_CYCLES: Source(
@@ -121,15 +121,15 @@ class EventTotals(Stateful[TotalsState]):
         return 0 if source is None else source.total()
 
     def most(self, event: int) -> int:
-        """By how much one operation moves a total at most; 0 for one that stands still."""
+        """The most by which one operation moves a total; 0 for a total that cannot move."""
         source = self.sources.get(event)
         return 0 if source is None else source.most
 
     def ahead(self, event: int, count: int) -> int:
-        """How many operations from the PC on can run before an event has happened so often.
+        """How many operations can run from the PC on before an event happens ``count`` times.
 
-        It looks at the words up to the next that may go elsewhere, and says 1 at least: the last
-        of so many operations may be the one. Whoever has these run asks again after an exception.
+        It looks at the words up to the next one that may branch. It returns at least 1: the last of
+        that many operations may be the one. The caller must ask again after an exception.
         """
         pc = self._cpu.pc
         words = self._cpu.virtual.code(pc, max(1, min(AHEAD, (_PAGE - pc % _PAGE) // 4)))
@@ -142,7 +142,7 @@ class EventTotals(Stateful[TotalsState]):
         return max(operations, 1)
 
     def several(self, event: int) -> bool:
-        """Whether one operation may make an event more than once, or only a look at it shows."""
+        """Whether one operation may make an event several times, or only looking at it tells."""
         return self.most(event) > 1 or event in MODELLED or event in _SAMPLING
 
     def want(
@@ -150,8 +150,8 @@ class EventTotals(Stateful[TotalsState]):
     ) -> None:
         """Keep the totals of these events from now on, as far as they have to be kept.
 
-        ``exceptions``: whether each entry of an exception has to be told of, whatever the events.
-        ``stepwise``: whether each operation has to be looked at by itself in any case.
+        ``exceptions`` says that each entry of an exception has to be told, whatever the events.
+        ``stepwise`` says that each operation has to be looked at alone, whatever the events.
         """
         events = frozenset(events)
         tallies, cpu = self.tallies, self._cpu
@@ -172,7 +172,7 @@ class EventTotals(Stateful[TotalsState]):
     def settled_by_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact.
 
-        SPE's events are told when it has: what they come to must be known where one is wanted, and
+        SPE's events are told at a stop. So a stop is needed where an event of SPE is wanted, and
         where a write may begin to want one.
         """
         return self._samples_wanted or (write and self.sampling())
@@ -196,9 +196,9 @@ class EventTotals(Stateful[TotalsState]):
     # What was executed
 
     def look(self) -> int | None:
-        """The PE stands, and all has been counted; the address of the one operation since then.
+        """Take note of what was executed. The PE stands, and all has been counted.
 
-        None where there was none since the last look, or more than one.
+        Return the address of the operation since the last call, None unless it was just one.
         """
         executed = self.executed
         one = executed == self._executed + 1
@@ -215,7 +215,7 @@ class EventTotals(Stateful[TotalsState]):
         return last
 
     def _stepped(self, instruction: Instruction, pc: int) -> None:
-        """An operation has retired by itself, and the PE stands at ``pc``."""
+        """Count an operation that ran alone and has retired. The PE stands at ``pc``."""
         self.synchronized = synchronizes(instruction)
         if self._unaligned:
             self.happen(STEPPED)
@@ -223,7 +223,7 @@ class EventTotals(Stateful[TotalsState]):
             self._add(instruction, self._pc)
 
     def retired(self, instruction: Instruction, pc: int) -> None:
-        """An operation at ``pc`` has retired that the hooks have not added up."""
+        """Count an operation at ``pc`` that has retired and that the hooks have not added up."""
         if self.tallies.native:
             self._add(instruction, pc)
 
@@ -233,13 +233,13 @@ class EventTotals(Stateful[TotalsState]):
             self.tallies.jumped()
 
     def retired_at_last_look(self) -> None:
-        """The operation at which the PE stood at the last look has retired, by the host's hand."""
+        """Count the operation at the PC of the last look: the host has executed it."""
         words = self._cpu.virtual.code(self._pc, 1) if self.tallies.native else None
         if words:
             self._add(decode(words[0]), self._pc)
 
     def goes_straight(self, operations: int) -> None:
-        """So many operations are about to run from the PC on, without being added up."""
+        """``operations`` operations are about to run from the PC on, and hooks do not add them up."""
         if self.tallies.native:
             self.tallies.straight = self._cpu.virtual.code(self._cpu.pc, operations) or ()
             self.tallies.straight_from = self._cpu.executed

@@ -39,11 +39,11 @@ class AfterStops:
             Stop.WRONG_PATH: self._nothing,
             Stop.UNTRANSLATED: self._after_untranslated,
         }
-        """What each stop asks for. Each is told the stop, and how many operations of the last block
-        were executed."""
+        """What is done after each kind of stop. Each function gets the stop, and the number of
+        operations of the last block that were executed."""
 
     def settle(self, stop: Stop) -> None:
-        """Count what has been executed, complete samples that are due, carry the stop out."""
+        """Count what was executed, complete the samples that are due, then carry out the stop."""
         done = self._count_executed(stop)
         self._parts.counting.after_run(done)
         self._complete_samples(stop, done)
@@ -54,21 +54,23 @@ class AfterStops:
         self.handlers[stop](stop, done)
 
     def _count_executed(self, stop: Stop) -> int:
-        """Give back operations of the last block that were not executed; how many of it were."""
+        """Give back the operations of the last block that did not execute; return how many did."""
         parts, state = self._parts, self._parts.state
         begun = int(state.block_operations)
         if stop not in AT_AN_OPERATION and stop is not Stop.NONE:
             return begun
         done = parts.runs.executed_of_block(stop)
         state.budget += begun - done
-        if done < begun:  # what comes next is no branch's target, wherever a block begins
+        if (
+            done < begun
+        ):  # the next operation follows in order, even if the engine begins a block at it
             state.flow_next = signed(state.block + 4 * done & _MASK)
             if parts.cracker is not None and parts.unit.enabled:
                 parts.population.pass_by(-parts.population.weight_from(done))
         return done
 
     def _complete_samples(self, stop: Stop, done: int) -> None:
-        """Complete what the hook noted, and the sample of the last block if that came so far."""
+        """Complete the samples that the hook noted, and that of the last block if it executed."""
         population = self._parts.population
         if self._parts.state.samples_in_ring:
             population.complete_noted()
@@ -77,16 +79,16 @@ class AfterStops:
         population.count_all()
 
     def _nothing(self, stop: Stop, done: int) -> None:
-        """All that the stop is for has been done, or is done before the next run."""
+        """Do nothing: what the stop is for is already done, or is done before the next run."""
 
     def _after_halt(self, stop: Stop, done: int) -> None:
-        """No hook stopped the engine: a WFI, an address where it was to end, or an error."""
+        """After a stop by no hook: a WFI, the address where the run must end, or an error."""
         handler = self._parts.handler
         if handler.status or not self._parts.runs.halted():
             handler.idle()
 
     def _after_budget(self, stop: Stop, done: int) -> None:
-        """The next block may hold a horizon, so it must be known what is in it."""
+        """After the budget is used up: the next block may hold a horizon, so enter it."""
         if self._parts.unit.enabled or self._parts.state.watch:
             self._after_unseen(stop, done)
 
@@ -102,12 +104,12 @@ class AfterStops:
         self._parts.blocks.enter(address, words)
 
     def _after_interrupt(self, stop: Stop, done: int) -> None:
-        """An interrupt can be taken before the next block."""
+        """Take the interrupt that is due before the next block."""
         self._parts.handler.interrupts.take()
         self._parts.unit.refresh()
 
     def _after_trap(self, stop: Stop, done: int) -> None:
-        """The next block holds an operation that the host may have to execute."""
+        """Execute the next block up to an operation that the host may have to execute."""
         operations = int(self._parts.state.block_operations)
         if self.exact.run_to_host_operation(operations):
             return
@@ -116,11 +118,11 @@ class AfterStops:
             self.exact.step()
 
     def _after_untranslated(self, stop: Stop, done: int) -> None:
-        """The engine cannot translate the next block."""
+        """Find the operation of the next block that the engine cannot translate."""
         self._untranslated.find()
 
     def _within_block(self, stop: Stop, done: int) -> None:
-        """The engine stopped at an operation, which the host executes."""
+        """Execute the operation at which the engine stopped."""
         parts = self._parts
         if parts.handler.memory.lets_through(stop):
             return

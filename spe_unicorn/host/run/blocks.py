@@ -1,17 +1,17 @@
 """What each translated block holds, and how its operations can be sampled.
 
-A block is a run of code that the engine translated as one. Two questions are asked of it: does it
-end with an ERET (the Exception level changes without any hook), and what does it take to describe
-operation ``k`` of it, should that be the chosen one? Mostly the answer lies in the instruction
-words and in two or three registers as they are at the block's start or at its end, and then the
-block can simply run. Where it does not, the plan says EXACT, and the host steps to the operation.
+A block is a run of code that the engine translated as one. Two questions are asked of it. Does it
+end with an ERET, which changes the Exception level without any hook? What does it take to describe
+operation ``k`` of it, if that is the chosen one? Mostly the instruction words and two or three
+registers suffice, with their values at the block's start or at its end. Then the block can simply
+run. Otherwise the plan says EXACT, and the host steps to the operation.
 
 Where the population is micro-operations there is a plan for each of those, and a block weighs as
 much as it has of them.
 
-The table is keyed by address-space epoch and virtual address. Plans hold no more than the code at
-that place says, so a block that the guest rewrites must be entered anew: instruction-cache
-maintenance starts a new epoch.
+The table is keyed by epoch and virtual address. Plans follow from the code at that place, so a
+block that the guest rewrites must be entered anew. Instruction cache maintenance starts a new epoch
+for that.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Block:
     code: tuple[Instruction, ...]
     plans: tuple[Plan, ...]
     marks: int
-    """What it has to be looked out for, as ``native`` numbers it."""
+    """The marks of its words, as ``native.marks`` numbers them."""
     words: Any
     """Its plans and its code as the compiled hook reads them: an array of 64-bit words."""
 
     def suits_probe(self, member: int) -> bool:
-        """Whether all that is wanting to describe a member are registers at its operation."""
+        """Whether registers at its operation are all that is missing to describe a member."""
         plan = self.plans[member]
         instruction = plan.instruction
         return (
@@ -87,7 +87,7 @@ class Blocks:
         self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
-        self._table.forget()  # a runner before this one had other numbers
+        self._table.forget()  # an earlier runner on this engine had other numbers
 
     def enter(self, address: int, words: tuple[int, ...]) -> Block:
         """Enter the block of ``words`` at ``address`` into the table of this epoch."""
@@ -135,18 +135,18 @@ class Blocks:
         return None if slot is None else self._slots[slot]
 
     def begun(self) -> Block | None:
-        """The block that began last, or before which the engine stopped, if it is known."""
+        """The block that began last, or before which the engine stopped; None if it is unknown."""
         return self.find(self._state.block & _MASK, int(self._state.block_operations))
 
     def probe(self, address: int, block: Block, member: int) -> None:
-        """Have a member of the block at ``address`` described by a probe at its operation."""
+        """Have a probe at its operation describe a member of the block at ``address``."""
         slot = slot_of(address, len(block.code))
         plan = block.plans[member]
         word, detail = Plan(plan.instruction, plan.place, exact=False).words
         self._table.set_plan(slot, member, word | PLAN_PROBE, detail)
 
     def at(self, slot: int) -> tuple[Block, int]:
-        """The block in a slot of the table, and its address; it has not been replaced since."""
+        """The block in a slot of the table, and its address. No other may have taken the slot."""
         block = self._slots[slot]
         assert block is not None
         return block, self._table.address(slot, len(block.code))

@@ -1,4 +1,4 @@
-"""The chosen operation as the runner sees it: how a run is granted up to it, and where it is."""
+"""The chosen operation, for the runner: what a run up to it is granted, and where it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ChosenOperation:
         self._probes = Probes(parts.cpu, parts.unit, parts.blocks)
 
     def grant(self, operations: int) -> Grant:
-        """What a run of at most so many operations is granted, so that it misses no sample."""
+        """What a run of at most ``operations`` is granted, so that it misses no sample."""
         unit = self._parts.unit
         if not unit.enabled:
             return Grant(operations, False, UNBOUNDED)
@@ -40,9 +40,9 @@ class ChosenOperation:
         return Grant(operations, False, UNBOUNDED)
 
     def at(self) -> int:
-        """The operations that will have been executed before it.
+        """How many operations are executed before it.
 
-        NEVER_HAPPENS unless it lies in the block before which the engine stands.
+        NEVER_HAPPENS unless it is in the block before which the engine stands.
         """
         place = self._place()
         return NEVER_HAPPENS if place is None else self._parts.cpu.executed + place
@@ -62,8 +62,8 @@ class ChosenOperation:
     def _allow_samples(self) -> bool:
         """Let the compiled hook take samples by itself, where it may.
 
-        It may not where the next sample needs a stop: its record may cause a management event, or
-        its block may hold what somebody watches for.
+        It must not where the next sample needs a stop: where its record may cause a management
+        event, or its block may hold an operation that somebody watches for.
         """
         parts = self._parts
         ring = parts.cpu.hooks.samples

@@ -2,8 +2,8 @@
 
 A breakpoint is an address at which the engine halts, so the guest's memory stays as it is, and code
 without breakpoints runs as fast as before. Nothing here is the guest's: with and without these
-stops the same operations are executed and sampled. Where the guest's own debugger has an exception
-due, that comes first.
+stops the same operations are executed and sampled. A debug exception of the guest's own debugger
+comes first where both are due.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DebugStops:
         self.breakpoints: frozenset[int] = frozenset()
         """Virtual addresses before whose operations the PE stops."""
         self.goal = NEVER_HAPPENS
-        """How many operations it has executed when it stops."""
+        """The number of executed operations at which the PE stops."""
         self.stopped: Stopped | None = None
         """Why it has stopped, None if it has not."""
         self._cpu = cpu
@@ -71,10 +71,10 @@ class DebugStops:
     ) -> None:
         """Say what the next run stops at.
 
-        ``step`` is the PC and how many operations have been executed: the PE then stops after the
-        next operation, or before it where an interrupt takes the PE elsewhere. Breakpoints and
-        watchpoints of that operation do not count. With ``passes``, which is the same, they do not
-        count either, and the PE goes on.
+        ``step`` and ``passes`` are each a PC and a number of executed operations, and so name the
+        next operation. Its breakpoints and watchpoints do not count. With ``step`` the PE stops
+        after that operation, or before it where an interrupt takes the PE elsewhere. With
+        ``passes`` the PE goes on.
         """
         self.breakpoints = frozenset(breakpoints)
         self.stopped = None
@@ -111,20 +111,20 @@ class DebugStops:
         return False
 
     def stop(self, detail: str) -> None:
-        """Something has happened that is asked for: stop after the operation that runs."""
+        """Stop after the operation that runs, for an event that somebody asked for."""
         if self.stopped is None:
             self.stopped = Stopped(DebugReason.EVENT, detail)
             self.active = True
 
     def insert(self, pc: int) -> None:
-        """Have the engine halt at each breakpoint but one at ``pc``, which is passed."""
+        """Have the engine halt at each breakpoint, except at ``pc``, which the PE passes."""
         missing = self.breakpoints - self._engine.halts - {pc}
         if missing:
             self._engine.halt_at(self._engine.halts | missing)
             self._engine.forget_all_code()
 
     def reached(self, pc: int, executed: int) -> bool:
-        """Whether the PE stops before the operation at ``pc``; :attr:`stopped` then says why."""
+        """Whether the PE stops before the operation at ``pc``. If so, :attr:`stopped` says why."""
         if self.stopped is not None:
             return True
         if executed == self._began:
@@ -143,7 +143,7 @@ class DebugStops:
 
 
 class _Watching:
-    """What the checks before operations are told, and ask; breakpoints are the engine's halts."""
+    """The debugger of ``host.pe.checks``, for watchpoints. Breakpoints are halts of the engine."""
 
     breakpoints: Collection[int] = ()
 

@@ -21,14 +21,14 @@ from spe_unicorn.host.run.watching import Watching
 from spe_unicorn.spe.sampler import Sampler
 
 _ACCESSES: Final = 1 << 8
-"""Accesses of devices after which it is looked whether somebody wants something."""
+"""Device accesses in a run after which it ends, so that Ctrl-C and limits are looked at."""
 _MASK: Final = (1 << 64) - 1
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
-"""Stops before an operation in the middle of a block, or, for calls, after it."""
+"""Stops before an operation in the middle of a block; after it if that is SVC, HVC or SMC."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _OF_DEVICES: Final = (int(Stop.UNMAPPED), int(Stop.SYSTEM))
-"""Stops at an operation that may be nobody's matter but a device's."""
+"""Stops before an operation that may concern a device alone."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not before a block which has not been counted."""
 
@@ -62,7 +62,7 @@ class EngineRuns:
             and cpu.secure_memory is None
             and not cpu.hooks.follows_flow
         )
-        """Whether nothing but the counts has to be told of an operation."""
+        """Whether nobody has to be told of an operation, so that counting it is all."""
 
     def run(
         self,
@@ -75,7 +75,8 @@ class EngineRuns:
     ) -> Stop:
         """Grant ``budget`` operations and run the engine until something stops it.
 
-        ``straight``: they are so many operations in a row from the PC on; no block is looked at.
+        ``straight`` says that the run executes ``budget`` operations in a row from the PC on, so
+        the hooks have no block to look at.
         """
         state = self._state
         population = self._population
@@ -99,7 +100,7 @@ class EngineRuns:
         state.weigh = weigh
         state.speculates = population.wrong_paths is not None and self._unit.enabled
         if self._cracker is not None:
-            # the hook takes weights away from this even where they do not count
+            # the hook subtracts weights from `members` even where the population is operations
             state.members_granted, state.members = position + members, members
             if straight:
                 population.row = population.weights(self._cpu.pc, budget)
@@ -144,7 +145,7 @@ class EngineRuns:
             self._handler.interrupts_rose(rose)
 
     def _go_on(self, until: int) -> None:
-        """Go on with the run after interrupts and accesses that are nobody else's matter."""
+        """Go on after stops that take one act alone: entering an interrupt, accessing a device."""
         state = self._state
         for _ in range(_ACCESSES):
             if state.stop == Stop.INTERRUPT:
@@ -158,7 +159,7 @@ class EngineRuns:
             self._execute(until)
 
     def _answer_device(self) -> bool:
-        """Carry out the access before which the engine stands, if it is a device's matter alone."""
+        """Carry out the access before which the engine stands, if it concerns a device alone."""
         state = self._state
         self._cpu.forget_el()
         if state.pending or state.notice or state.weigh:
@@ -169,7 +170,7 @@ class EngineRuns:
         if not answers.plain_access(self._cpu.pc):
             return False
         if platform.deadline != deadline or handler.ending is not None:
-            # what comes next is to be worked out anew
+            # the access has moved the next horizon, or ends the run: this run of the engine is over
             grant(state, 0)
             state.samples_itself = False
         if state.budget <= 0 and self._cpu.s.stepped == (self._cpu.pc, self._cpu.executed):
@@ -179,15 +180,15 @@ class EngineRuns:
         return True
 
     def note_flow(self) -> None:
-        """Say what holds for the run that begins, for those who follow the program flow."""
+        """Tell the hook that follows the last branch what holds in the run that begins."""
         if self._cpu.hooks.follows_flow:
             self._state.flow_enabled = self._unit.enabled
             self._state.flow_el = self._cpu.el
 
     def _trapped_at_its_end(self) -> bool:
-        """Whether the engine's way to end at an address, a WFI of its own, was trapped.
+        """Whether the WFI by which the engine ends a run at an address was trapped.
 
-        The exception then seems to be that of the operation before it, which has been executed.
+        The exception then looks like one of the operation before it, which has been executed.
         """
         cpu = self._cpu
         following = cpu.pc + 4 & _MASK
@@ -200,9 +201,10 @@ class EngineRuns:
         return words is not None and decode(words[0]).mark is not Mark.WFI
 
     def halted(self) -> bool:
-        """Whether the engine, which no hook stopped, is where it was to end.
+        """Whether the engine, which no hook stopped, is at an address where the run must end.
 
-        A WFI before such a place stops it, too: then it is the last operation of its block.
+        A WFI of the guest just before that address stops the engine, too. That WFI is then the last
+        operation of its block.
         """
         cpu, state = self._cpu, self._state
         pc = cpu.pc
@@ -221,7 +223,7 @@ class EngineRuns:
         return checks.at(self._cpu.el) if checks.active else 0
 
     def learn(self, operations: int) -> None:
-        """Tell the hook before each operation what to check of the next ``operations``."""
+        """Tell the hook before each operation what to check at the next ``operations``."""
         self._handler.controls.checks.learn(self._cpu.pc, operations)
 
     def executed_of_block(self, stop: Stop) -> int:
@@ -245,7 +247,7 @@ class EngineRuns:
         return min(begun, index)
 
     def stepped(self) -> bool:
-        """Whether the exception at which the engine stopped is software step's."""
+        """Whether the exception at which the engine stopped is a Software Step exception."""
         if self._state.interrupt != _TRAP:
             return False
         syndrome = self._cpu.entries.of_engine().record.syndrome

@@ -18,7 +18,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 class ExactRuns:
-    """The exact runs of one PE. ``settle`` does what a stop asks for that ends one early."""
+    """The exact runs of one PE. ``settle`` carries out a stop that ends one early."""
 
     def __init__(self, parts: Parts, host: HostOperations, settle: Callable[[Stop], None]) -> None:
         self._parts = parts
@@ -28,7 +28,7 @@ class ExactRuns:
     def run(self, operations: int) -> bool:
         """Run a number of operations of the block before which the engine stands.
 
-        False if something came in between, which has then been seen to.
+        Return False if another stop came first. That stop has then been carried out.
         """
         if operations <= 0:
             return True
@@ -46,10 +46,11 @@ class ExactRuns:
         return False
 
     def run_to_host_operation(self, operations: int) -> bool:
-        """Run up to the first operation of the block that the host executes, and execute that.
+        """Run up to the first operation of the block that the host executes, and execute it.
 
-        Or up to one that somebody watches for, and step over that. False, and nothing has run, if
-        neither is among the first ``operations`` of the block before which the engine stands.
+        An operation that somebody watches for counts, too: that one is stepped over. Return False,
+        with nothing run, if neither is among the first ``operations`` of the block before which the
+        engine stands.
         """
         parts = self._parts
         block = parts.blocks.begun()
@@ -68,7 +69,7 @@ class ExactRuns:
         return True
 
     def step(self) -> None:
-        """Execute the operation at the PC, which is the chosen one or one that is watched for."""
+        """Execute the operation at the PC: the chosen one, or one that somebody watches for."""
         parts = self._parts
         cpu = parts.cpu
         pc, level = cpu.pc, cpu.el
@@ -121,6 +122,6 @@ class ExactRuns:
         return self._parts.runs.run(1, pc + 4 & _MASK, straight=True)
 
     def _take_back(self, members: int) -> None:
-        """The operation, of so many members, was granted and has not been executed."""
+        """Take back an operation of ``members`` members that was granted and not executed."""
         self._parts.state.budget += 1
         self._parts.population.pass_by(-members)

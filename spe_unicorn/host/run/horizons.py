@@ -23,10 +23,10 @@ class Approach(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """A number of operations that the PE will have executed, and what is due then.
+    """A number of executed operations of the PE, and what is due there.
 
-    ``at`` says how many, NEVER_HAPPENS for none. ``arrive`` does what is due, and says how the
-    whole run ends, None if it goes on.
+    ``at`` gives the number, NEVER_HAPPENS for none. ``arrive`` does what is due. It returns how the
+    whole run ends, None if the run goes on.
     """
 
     at: Callable[[], int]
@@ -37,7 +37,7 @@ class Horizon:
 def arrived(horizons: Sequence[Horizon], executed: int) -> Horizon | None:
     """The first horizon of a list, in its order, that has been reached.
 
-    A chosen operation is left out: it is due only where compiled code has had its chance.
+    A chosen operation is left out: compiled code may still sample it by itself.
     """
     for horizon in horizons:
         if horizon.approach is not Approach.CHOSEN and executed >= horizon.at():
@@ -53,8 +53,8 @@ def nearest(horizons: Sequence[Horizon], approach: Approach) -> int:
 def first_within(horizons: Sequence[Horizon], end: int) -> tuple[Horizon, int] | None:
     """The nearest horizon for which the engine must stop before ``end``, and where it is.
 
-    Horizons at a block's boundary are left out. At one place what is exact goes before the chosen
-    operation, which it keeps from being executed.
+    Horizons at a block's boundary are left out. Where an exact one and the chosen operation are at
+    the same place, the exact one is first: it stops the run before that operation.
     """
     found: tuple[Horizon, int] | None = None
     for horizon in sorted(horizons, key=lambda h: h.approach is Approach.CHOSEN):

@@ -14,18 +14,18 @@ _MASK: Final = (1 << 64) - 1
 
 
 class HostOperations:
-    """Has the handler of one PE carry out stops, and samples the operations concerned."""
+    """Has the handler of one PE carry out stops, and samples the operations they concern."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     def execute(self, stop: Stop) -> None:
-        """Execute the operation before which the engine stopped: count it, and sample it if due."""
+        """Execute the operation before which the engine stopped; count and sample it."""
         parts = self._parts
         cpu, state, describer = parts.cpu, parts.state, parts.describer
         if stop is Stop.TRAP and parts.model is not None:
             parts.model.saw_nothing()  # the engine has not tried it
-        # at an exception the PC may no longer be the operation's: hooks of others saw it, too
+        # at an exception, a hook of somebody else may have changed the PC already
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         members = parts.population.members(pc)
         parts.population.pass_by(members)
@@ -37,12 +37,12 @@ class HostOperations:
         parts.counting.hosts(pc)
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
-        # at a breakpoint an operation has not come to its address
+        # a Breakpoint exception comes before the operation translates its address
         translated = stop is Stop.ACCESS and not (
             selected and parts.handler.controls.checks.debug.breaks()
         )
         raised = parts.handler.handle(stop)
-        # an exception that was entered is known by now; the board's answers to others retire
+        # exceptions that were entered are counted; a call that the board answers has retired
         parts.counting.hosted(raised=raised and not cpu.whole)
         if parts.unit.retired_only and counted and state.unretired != unretired:
             parts.population.take_back(members, len(selected))
@@ -76,7 +76,7 @@ class HostOperations:
             self._parts.watching.executed(Mark.ERET, pc)
 
     def carry_out(self, stop: Stop) -> None:
-        """Do what a stop asks for whose operation has been counted, and sampled if it was due."""
+        """Do what a stop asks for. Its operation has been counted, and sampled if it was chosen."""
         self._parts.handler.handle(stop)
         self._parts.unit.refresh()
 
@@ -97,9 +97,9 @@ class HostOperations:
         return True
 
     def catch_up(self) -> None:
-        """Do what compiled code has left for after the block; everything has been counted.
+        """Do what compiled code left to be done after the block. Everything has been counted.
 
-        There may have been an ERET, instruction cache maintenance, or writes of steering registers.
+        That is for an ERET, instruction cache maintenance, or writes of steering registers.
         """
         parts, state = self._parts, self._parts.state
         if not state.notice:

@@ -1,4 +1,4 @@
-"""Which core model a PE has, and what it is fed with."""
+"""Makes the core model of each PE, with the hooks that feed it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ The ranges are those of physical memory that have caches, first and last address
 
 
 def core_models(core: Core, name: ModelName, pes: int = 1) -> MakeModel:
-    """What makes the models of that name for the PEs of one machine."""
+    """A function that makes the model of that name for each PE of one machine."""
     if name == "none":
         return lambda cpu, regions: ConstantModel()
     # Imported late: compiling takes seconds, and `--model none` does not need it.

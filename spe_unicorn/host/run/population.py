@@ -1,8 +1,7 @@
 """The members of the sample population that a PE executes: counted, and completed if sampled.
 
-They are operations, or micro-operations where the unit has a cracker. Operations are counted down
-in the hook's budget. Micro-operations are counted beside them, as time and limits are in
-operations.
+Members are operations, or micro-operations where the unit has a cracker. The hook's budget counts
+operations down. Micro-operations are counted beside it, as time and limits are in operations.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Population:
-    """Tells ``unit`` of what one PE has executed, and has records made of what is sampled."""
+    """Tells ``unit`` what one PE has executed, and has it make records of sampled members."""
 
     DERIVED = ("_counted", "_epoch", "_known_weights", "row")
 
@@ -33,9 +32,9 @@ class Population:
         self, cpu: UnicornCPU, unit: Sampler, blocks: Blocks, describer: OperationDescriber
     ) -> None:
         self.row: list[int] | None = None
-        """How many members the operations are that run without being weighed by the hook."""
+        """How many members each operation has, in a run in which the hook does not weigh blocks."""
         self.wrong_paths: WrongPaths | None = None
-        """What is begun after mispredicted branches, where that belongs to the population."""
+        """Operations on wrong paths, where they are members."""
         if unit.cracker is not None and unit.wrong_path:
             self.wrong_paths = WrongPaths(cpu, unit.cracker, unit.wrong_path)
         self._cpu = cpu
@@ -49,23 +48,23 @@ class Population:
         self._model = cpu.model
         self._epoch = int(self._state.epoch)
         self._counted = self.position
-        """Members gone by of which the unit has been told."""
+        """How many members the unit has been told of."""
 
     @property
     def position(self) -> int:
-        """Members of the population gone by, operations that do not count among them."""
+        """A count of members gone by. It may include operations while profiling was disabled."""
         state = self._state
         if self._cracker is None:
             return self._cpu.executed
         return int(state.members_granted - state.members)
 
     def pass_by(self, members: int) -> None:
-        """So many members went by, or fewer, apart from those that the hook has counted."""
+        """Count members that went by and that the hook has not counted; negative to take back."""
         if self._cracker is not None:
             self._state.members -= members
 
     def weights(self, pc: int, operations: int) -> list[int]:
-        """How many members each of some operations is; none of them where profiling is disabled."""
+        """How many members each of ``operations`` operations has; 0 where profiling is disabled."""
         if not self._unit.enabled:
             return [0] * operations
         words = self._cpu.virtual.code(pc, operations) or ()
@@ -78,13 +77,13 @@ class Population:
         return weight
 
     def members(self, pc: int) -> int:
-        """How many members the operation at ``pc`` is."""
+        """How many members the operation at ``pc`` has."""
         if self._cracker is None:
             return 1
         return sum(self.weights(pc, 1))
 
     def weight_from(self, place: int) -> int:
-        """How many members the block that began last has from an operation on."""
+        """How many members the block that began last has from operation ``place`` on."""
         if self.row is not None:
             return sum(self.row[place : self._state.block_operations])
         block, _ = self._blocks.at(slot_of(self._state.block, self._state.block_operations))
@@ -98,9 +97,9 @@ class Population:
         self._unit.told()
 
     def take_wrong_path(self) -> None:
-        """Count what was begun after a mispredicted branch, if compiled code has left that to us.
+        """Count the wrong path after a mispredicted branch, if compiled code left that to Python.
 
-        It takes no time: only the branch itself does.
+        A wrong path takes no time; only the branch does.
         """
         if not self._state.wrong:
             return
@@ -115,12 +114,12 @@ class Population:
             self.complete(self._describer.misspeculated(*walk[member]))
 
     def _count(self, members: int) -> bool:
-        """Tell the unit of members of its population, if they are; True if the last is sampled."""
+        """Tell the unit of members, if profiling is enabled. Return True if the last is sampled."""
         self._counted += members
         return bool(members) and self._unit.enabled and self._unit.advance(members)
 
     def select(self, members: int) -> list[int]:
-        """Tell the unit of the members that one operation is; which of them are sampled."""
+        """Tell the unit of the members of one operation. Return which of them are sampled."""
         unit = self._unit
         self._counted += members
         if not unit.enabled:
@@ -135,7 +134,7 @@ class Population:
         return selected
 
     def take_back(self, members: int, selected: int) -> None:
-        """An operation was told of while profiling was enabled, and did not retire."""
+        """Take back an operation that the unit was told of and that did not retire."""
         if self._cracker is not None:
             self.pass_by(-members)
             self._counted -= members
@@ -144,7 +143,7 @@ class Population:
     # Samples
 
     def complete_noted(self) -> None:
-        """Complete the samples that the compiled hook took by itself, in order."""
+        """Complete the samples that the compiled hook noted by itself, in order."""
         cpu = self._cpu
         state = self._state
         rows = cpu.hooks.samples.take()
@@ -164,7 +163,7 @@ class Population:
         cpu.ahead = 0
 
     def complete_pending(self, stop: Stop, done: int) -> None:
-        """The sampled operation's block ran, ``done`` operations of it at least."""
+        """Complete the sample of the block that ran, of which ``done`` operations were executed."""
         self._complete_pending(stop, done)
         if self._model is not None:
             self._model.end()
@@ -191,24 +190,24 @@ class Population:
         cpu.ahead = 0
 
     def complete(self, operation: Operation) -> None:
-        """Have the unit make a record, with translations as they are now."""
+        """Have the unit make a record of ``operation``, with the buffer's translations of now."""
         self.look_at_translations()
         self._unit.complete(operation)
         self._unit.refresh()
 
     def reload(self) -> None:
-        """A register was written that steers profiling or translation."""
+        """Work out profiling anew: a register that steers it or translation was written."""
         self._epoch = int(self._state.epoch)
         self._unit.reload()
 
     def restored(self) -> None:
-        """The PE is at another place than it was; of what went by before, the unit was told."""
+        """After a restore: take what went by so far as told to the unit."""
         self.row = None
         self._counted = self.position
         self._epoch = int(self._state.epoch)
 
     def look_at_translations(self) -> None:
-        """Forget translations that guest code has made untrue."""
+        """Forget the buffer's translations if the guest may have changed them."""
         if self._state.epoch != self._epoch:
             self._epoch = int(self._state.epoch)
             self._unit.forget_translations()

@@ -10,7 +10,7 @@ from spe_unicorn.spe.sampler import Sampler
 
 _MOST_PROBES: Final = 256
 _PROBE_INTERVAL: Final = 1 << 14
-"""Operations between samples from which on probes cost more than they save."""
+"""The distance of samples, in operations, from which on probes cost more than they save."""
 _MASK: Final = (1 << 64) - 1
 
 
@@ -27,10 +27,11 @@ class Probes:
         """Addresses that have been stepped to once."""
 
     def consider(self, start: int, block: Block, member: int) -> None:
-        """Put a probe at an operation that has to be stepped to for the second time.
+        """Put a probe at an operation that would be stepped to for the second time.
 
-        A probe costs a few nanoseconds whenever its operation runs, a step some tens of
-        microseconds whenever it is sampled: worth it if samples are not too far apart.
+        A probe costs a few nanoseconds each time its operation runs. A step costs some tens of
+        microseconds each time its operation is sampled. So a probe pays if samples are not too far
+        apart.
         """
         if not block.suits_probe(member):
             return

@@ -1,8 +1,8 @@
-"""The reference: one operation at a time, nothing clever.
+"""The reference runner: it executes one operation at a time.
 
-It shares with the fast runner what happens *at* an operation and nothing of how the next chosen one
-is found: no blocks, no plans, no budgets. A core model hears of branches from the decoder. Tests
-hold the two together.
+It shares with the fast runner what happens at an operation. It shares nothing of how the next
+chosen operation is found: it has no blocks, plans or budgets. A core model hears of branches from
+the decoder. Tests compare the two runners.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLENTY: Final = 1 << 40
 
 
 class ReferenceRunner(Runner):
-    """Runs one PE by stepping. Only for an engine on which nothing else runs."""
+    """Runs one PE by stepping. Nothing else may run on its engine."""
 
     def __init__(
         self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting
@@ -63,11 +63,13 @@ class ReferenceRunner(Runner):
         if self.handler.memory.lets_through(stop):
             stop = self._run_one()
         self.handler.memory.close()
-        state.flow_next = signed(begun + 4)  # the hook took the rest of the block for executed, too
+        state.flow_next = signed(
+            begun + 4
+        )  # the hook has counted the rest of the block as executed
         at_operation = stop in AT_AN_OPERATION
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-        # the engine fetches the next operation before it stops: that can fault, and if this one
-        # itself cannot be fetched it has not moved
+        # the engine fetches the next operation before it stops, and that can fault; if it cannot
+        # fetch this operation, the PC has not moved
         fetch = at_operation and not call and parts.runs.finished(stop)
         stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
@@ -95,7 +97,7 @@ class ReferenceRunner(Runner):
         unit.refresh()
 
     def _sample(self, operations: list[Operation], members: int, call: bool) -> None:
-        """Count the operation that was executed, and complete what of it is sampled."""
+        """Count the operation that was executed, and complete its sampled members."""
         parts = self._parts
         parts.population.pass_by(members)
         for member in parts.population.select(members):
@@ -125,7 +127,7 @@ class ReferenceRunner(Runner):
         self.handler.status = self._engine.step(begun)
         self.cpu.stand()
         if self.handler.status == ABORTED:
-            # it translates the operation's block, or after it the next one
+            # the failed translation is of the operation's block, or of the next one
             self._untranslated.find()
             if self.handler.ending is None:
                 self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0

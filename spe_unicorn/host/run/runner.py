@@ -2,9 +2,9 @@
 
 Before each run of the engine the runner grants a budget: the operations before the nearest
 horizon. The compiled hook stops the engine before the block that would exceed it. From there the
-chosen operation is either described by its block's plan, which lets the block run (see ``blocks``),
-or the runner steps to it. What comes out is the same either way, and the same as with
-``host.run.reference``, which does nothing but step.
+chosen operation is either described by its block's plan, so that the block can run (see
+``blocks``), or the runner steps to it. The records are the same either way, and the same as those
+of ``host.run.reference``, which does nothing but step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MASK = (1 << 64) - 1
 
 
 class Runner:
-    """Runs one PE. ``handler`` carries out what a stop is about."""
+    """Runs one PE. ``handler`` carries out what each stop asks for."""
 
     TRANSIT = ("_goal", "_one_operation", "running", "stopping")
 
@@ -46,7 +46,7 @@ class Runner:
         self.slice_ended: Signal[[]] = Signal()
         """Told between slices, every few hundredths of a second."""
         self.running = False
-        """Whether :meth:`run` is on its way."""
+        """Whether :meth:`run` has begun and not returned."""
         self.stops = DebugStops(cpu, handler.controls.checks)
         """Where a debugger has the PE stop."""
         if unit.records_previous_target:
@@ -64,9 +64,9 @@ class Runner:
         self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._observers = handler.controls.checks.observers
         self._goal = NEVER_HAPPENS
-        """Executed operations at which the run ends, by its caller's wish."""
+        """The number of executed operations at which the caller wants the run to end."""
         self._one_operation = NEVER_HAPPENS
-        """Executed operations after the next, where memory is open to that one alone."""
+        """The number of operations after the next one, if memory is open to that one alone."""
         self._slice = Horizon(lambda: self._slices.end, self._end_slice, Approach.BLOCK)
         self.horizons = [
             Horizon(lambda: handler.platform.deadline, self._let_happen),
@@ -78,14 +78,14 @@ class Runner:
             self._slice,
             Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
         ]
-        """What ends a run of the engine. Of those that are due the first goes first; whoever has
-        another reason adds it."""
+        """What ends a run of the engine. If several are due, they are served in this order. A new
+        reason to end runs is one more entry."""
         handler.asked_to_stop = lambda: self.stopping
         handler.execute_one = self._execute_one
 
     @property
     def watcher(self) -> Watcher | None:
-        """Who is told of what no hook sees; set by :meth:`watch`."""
+        """The :class:`Watcher` of operations that no hook sees; set by :meth:`watch`."""
         return self._parts.watching.watcher
 
     def watch(self, watcher: Watcher) -> None:
@@ -99,13 +99,13 @@ class Runner:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is on its way: no run, no sample, nothing that a hook noticed."""
+        """Whether nothing is half done: no run, no sample, nothing that a hook noticed."""
         state = self._state
         noticed = state.notice or state.controls_written or state.stale_code or state.wrong
         return not (self.running or state.samples_in_ring or state.pending or noticed)
 
     def restored(self) -> None:
-        """The PE's state is another one: forget what was counted before."""
+        """After a restore of the PE's state: forget what was counted before."""
         self._parts.population.restored()
         self._translations.begin(self.cpu.executed)
 
@@ -160,7 +160,7 @@ class Runner:
         return handler.ending
 
     def _let_happen(self) -> None:
-        """Something of the platform's is due: a timer, a device."""
+        """Let happen what is due on the platform: a timer, a device."""
         self.handler.platform.happen()
 
     def _begin_slice(self) -> None:
@@ -183,7 +183,7 @@ class Runner:
         return None
 
     def _executed_without_engine(self, pc: int) -> bool:
-        """Do what comes at ``pc`` if that is not for the engine; False if it is."""
+        """Do what is due at ``pc`` if the engine must not do it. Return False if it must."""
         if (self.cpu.illegal or pc & self._state.pc_mask) and self._faulted(pc):
             return True
         if pc not in self._engine.halts:
@@ -201,9 +201,9 @@ class Runner:
         return True
 
     def _faulted(self, pc: int) -> bool:
-        """Take what comes before any operation at ``pc``, where PSTATE.IL is set or PC misaligned.
+        """Take the exception that PSTATE.IL or a misaligned PC raises before any operation.
 
-        False if an abort of the fetch goes first, which is the engine's.
+        Return False if neither is so, or if an abort of the fetch goes first: the engine finds it.
         """
         if self._host.take_interrupt():
             return True
@@ -218,7 +218,7 @@ class Runner:
         return True
 
     def _go(self, until: int) -> None:
-        """Have the engine run up to the nearest horizon, and do what its stop asks for."""
+        """Run the engine up to the nearest horizon, and do what its stop asks for."""
         if not self.handler.memory.letting_through:
             self._run_engine(until)
             return
@@ -244,7 +244,7 @@ class Runner:
     def _go_on_in_block(self) -> None:
         """Go on to the first horizon in the block before which the engine stands.
 
-        The engine may also stand there for want of room for samples; then there may be none.
+        There may be none: the engine may have stopped there because the ring of samples was full.
         """
         state = self._state
         executed = self.cpu.executed
@@ -262,13 +262,13 @@ class Runner:
         ):
             return
         if at > executed:
-            # a chosen operation is then the first of a block of its own, which may have a plan
+            # the chosen operation then begins a block of its own, whose plan may suffice
             exact.run(at - executed)
         elif chosen:
             horizon.arrive()
 
     def _execute_one(self) -> None:
-        """Have the engine execute the operation at the PC, which has been counted."""
+        """Have the engine execute the operation at the PC, which has been counted already."""
         executed = self.cpu.executed
         self._run_alone(self.cpu.pc)
         self._state.granted = executed + self._state.budget

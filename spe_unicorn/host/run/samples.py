@@ -44,8 +44,8 @@ from spe_unicorn.spe.sample import (
 )
 
 _ELEMENT, _BRANCH, _CONDITIONAL, _HOLDS = range(4)
-"""What has to be known of an instruction: bytes of an element that it accesses or 0, whether it is
-a branch, whether conditional, and with which values of NZCV its condition holds, as a set."""
+"""Columns of traits of an instruction: bytes of an accessed element or 0, whether it is a branch,
+whether it is conditional, and the set of values of NZCV with which its condition holds."""
 _TRAITS: Final = 4
 _UNBOUNDED: Final = 1 << 30
 
@@ -58,7 +58,7 @@ routine(condition_failed)
 def _describe(
     rows: Any, traits: Any, skipped: Any, ticks_of: Any, cycles_of: Any, out: Any, count: Any
 ) -> None:
-    """Describe ``count`` rows of the hook's ring."""
+    """Describe ``count`` rows of the hook's ring in ``out``."""
     trait_of = array_at(traits, (_UNBOUNDED, _TRAITS), np.int64)
     sample_of = array_at(out, (count, COLUMNS), np.int64)
     for n in range(count):
@@ -80,7 +80,7 @@ def _describe(
             ):
                 way |= CONDITION_FAILED
             if branch:
-                has |= HAS_TARGET  # of one that is not taken, where the core records it
+                has |= HAS_TARGET  # also of a branch that is not taken, where the core records that
         if row.flow & FLOW_VALID:
             has |= HAS_PREVIOUS_TARGET
         sample[KIND] = row.instruction
@@ -98,10 +98,10 @@ def _describe(
 
 
 class Noted:
-    """Describes samples of ``instructions``, a list that grows, by its numbers.
+    """Describes samples, whose instructions are numbers in ``instructions``, a list that grows.
 
-    ``rate`` is that of the system counter, for the times of samples. ``modelled``: a core model
-    notes what each of them did; each instruction with each of that is a kind of its own.
+    ``rate`` is that of the system counter, for the times of samples. ``modelled`` says that a core
+    model notes what each sample did. Each pair of an instruction and what it did is then a kind.
     """
 
     DERIVED = ("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds")
@@ -110,7 +110,7 @@ class Noted:
         self, instructions: Sequence[Instruction], rate: Rate, *, modelled: bool = False
     ) -> None:
         self.kinds: list[Kind] = []
-        """By the numbers that samples have."""
+        """The kinds of samples, by number."""
         self._modelled = modelled
         self._numbers: dict[tuple[int, int], int] = {}
         self._instructions = instructions
@@ -120,9 +120,9 @@ class Noted:
         self._samples = np.zeros((SAMPLES, COLUMNS), np.int64)
 
     def described(self, rows: Any, skipped: int) -> Any:
-        """The samples of rows of the hook's ring; good until the next call.
+        """Describe rows of the hook's ring. The next call overwrites what is returned.
 
-        ``skipped`` are the cycles that the PE has slept.
+        ``skipped`` is the number of cycles that the PE has slept.
         """
         if self._known < len(self._instructions):
             self._learn()
@@ -135,7 +135,7 @@ class Noted:
         return samples
 
     def _kinds_of(self, rows: Any) -> list[int]:
-        """The numbers of the kinds of rows."""
+        """The number of the kind of each row."""
         found = []
         pairs = zip(rows["instruction"].tolist(), rows["did"].tolist(), strict=True)
         for pair in pairs:

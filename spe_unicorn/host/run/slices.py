@@ -14,7 +14,7 @@ _LENGTHS: Final = (1 << 12, 1 << 28)
 _SECONDS: Final = 0.03
 """What a slice should take, so that Ctrl-C is served within a tenth of a second."""
 _STOPS: Final = 1 << 10
-"""Stops of the engine after which a slice is over all the same: each costs microseconds."""
+"""Stops of the engine after which a slice ends early: each stop costs microseconds."""
 
 
 class Slices:
@@ -24,7 +24,7 @@ class Slices:
 
     def __init__(self) -> None:
         self.over = False
-        """The slice is to end now, not only at its last operation."""
+        """Whether the slice must end now, before its last operation."""
         self._length = _FIRST
         self._began = 0
         self._seconds = 0.0
@@ -36,14 +36,14 @@ class Slices:
         return self._began + self._length
 
     def begin(self, executed: int) -> None:
-        """A slice begins, after so many operations."""
+        """Begin a slice after ``executed`` operations."""
         self.over = False
         self._stops = 0
         self._began = executed
         self._seconds = time.monotonic()
 
     def count_stop(self) -> None:
-        """The engine is about to run, and so to stop, once more."""
+        """Count a run of the engine, which ends in a stop."""
         self._stops += 1
         self.over = self._stops > _STOPS
 

@@ -1,4 +1,4 @@
-"""Operations that make the engine fail when it translates them: found, and kept from it."""
+"""Finds operations that make the engine fail when it translates them, and halts it before them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spe_unicorn.host.pe.stops import StopHandler
 
 _PAGE: Final = 1 << 12
 _HALTS: Final = 1 << 12
-"""Addresses where the engine halts, from which on they are found out anew."""
+"""How many addresses to halt at are kept. Then all are forgotten, to be found again."""
 _MASK: Final = (1 << 64) - 1
 
 
@@ -25,9 +25,9 @@ class Untranslated:
         self._handler = handler
 
     def find(self) -> None:
-        """The engine gave up on the block at the PC: have it halt before the operation.
+        """Have the engine halt before the operation of the block at the PC that it failed at.
 
-        And before all such operations of the page, as each failure costs the engine something.
+        It halts before all such operations of the page, as an engine survives few failures.
         """
         pc = self._cpu.pc
         operations = min((_PAGE - pc % _PAGE) // 4, CODE_WORDS)
@@ -43,7 +43,7 @@ class Untranslated:
     def is_at(self, pc: int) -> bool:
         """Whether the engine cannot translate the operation at ``pc``, where it halts.
 
-        If that is no longer so, the engine does not halt there any more.
+        If it can, since the code has changed, the engine no longer halts there.
         """
         words = self._cpu.virtual.code(pc, 1)
         if words is not None and translation_fails(words[0]):

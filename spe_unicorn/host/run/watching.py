@@ -1,8 +1,8 @@
-"""Being told of operations that no hook sees: what puts SPE's work in order with the program.
+"""Tells a watcher of operations that no hook sees: barriers and ERETs, which order SPE's work.
 
-An ISB, a PSB CSYNC, a DSB and an ERET do nothing that the engine would stop for. While a
-:class:`Watcher` tracks them, the runner stops before each block that holds one, and steps over it.
-Which operations are executed and sampled stays the same; it only takes longer.
+The engine does not stop for an ISB, a PSB CSYNC, a DSB or an ERET. While a :class:`Watcher` tracks
+them, the runner stops before each block that holds one, and steps over it. The same operations are
+executed and sampled as without a watcher; it only takes longer.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Watching:
         return self.watcher is not None and self.watcher.tracking
 
     def distance(self, code: tuple[Instruction, ...]) -> int:
-        """How many operations of ``code`` come before the first one that the watcher waits for."""
+        """How many operations of ``code`` come before the first one that the watcher tracks."""
         if not self.tracking:
             return len(code)
         return next((k for k, i in enumerate(code) if i.mark in ORDERING), len(code))
 
     def executed(self, mark: Mark, pc: int) -> None:
-        """Tell the watcher of an operation that was executed at ``pc``, if its mark is one."""
+        """Tell the watcher of the operation executed at ``pc``, if it tracks ``mark``."""
         if self.watcher is not None and mark in ORDERING:
             self.watcher.executed(mark, pc)
 
@@ -49,6 +49,6 @@ class Watching:
             self.watcher.controls_written(pc)
 
     def paused(self) -> None:
-        """Tell the watcher that a run has come to its end."""
+        """Tell the watcher that a run has ended."""
         if self.watcher is not None:
             self.watcher.paused()

@@ -1,14 +1,14 @@
 """The operations that a core begins after a mispredicted branch, and never retires.
 
 Where a profile says that they belong to the sample population, each misprediction adds a walk to
-it: from the predicted address on, along the code as it lies in memory, up to a number of operations
-that stands for how far a core gets before it knows better. The walk reads code and nothing else. A
-branch to a known address that is always taken is followed, a conditional one is not taken; an
-indirect branch is the last one, and what a core does not begin speculatively ends the walk.
+it. The walk begins at the predicted address and follows the code in memory. It has as many
+operations as a core begins before it finds the misprediction. The walk reads code and nothing else.
+It follows a direct branch that is always taken, and takes a conditional branch for not taken. It
+ends after an indirect branch, and before an operation that a core does not begin speculatively.
 
 How many members of the population a walk is depends on its start alone, as long as the code stays.
-So compiled code, which comes by for each misprediction, finds the number in a table; Python is
-asked only for starts that are not in it and where a member of the walk is sampled.
+So compiled code finds the number in a table at each misprediction. Python is asked only for starts
+that are not in the table, and where a member of the walk is sampled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WALK: Final = np.dtype([(name, np.int64) for name in ("start", "epoch", "members
 """An entry: where the walk starts, the epoch, its members."""
 _WALK_BYTES: Final = WALK.itemsize
 _FAR: Final = 1 << 61
-"""More than there can be left of members: what is short of it looks at every block."""
+"""More members than can be left. With so many taken away, the hook looks at every block."""
 _NEVER_BEGUN: Final = frozenset(
     {
         *(Mark.MSR, Mark.MSR_IMMEDIATE, Mark.SYS, Mark.BARRIER, Mark.DSB, Mark.ISB),
@@ -40,12 +40,12 @@ _NEVER_BEGUN: Final = frozenset(
         *(Mark.WFI, Mark.WFE, Mark.ERET, Mark.EXCEPTION, Mark.UNALLOCATED),
     }
 )
-"""Operations that wait until everything before them has retired, or are none."""
+"""Operations that wait until everything before them has retired, and words that are none."""
 
 
 @entry("void", "pointer", "pointer", "int64", "int64", "int64")
 def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
-    """A branch was mispredicted: count what that adds, or have Python look at it."""
+    """A branch was mispredicted: count the members of its walk, or have Python do so."""
     s = record_at(user, LAYOUT)
     if s.speculates == 0:
         return
@@ -55,7 +55,7 @@ def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual
         if walk.start == predicted and walk.epoch == s.epoch and walk.members <= s.members:
             s.members -= walk.members
             return
-        # the block hook is then to look at the block that comes now
+        # this makes the block hook look at the block that comes now
         s.members -= _FAR
         s.members_granted -= _FAR
     s.wrong = 1
@@ -76,7 +76,7 @@ class WrongPaths:
             cpu.model.state.on_misprediction = on_misprediction.address
 
     def take(self) -> list[tuple[int, Instruction]]:
-        """The walk that compiled code left for us: the PC and the members of each operation."""
+        """The walk that compiled code left to Python: the PC and the members of each operation."""
         state = self._cpu.state
         state.wrong = 0
         start = state.wrong_path & _MASK
