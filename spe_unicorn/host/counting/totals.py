@@ -239,7 +239,7 @@ class EventTotals(Stateful[TotalsState]):
             self._add(decode(words[0]), self._pc)
 
     def goes_straight(self, operations: int) -> None:
-        """``operations`` operations are about to run from the PC on, and hooks do not add them up."""
+        """``operations`` operations are about to run from the PC on; the hooks do not add them."""
         if self.tallies.native:
             self.tallies.straight = self._cpu.virtual.code(self._cpu.pc, operations) or ()
             self.tallies.straight_from = self._cpu.executed

@@ -1,7 +1,7 @@
-"""What the engine computes with, as bytes: all that ``uc_context_save`` saves, but for pointers.
+"""The engine's registers and other state as bytes: what ``uc_context_save`` saves, less pointers.
 
-The TLB and translated code are outside, and so is memory. The bytes mean something to the same
-release of the engine alone (:data:`ENGINE`).
+The TLB, translated code and memory are not part of it. The bytes are valid for the same release of
+the engine alone (:data:`ENGINE`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENGINE: Final = "Unicorn " + ".".join(map(str, uc_version()[:3]))
 
 
 class ContextError(ValueError):
-    """A state that this engine cannot have; the message is one line."""
+    """A state that does not fit this engine; the message is one line."""
 
 
 def save_context(uc: Uc) -> bytes:
@@ -30,10 +30,10 @@ def save_context(uc: Uc) -> bytes:
 
 
 def restore_context(uc: Uc, state: bytes) -> None:
-    """Have an engine go on from a state of :func:`save_context`, with its breakpoints.
+    """Put a state of :func:`save_context` into an engine, which keeps its own breakpoints.
 
-    Its TLB and translated code are for the caller to forget. Raises ContextError for a state of
-    another size.
+    The caller must flush its TLB and translated code. Raises ContextError for a state of another
+    size.
     """
     context = uc.context_save()
     expected = context.size - _HEADER - _POINTERS

@@ -1,7 +1,7 @@
 """The engine's own state, without the binding's overhead and with its quirks covered.
 
-Reading one register through the Python binding costs 1.1 µs, through ``ctypes`` with storage made
-beforehand a third of that; the sampled path needs several. Every call here is public C API.
+Reading one register costs 1.1 µs through the Python binding. Through ``ctypes``, with storage made
+beforehand, it costs a third of that, and a sample needs several. Every call here is public C API.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def address_of(function: str) -> int:
 
 
 _TRANSLATIONS: Final = 1 << 30
-"""Bytes of address space that the engine takes for translated code, if nobody says otherwise."""
+"""Bytes of address space that an engine reserves for translated code by default."""
 
 
 def new_engine(among: int = 1) -> Uc:
-    """An engine of the MAX model, the only one that has EL2, EL3 and the later features.
+    """Make an engine of the MAX model, the only one that has EL2, EL3 and the later features.
 
-    ``among`` engines together take the address space of one.
+    ``among`` engines together reserve the address space of one.
     """
     uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
     uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
@@ -170,7 +170,7 @@ class Engine:
             raise UcError(status)
 
     def rebuild(self) -> None:
-        """Make the engine take notice of a PSTATE that was written from outside."""
+        """Make the engine notice that PSTATE was written from outside."""
         self.set_system(_HCR_EL2, self.system(_HCR_EL2))
 
     def flush_tlb(self) -> None:
@@ -180,8 +180,8 @@ class Engine:
     def run(self, begin: int, until: int = NEVER) -> int:
         """Execute from ``begin`` until a stop; the engine's error number, 0 for none.
 
-        :data:`~spe_unicorn.host.engine.surviving.ABORTED` where an assertion of the engine failed:
-        it stands before a block that it could not translate.
+        The number is :data:`~spe_unicorn.host.engine.surviving.ABORTED` where an assertion of the
+        engine failed. The PC is then at a block that the engine could not translate.
         """
         return self._run(begin, until, 0)
 
@@ -195,23 +195,24 @@ class Engine:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the engine survives no further abort."""
+        """Whether one more failed assertion would end the process."""
         return self.aborts >= MOST_ABORTS
 
     def halt_at(self, addresses: Collection[int]) -> None:
-        """Have runs end before some virtual addresses, none of them by default.
+        """Have runs end before these virtual addresses, in place of those given before.
 
-        What is there is not translated. As with ``until``, the engine's way to end is a WFI of its
-        own.
+        The engine does not translate what is there. As with ``until``, it ends the run by executing
+        a WFI of its own.
         """
         if bool(addresses) != bool(self.halts):
             self.uc.ctl_exits_enabled(bool(addresses))
         self.halts = frozenset(addresses)
 
     def step(self, begin: int) -> int:
-        """Execute one operation at ``begin``; as :meth:`run`, which the block after it can fail.
+        """Execute one operation at ``begin``, and return as :meth:`run` does.
 
-        Exact only if nothing but steps has run on this engine.
+        The run can also fail because of the block after it. It executes exactly one operation only
+        if nothing but steps has run on this engine.
         """
         return self._run(begin, NEVER, 1)
 
@@ -222,8 +223,8 @@ class Engine:
     def forget_code(self, begin: int, end: int) -> None:
         """Drop the translations of code in ``[begin, end)``, virtual addresses.
 
-        This and :meth:`forget_all_code` are the doors by which Python forgets code: whoever adds or
-        removes a hook, a mark or a breakpoint comes through them.
+        Python forgets code by this method and :meth:`forget_all_code` alone. Whoever adds or
+        removes a hook, a mark or a breakpoint calls one of them.
         """
         self.uc.ctl_remove_cache(begin, end)
 
@@ -234,7 +235,7 @@ class Engine:
 
 
 class SystemRegisters:
-    """Some System registers that an engine has, read at once."""
+    """Reads several System registers of an engine in one call."""
 
     def __init__(self, engine: Engine, encodings: Sequence[Encoding]) -> None:
         count = len(encodings)

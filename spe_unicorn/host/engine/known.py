@@ -1,6 +1,6 @@
-"""Whether the engine here is one whose translated code is known, and what came of knowing it.
+"""Whether the form of the engine's translated code is known, and what inline counting came to.
 
-``host.native.inline`` has blocks of guest code count themselves where it is.
+Where it is known, ``host.native.inline`` makes blocks of guest code count their own operations.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Counted(NamedTuple):
 
     on: bool
     why_not: str | None
-    """What keeps them from it, if something does."""
+    """Why they do not, None if they do."""
     blocks: int
-    """Blocks that count themselves, or did."""
+    """How many blocks have counted themselves."""
     refused: int
-    """Blocks whose code was not what was expected."""
+    """How many blocks had code of another form than expected."""
 
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
-        """What both came to, of the same machine."""
+        """The sum for two PEs of the same machine."""
         blocks, refused = self.blocks + other.blocks, self.refused + other.refused
         return Counted(self.on, self.why_not, blocks, refused)
 
@@ -42,7 +42,7 @@ def engine_version() -> tuple[int, ...]:
 
 
 def why_not() -> str | None:
-    """What keeps blocks from counting themselves here, whatever the machine; None if nothing."""
+    """Why blocks cannot count themselves on this host, whatever the machine; None if they can."""
     value = os.environ.get(OPTION, "")
     if value not in ("", "1"):
         return f"{OPTION}={value}"

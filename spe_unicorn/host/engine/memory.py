@@ -22,12 +22,11 @@ _HAS_NAMELESS_FILES: Final = hasattr(os, "memfd_create")
 
 
 class Ram:
-    """Memory of ours, mapped into one or more engines. ``base`` and ``size`` are in bytes.
+    """Memory that Python allocates and maps into engines. ``base`` and ``size`` are in bytes.
 
-    A guest's stores to memory that is not ``writable`` are for somebody else to answer. What is
-    ``secure`` is in the Secure physical address space alone.
-
-    While it is not ``readable``, loads and fetches are somebody else's to answer, too.
+    If it is not ``writable``, the bus answers the guest's stores. While it is not ``readable``, the
+    bus answers loads and fetches, too. If it is ``secure``, it is in the Secure physical address
+    space alone.
 
     Raises ValueError for a size or base that is not a multiple of the host's page size, and
     MemoryError when the host has not that much.
@@ -56,9 +55,9 @@ class Ram:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
 
     def _be_a_file(self) -> None:
-        """A file that has no name says which of its pages are in use.
+        """Use a file without a name, which can tell which of its pages are in use.
 
-        Where a limit of file sizes (``ulimit -f``) forbids it, memory stays without one.
+        Where a limit of file sizes (``ulimit -f``) forbids that, the memory has no file.
         """
         file = os.memfd_create("guest memory")
         try:
@@ -78,24 +77,24 @@ class Ram:
         self._given[uc] = UC_PROT_ALL
 
     def give(self, uc: Uc, rights: int) -> None:
-        """Let an engine do no more than ``rights`` with it."""
+        """Restrict what an engine may do with it to ``rights``."""
         self._given[uc] = rights
         uc.mem_protect(self.base, self.size, self.rights & rights)
 
     def let_read(self, readable: bool) -> None:
-        """Whether loads and fetches find what it holds."""
+        """Set whether loads and fetches reach it."""
         self.readable = readable
         for uc, rights in self._given.items():
             uc.mem_protect(self.base, self.size, self.rights & rights)
         self.keep_back()
 
     def keep_back(self) -> None:
-        """Have engines look at rights anew: after an access that was refused, they would not."""
+        """Have engines check its rights anew, which they do not do after an access was refused."""
         for uc in self._given:
             uc.ctl(UC_CTL_TLB_FLUSH, UC_CTL_IO_WRITE)
 
     def clear(self, offset: int, size: int) -> None:
-        """Fill a part with zeros; whole pages of it take no memory of the host's afterwards."""
+        """Fill a part with zeros. Its whole pages then take no memory of the host."""
         first = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
         end = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
         if first >= end:
@@ -105,15 +104,15 @@ class Ram:
         self.bytes[end : offset + size] = bytes(offset + size - end)
         try:
             self._map.madvise(mmap.MADV_REMOVE, first, end - first)
-        except (AttributeError, OSError):  # not Linux, or memory that has no holes
+        except (AttributeError, OSError):  # not Linux, or the file cannot have holes
             for at in range(first, end, _PIECE):
                 self.bytes[at : min(at + _PIECE, end)] = bytes(min(_PIECE, end - at))
 
     def used(self) -> Iterator[tuple[int, int]]:
-        """The parts that may hold anything but zeros, first offset and end, in ascending order.
+        """The parts that may hold anything but zeros: first offset and end, in ascending order.
 
-        Elsewhere nothing has been stored, and nothing is read here: the host keeps no memory for
-        it.
+        Nothing was ever stored elsewhere. Finding that out reads nothing, so the host need not
+        provide memory for those parts.
         """
         if self._file < 0:
             yield 0, self.size
@@ -124,7 +123,7 @@ class Ram:
                 first = os.lseek(self._file, end, os.SEEK_DATA)
             except OSError as error:
                 if error.errno == errno.ENXIO:
-                    return  # nothing comes any more
+                    return  # there is no further part in use
                 raise
             end = os.lseek(self._file, first, os.SEEK_HOLE)
             yield first, end
@@ -140,7 +139,7 @@ class Ram:
 class RamMemory:
     """Physical memory made of :class:`Ram` regions; implements ``arch.ports.PhysicalMemory``.
 
-    Who does not name an address space sees all of it.
+    Without an address space all regions are accessible, Secure ones included.
     """
 
     def __init__(self, *regions: Ram) -> None:
@@ -218,7 +217,7 @@ class RamMemory:
 
 
 class EngineMemory:
-    """Physical memory that somebody else mapped into an engine: that of all address spaces."""
+    """Physical memory that somebody else mapped into an engine; address spaces do not matter."""
 
     def __init__(self, uc: Uc) -> None:
         self._uc = uc

@@ -31,9 +31,9 @@ def code_region(place: int) -> tuple[int, int] | None:
 
 
 def memory_near(place: int, size: int) -> int:
-    """``size`` bytes to write and execute, within reach of jumps from all code around ``place``.
+    """Map ``size`` bytes to write and execute, in reach of jumps from all code around ``place``.
 
-    Their address; -1 if there are none, or if that code cannot be written.
+    Return their address, -1 if there is no room, or if the code at ``place`` cannot be written.
     """
     region = code_region(place)
     if region is None:
@@ -52,5 +52,5 @@ def memory_near(place: int, size: int) -> int:
 
 
 def unmap(at: int, size: int) -> None:
-    """Give them back."""
+    """Unmap memory of :func:`memory_near`."""
     _libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(size))

@@ -1,11 +1,11 @@
 """The engine's TLB is flushed now and then, so that it can grow.
 
-The engine chooses how many entries its TLB has whenever it is flushed: twice as many if more than
-70 of 100 were in use; as few as were used lately if that was less than 30 of 100, and a tenth of a
-second of the host's clock has gone by. A guest that never flushes it, as most bare programs, keeps
-what there was when the MMU came on: 256 entries, or 64. One that works on more pages than that
-misses it at each access, and takes five times as long. So it is flushed at fixed numbers of
-executed operations, which no guest can tell from an entry that was displaced.
+The engine chooses the size of its TLB when the TLB is flushed. It doubles the number of entries if
+more than 70 of 100 were in use. It takes as many as were used lately if less than 30 of 100 were in
+use, and a tenth of a second of the host's clock has gone by. A guest that never flushes the TLB, as
+most bare programs, keeps the size of when the MMU came on: 256 entries, or 64. If it works on more
+pages than that, each access misses, and the guest takes five times as long. So the TLB is flushed
+at fixed numbers of executed operations. To a guest this is like an entry that was displaced.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from spe_unicorn.host.engine.engine import Engine
 FIRST: Final = 1 << 18
 """Operations before the first flush. Each of those that follow doubles the number."""
 MOST: Final = 1 << 26
-"""Operations between two flushes at most: tens of milliseconds, while one flush and filling the TLB
-again take some tenths of one."""
+"""The most operations between two flushes. They take tens of milliseconds. A flush,
+with filling the TLB again, takes some tenths of one."""
 
 
 def next_flush(executed: int) -> int:
@@ -41,10 +41,10 @@ class RoomyTLB:
         """Executed operations at which the next flush is due."""
 
     def begin(self, executed: int) -> None:
-        """The PE has executed another number of operations than it had."""
+        """Begin anew at ``executed`` operations, as after a restore."""
         self.due = next_flush(executed)
 
     def flush(self) -> None:
-        """What is due is done."""
+        """Flush the TLB, and work out when the next flush is due."""
         self._engine.flush_tlb()
         self.due = next_flush(self.due)

@@ -1,15 +1,15 @@
-"""Runs of the engine that an assertion of its own does not end together with the process.
+"""Runs of the engine in which a failed assertion of the engine does not end the process.
 
 Some words that no A64 instruction has fail an assertion in the engine's translator, which is
-``abort()``. No hook comes before a translation that would not make every store ten times
-slower (decision record 0023). So such words are found out by trying: the function that calls the
-engine notes where it stands, and the handler of SIGABRT goes back there. The translator is plain C,
-holds no lock and begins each block afresh: all that an abandoned block leaves behind is one of the
+``abort()``. The one hook that runs before translation makes every store ten times slower (decision
+record 0023). So such words are found by trying: the function that calls the engine saves its place
+by ``setjmp``, and the handler of SIGABRT goes back there by ``longjmp``. The translator is plain C,
+holds no lock and begins each block afresh. All that an abandoned block leaves behind is one of the
 engine's levels of nested runs.
 
-The handler is installed while :func:`surviving_aborts` is on its way, and leaves every other abort
-to whoever had the signal before: that of another thread, one that was sent by ``kill``, and one
-while Python code runs, whose frames cannot be left like that.
+The handler is installed while :func:`surviving_aborts` is active. It passes every other abort to
+the handler that the signal had before: that of another thread, one that was sent by ``kill``, and
+one while Python code runs, whose frames ``longjmp`` must not leave.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from llvmlite import binding
 ABORTED: Final = -1
 """The status of a run that a failed assertion ended, in place of an error number of the engine."""
 MOST_ABORTS: Final = 60
-"""How many of them one engine survives: each costs one of its 64 levels of nested runs."""
+"""How many failed assertions one engine survives. Each takes one of 64 levels of nested runs."""
 
 _JUMP_BUFFER: Final = 1024
 """Bytes: more than a ``jmp_buf`` has anywhere."""
@@ -39,7 +39,7 @@ _SI_TKILL: Final = -6
 """Its value for a signal that a thread of this process sent to itself, as ``abort()`` does."""
 _IOLBF: Final = 1
 _STDOUT_BUFFER: Final = 4096
-"""Bytes of the C library's buffer for standard output, where that has none of its own."""
+"""Bytes of a buffer for the C library's standard output, where that has no buffer."""
 _SA_SIGINFO, _SA_NODEFER = 4, 0x4000_0000
 
 
@@ -55,10 +55,10 @@ class _SigAction(ctypes.Structure):
 
 
 def _source(start: int, key: int, holds_gil: int, before: int) -> str:
-    """The two functions, as LLVM has them: nothing else can call ``setjmp``.
+    """The two functions as LLVM code, as nothing else can call ``setjmp``.
 
-    ``key`` is the thread's slot for the jump buffer of the run that is on its way, ``before`` where
-    the address of the handler is kept that had the signal before.
+    ``key`` is the thread's slot for the jump buffer of the current run. ``before`` is where the
+    address of the handler is kept that the signal had before.
     """
     return f"""
 declare i32 @_setjmp(i8*) returns_twice
@@ -125,7 +125,7 @@ done:
 
 
 class _Survival:
-    """The compiled functions, and the handler's turns with the signal."""
+    """The compiled functions, and when the handler has the signal."""
 
     TRANSIT = ("_users",)
 
@@ -158,7 +158,7 @@ class _Survival:
         self._buffer = ctypes.create_string_buffer(_STDOUT_BUFFER)
 
     def begin(self) -> None:
-        """From now on, until :meth:`end`, the signal is ours."""
+        """Install the handler, until :meth:`end`."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -170,7 +170,7 @@ class _Survival:
                 self._before.value = self._old.handler or 0
 
     def end(self) -> None:
-        """Give the signal back, if nobody else needs it."""
+        """Put the handler back that the signal had before, after the last user."""
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -180,23 +180,23 @@ class _Survival:
         self._libc.sigaction(int(signal.SIGABRT), ctypes.byref(new), ctypes.byref(old))
 
     def purge(self) -> None:
-        """Forget what the engine said of its assertion: it would end up in standard output."""
+        """Discard the engine's message about its assertion, else it would be printed."""
         self._libc["__fpurge"](self._stdout)
 
     def disarm(self) -> int:
-        """Have an abort of this thread be somebody else's; what to give to :meth:`arm`."""
+        """Pass aborts of this thread on from now on. Return what to give to :meth:`arm`."""
         was = int(self._libc.pthread_getspecific(self._key) or 0)
         self.arm(0)
         return was
 
     def arm(self, buffer: int) -> None:
-        """The other way round."""
+        """Survive aborts of this thread again."""
         self._libc.pthread_setspecific(self._key, ctypes.c_void_p(buffer))
 
 
 @lru_cache(maxsize=1)
 def _survival(start: int) -> _Survival | None:
-    """None where it is not known how: other systems than 64-bit Linux."""
+    """The functions for ``uc_emu_start`` at ``start``; None on other systems than 64-bit Linux."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return None
     return _Survival(start)
@@ -224,7 +224,7 @@ def surviving_start(start: Callable[..., int]) -> Callable[..., int]:
 
 @contextmanager
 def surviving_aborts(start: Callable[..., int]) -> Iterator[None]:
-    """Have runs by :func:`surviving_start` survive, in here."""
+    """While this is active, runs by :func:`surviving_start` survive."""
     survival = _survival(_address(start))
     if survival is None:
         yield
@@ -238,7 +238,7 @@ def surviving_aborts(start: Callable[..., int]) -> Iterator[None]:
 
 @contextmanager
 def not_surviving(start: Callable[..., int]) -> Iterator[None]:
-    """Within a hook in Python: what runs in here are others' engines, and so are its aborts."""
+    """For a hook in Python: aborts in here are not of the run that called the hook."""
     survival = _survival(_address(start))
     if survival is None:
         yield

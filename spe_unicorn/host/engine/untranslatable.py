@@ -1,9 +1,9 @@
-"""Instruction words whose translation an assertion of the engine ends.
+"""Instruction words at which an assertion in the engine's translator fails.
 
-They were found by having the engine translate every word, in its decoding of two groups of SIMD
-instructions with half-precision elements: what the groups hold beside the instructions of Armv8.2
-comes to no end there. All of them are UNDEFINED on every core that there is here: three were given
-a meaning since (FEAT_FAMINMAX, FEAT_FP8), the others have none (Arm ARM C4.1.97).
+They were found by having the engine translate every word. They lie in two groups of SIMD
+instructions with half-precision elements: the translator handles only the instructions that
+Armv8.2 has there. All of these words are UNDEFINED on every core that there is here. Three have a
+meaning since later versions (FEAT_FAMINMAX, FEAT_FP8), the others have none (Arm ARM C4.1.97).
 """
 
 from __future__ import annotations
