@@ -114,7 +114,7 @@ def saved(looping, tmp_path) -> Path:
 
 
 def test_a_file_says_what_it_is_and_is_small(saved):
-    assert saved.read_bytes().startswith(b"spe-unicorn snapshot 2\n")
+    assert saved.read_bytes().startswith(b"spe-unicorn snapshot 3\n")
     assert saved.stat().st_size < 64 << 10
 
 
@@ -194,8 +194,8 @@ def test_a_section_that_is_not_packed_as_it_has_to_be_is_refused(saved, data):
 
 
 def test_a_newer_version_is_refused(saved):
-    saved.write_bytes(saved.read_bytes().replace(b"snapshot 2\n", b"snapshot 3\n", 1))
-    with pytest.raises(SnapshotError, match="of version 3; this release reads version 2"):
+    saved.write_bytes(saved.read_bytes().replace(b"snapshot 3\n", b"snapshot 4\n", 1))
+    with pytest.raises(SnapshotError, match="of version 4; this release reads version 3"):
         read_snapshot(saved)
 
 

@@ -51,6 +51,8 @@ class Plan:
     in the block, counted from 0. ``exact``: only by stepping to it. Else ``base``, ``index`` and
     ``flags`` say where those values are to be had, where the operation needs them. With a
     ``recipe`` compiled code works them out before the block runs, as if they were to be had there.
+    ``apart``: a core model has to tell what this member did from what others of the operation did,
+    for which the operation is stepped to.
     """
 
     instruction: Instruction
@@ -60,6 +62,7 @@ class Plan:
     index: When = When.START
     flags: When = When.START
     recipe: Recipe | None = None
+    apart: bool = False
 
     @property
     def words(self) -> tuple[int, int]:
@@ -116,9 +119,10 @@ def plan_block(
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
             plan = None
-            if runs_on and not (modelled and part.divided):
+            apart = modelled and part.divided
+            if runs_on and not apart:
                 plan = _plan(part, k, written, written_after[k]) or _foreseen(part, k, values)
-            plans.append(plan or Plan(part, k, exact=True))
+            plans.append(plan or Plan(part, k, exact=True, apart=apart))
         written |= instruction.writes
         if runs_on:
             values.execute(instruction, k)
