@@ -1,8 +1,8 @@
-"""The blocks that the block hook does not count by itself: those to look at, and to sample from.
+"""Blocks that the block hook does not count by itself: those to look at, and to sample from.
 
-The one exception to "stop and think" is the sampled operation whose record needs no more than a
-few registers at the start of its block (see ``blocks``): the hook notes them and lets the block
-run, so that a sample costs one exit of the engine instead of three.
+Most of them stop the engine. A sample need not: if a few registers at the start of the block
+describe the sampled operation (see ``host.run.blocks``), the hook notes them and lets the block
+run.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
         return -1
     epochs = array_at(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
     if epochs[slot] != s.epoch:
-        # the address may have another meaning by now, but hardly ever has
+        # the address may mean other code in this epoch, but rarely does
         if not _holds(s, engine, address, operations, slot):
             return -1
         epochs[slot] = s.epoch
@@ -117,12 +117,12 @@ def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any
 
 @routine
 def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
-    """The marks of a block; of one that is not in the table, -1 if that has to be entered."""
+    """The marks of a block. -1 if it is not in the table and Python has to enter it."""
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
         return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if s.tally != 0:
-        return -1  # what its words add up to is for Python to say
+        return -1  # Python works out what its words add to the tallies
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return -1
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
@@ -171,7 +171,7 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 
 @routine
 def _begin(s: Any, address: Any, operations: Any) -> None:
-    """A block begins: count it, and add up what it holds."""
+    """Count a block that begins, and add what it holds to the tallies."""
     if s.tally != 0:
         place = s.tallies + slot_of(address, operations) * (ROW * 8)
         row = array_at(pointer_to(place), (ROW,), np.int64)
@@ -189,7 +189,7 @@ def _begin(s: Any, address: Any, operations: Any) -> None:
 
 @routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
-    """Whether a block may run that is not known to be harmless; if not, the engine is stopped."""
+    """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return False
@@ -204,7 +204,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
-        # run it, and have the hook stop before what the ERET leads to
+        # let the block run, and stop before the operation that the ERET leads to
         s.notice = NOTICE_RETURN
         grant(s, operations)
     weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
@@ -216,7 +216,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
 
 @routine
 def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
-    """Note the registers of a plan that have the value that counts here and now."""
+    """Note those registers of a plan that have the needed value at this moment."""
     here = address_of(user)
     number = plan >> PLAN_BASE & 0xFFFF
     if number != 0 and plan & PLAN_BASE_AT_END == 0:
@@ -230,7 +230,7 @@ def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
 
 @routine
 def _await_sample(s: Any) -> None:
-    """The core model is to note what the sampled operation of the next block does."""
+    """Have the core model note what the sampled operation of the next block does."""
     if s.data_side != 0:
         forget_notes(array_at(pointer_to(s.data_side), (ALL,), np.int64))
         array_at(pointer_to(s.predictor), (ALL,), np.int64)[MISSED] = 0
@@ -238,7 +238,7 @@ def _await_sample(s: Any) -> None:
 
 @routine
 def _what_it_did(s: Any) -> Any:
-    """What the core model has noted of the sampled operation; it forgets that."""
+    """Take what the core model has noted of the sampled operation."""
     if s.data_side == 0:
         return 0
     data = array_at(pointer_to(s.data_side), (ALL,), np.int64)
@@ -310,7 +310,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.members = executed - behind
     budget = gap - 1 - behind
     if budget > s.horizon - executed:
-        # the end of the slice or of the run comes before the next one
+        # the slice or the run ends before the next sample
         budget = max(s.horizon - executed, 0)
         s.samples_itself = 0
     grant(s, budget)
@@ -326,7 +326,7 @@ def _alone(s: Any, members: Any) -> Any:
 
 @routine
 def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
-    """Whether a member of a block can be sampled by letting the block run; prepare for it if so."""
+    """Whether a member of a block can be sampled while the block runs. If so, prepare for that."""
     marks = array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & s.watch & _OURS:
         return False
@@ -354,7 +354,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
 
 @routine
 def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> None:
-    """A block that is not known to be harmless, where the population is counted by weights."""
+    """Count the members of a block that is not known to be harmless, by its weight."""
     if s.pending != 0:
         _note_sample(s, engine, user, address)
         if s.samples_in_ring >= s.room:
@@ -423,7 +423,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
                 _begin(s, address, operations)
             return
     if s.unattended != 0:
-        # an access had the block be the last one: in a run of the user's, nobody is to look
+        # an access made that block the last one; in a run by the user nobody looks at that
         s.notice = 0
         grant(s, UNBOUNDED)
         _begin(s, address, operations)

@@ -1,8 +1,9 @@
 """The compiled hooks before operations: alignment, watched memory, breakpoints, and traces.
 
-One stands before every operation, while alignment is checked somewhere or memory is watched. It
-stops before what may concern somebody; ``host.pe.checks`` then finds out. Others stand before one
-operation each, at breakpoints. One that stops nothing notes each operation for a trace.
+While alignment is checked or memory is watched, one hook runs before every operation. It stops the
+engine before an operation that may fail a check, and ``host.pe.checks`` then decides. Each
+breakpoint has a hook before its operation alone. A hook that never stops the engine notes each
+operation for a trace.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LOADS: Final = 1 << 50
 STORES: Final = 1 << 51
 """It loads, or stores."""
 UNCLEAR: Final = 1 << 52
-"""Where it does is not for compiled code to work out."""
+"""Compiled code cannot work out its address."""
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
 """``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
 memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
@@ -107,7 +108,7 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """Before an operation at which there is a breakpoint: stop, for somebody to look."""
+    """Before an operation with a breakpoint: stop."""
     s = record_at(user, LAYOUT)
     if s.checking & BREAK != 0 and s.stop == 0:
         s.stop = _ACCESS

@@ -1,9 +1,9 @@
 """IC IVAU in compiled code: the engine forgets what it translated from one cache line.
 
-The engine sees a store to code that it has translated, except through a mapping that it knew
-before it translated the code. Kernels patch themselves and load programs through such mappings,
-and say so by IC IVAU, which the engine ignores. Nobody can ask it to forget a physical line, only a
-virtual one that it could fetch from; at EL3 without translation those are the same.
+The engine notices a store to code that it has translated, except through a mapping that was in its
+TLB before it translated the code. Kernels patch themselves and load programs through such mappings,
+and then execute IC IVAU, which the engine ignores. The engine can be asked to forget a virtual line
+that it could fetch from, and not a physical one. At EL3 without translation the two are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spe_unicorn.host.native.calls import call_control, call_register, call_tran
 from spe_unicorn.host.native.state import CODE_MAINTENANCE, LINES, State
 
 LINE: Final = 64
-"""Bytes that IC IVAU is about: CTR_EL0.IminLine of the engine."""
+"""Bytes of the line that IC IVAU invalidates: CTR_EL0.IminLine of the engine."""
 CP_REG: Final = np.dtype(
     [
         ("crn", np.uint32),
@@ -62,7 +62,7 @@ def rows_of(*encodings: Encoding) -> Any:
 
 @routine
 def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
-    """The PE executes IC IVAU of ``register``. False if everything has to be forgotten instead."""
+    """Execute IC IVAU of ``register``. Return False if all code has to be forgotten instead."""
     here = address_of(user)
     uc = address_of(engine)
     call_register(s.reg_read, uc, register, here + _SCRATCH)

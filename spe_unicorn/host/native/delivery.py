@@ -1,4 +1,4 @@
-"""Which pending interrupts the PE takes where: the bits of ``State.deliver``, written and read.
+"""The bits of ``State.deliver``: which pending interrupts the PE takes at which Exception level.
 
 Routing is worked out in Python (``host.pe.interrupts``), for each Exception level and both values
 of the mask. So compiled code needs PSTATE alone.
@@ -23,7 +23,7 @@ _A, _I, _F = (int(field.mask) for field in (SPSR.A, SPSR.I, SPSR.F))
 
 
 def at_level(el: int, bits: int) -> int:
-    """What an Exception level takes, in its place."""
+    """The bits of one Exception level, shifted to their place."""
     return bits << _LEVEL * el
 
 

@@ -1,9 +1,9 @@
 """Exceptions in compiled code: the plain ones are entered without leaving the engine.
 
-System calls and page faults are most of what an operating system stops for. The engine has found
-out what happened and where it goes, and entering its vector is a matter of a few registers. The
-rules are those of ``arch.exceptions.entry.take_exception``, by which everything else is entered.
-What depends on controls is worked out in advance (``host.pe.levels``).
+System calls and page faults are most of the exceptions of an operating system. The engine has found
+out what happened and which Exception level takes it, so an entry writes a few registers. The rules
+are those of ``arch.exceptions.entry.take_exception``, by which Python enters all other exceptions.
+What depends on control registers is worked out in advance (``host.pe.levels``).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def saved_states() -> Any:
 
 @routine
 def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
-    """Whether an exception is one of those that need no second look."""
+    """Whether compiled code may enter an exception of this kind."""
     kind = syndrome >> _CLASS
     if number == SVC:
         return kind == _SUPERVISOR_CALL
@@ -95,7 +95,7 @@ def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
 
 @routine
 def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
-    """Write PSTATE and change stack pointers; the engine notices at the next System register."""
+    """Write PSTATE and switch stack pointers. The engine notices at the next System register."""
     call_register(s.reg_read, uc, _SP, scratch)
     call_register(s.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
     s.scratch = new
@@ -209,16 +209,17 @@ def enter_irq(engine: Any, user: Any) -> Any:
 
 @routine
 def at_level(s: Any, el: Any) -> None:
-    """The Exception level changes within a run: look out for what matters there."""
+    """The Exception level changes within a run: take over what ``State`` holds for the new one."""
     s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
 
 
 @routine
 def returns_alike(s: Any, engine: Any, user: Any) -> Any:
-    """Whether the ERET at the end of the block that begins leads where the run can go on.
+    """Whether the run can go on after the ERET at the end of the block that begins.
 
-    If so what is watched is what matters there; the block itself has been looked at.
+    If so, take over what ``State`` holds for the level that it returns to. The block itself has
+    been looked at already.
     """
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     call_register(s.reg_read, uc, _PSTATE, scratch)

@@ -1,10 +1,10 @@
 """Where the program flow last went, for the previous branch target of records (FEAT_SPE_PBT).
 
-A block that does not begin where the one before it ended was reached by a taken branch, or by an
-exception or a return from one, which count here as well: the architecture leaves that open. Where
-it begins there, the last word of the one before says whether that was by a branch.
+If a block does not begin where the block before it ended, a taken branch led to it, or an exception
+or a return from one. These count as branches here: the architecture leaves that open. If the block
+does begin there, the last word of the block before says whether a branch to it was taken.
 
-Only cores that record it pay for this: it is a second hook for blocks, after the one that counts.
+This is a second hook for blocks, after the one that counts. Only cores with such records have it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The compiled hooks: count operations down, find what needs Python, stop the engine there.
 
 Every hook is an :func:`~spe_unicorn.compiled.entry`: Python text that becomes a C function, so no
-C compiler is needed where this runs. A hook hardly ever decides anything about the architecture: it
-counts, it looks a number up in a table, and where that does not settle the matter it leaves a
-:class:`Stop` and what is known of it in :class:`State` and stops the engine. All decisions are then
-made between two runs of the engine, with the PE at rest. The exceptions are samples that need no
-more than a few registers (``blocks_hook``), and exceptions and returns that an operating system
-lives on (``exception``).
+C compiler is needed where this runs. A hook counts, and looks numbers up in tables. Where that is
+not enough, it leaves a :class:`Stop` and what is known of it in :class:`State`, and stops the
+engine. Python then decides between two runs of the engine, with the PE at rest. Some things are
+decided in compiled code because they are frequent: samples that need a few registers alone
+(``blocks_hook``), plain exceptions and returns (``exception``), and interrupts between PEs
+(``gic``).
 
-The engine reports the start of a block before it runs, so a block is counted whole and given back
-in part when an exception ends it early.
+The engine calls the hook before a block runs. So the hook counts the whole block, and operations
+are given back when an exception ends the block early.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FLOW: Final = "records tell the previous branch's target"
 
 @entry("void", "pointer", "uint32", "pointer")
 def on_interrupt(engine: Any, number: Any, user: Any) -> None:
-    """Enter an exception, or keep what the engine knows of it, which it forgets, and stop."""
+    """Enter an exception; or save what the engine says of it, which is soon gone, and stop."""
     s = record_at(user, LAYOUT)
     call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(s.context_save, address_of(engine), s.context)
@@ -81,7 +81,7 @@ def on_interrupt(engine: Any, number: Any, user: Any) -> None:
 
 @entry("bool", "pointer", "int32", "uint64", "int32", "int64", "pointer")
 def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
-    """Note an access to memory that is not there, or not for it; the engine stops before it."""
+    """Note an access to memory that the engine does not have or must not access, and stop."""
     s = record_at(user, LAYOUT)
     s.stop = _STOP_UNMAPPED
     if kind == _FETCH_PROT:
@@ -109,7 +109,7 @@ class NativeHooks:
         self.lines = CodeLines(state)
         self.entries = EntryTable(state)
         self.follows_flow = False
-        """Whether the last branch is known."""
+        """Whether the hook is there that follows the last branch."""
         self.inline: Inline | None = None
         """Inline counting, where there is any."""
         self._not_inline: str | None = "somebody else has the engine"
@@ -221,7 +221,7 @@ class NativeHooks:
 
     @property
     def counted_inline(self) -> Counted:
-        """What has come of inline counting on this engine."""
+        """How many blocks of this engine count themselves."""
         inline = self.inline
         if inline is None:
             return Counted(False, self._not_inline, 0, 0)
@@ -241,7 +241,7 @@ class NativeHooks:
         lib.uc_hook_del(self.engine.handle, handle)
 
     def probe(self, address: int) -> None:
-        """Have the registers of the operation at ``address`` noted there when it is sampled."""
+        """Add a hook to the operation at ``address`` that notes its registers if it is sampled."""
         self.add(uc_const.UC_HOOK_CODE, on_probe.address, bounds=(address, address))
         self.engine.forget_code(address, address + 4)
 

@@ -1,13 +1,12 @@
 """The compiled hooks that feed a core model: every data access, and every branch.
 
-They are installed only for ``--model cache``, and before the hooks that count, so they see a
-block before it is known whether it runs. Memory hooks are called with physical addresses, one call
-for each piece of an access.
+They are installed only for ``--model cache``, and before the hooks that count. So they see a block
+before it is decided whether it runs. Memory hooks are called with physical addresses, once for each
+piece of an access.
 
-A branch ends its block, so it is known where it went when the next block begins, be it that this
-one runs or that the engine stops before it. Where the engine stops without coming to another
-block, :meth:`ModelHooks.stopped` is told, since only Python knows then whether the branch has been
-executed. Either way it is resolved once.
+A branch ends its block. Where it went is known when the next block begins, whether that block runs
+or the engine stops before it. If the engine stops without another block, only Python knows whether
+the branch was executed, and calls :meth:`ModelHooks.stopped`. Each branch is resolved once.
 
 **For wrong paths.** Where a branch was mispredicted, ``ModelState.on_misprediction``, if it is set,
 is called as ``void f(engine, State *, int64_t branch, int64_t predicted, int64_t actual)``: the
@@ -306,11 +305,11 @@ class ModelHooks:
         self.model.begin()
 
     def end(self) -> None:
-        """It is seen to."""
+        """The sampled operation is complete."""
         self.model.end()
 
     def saw_nothing(self) -> None:
-        """Nothing that the model has seen was done by the operation that is sampled."""
+        """Forget what the model noted: the sampled operation did none of it."""
         self.model.begin()
         self.model.end()
 
@@ -325,7 +324,7 @@ class ModelHooks:
             self.state.pending = 0
 
     def step_by_step(self, on: bool) -> None:
-        """From now on :meth:`executed` is told of branches, not the hooks, or the reverse."""
+        """With ``on`` :meth:`executed` tells the model of branches from now on; else hooks do."""
         self.state.stepped = on
         self.state.pending = 0
 

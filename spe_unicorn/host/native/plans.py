@@ -37,7 +37,7 @@ RUNS_ON: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.DSB, Mark.I
 
 
 class When(IntEnum):
-    """Where a register has the value that the sampled operation saw."""
+    """When a register has the value that the sampled operation finds in it."""
 
     START = 0
     END = 1
@@ -48,11 +48,11 @@ class Plan:
     """How a member of the population in a block is described when it is the sampled one.
 
     ``instruction`` is the operation, or the micro-operation, and ``place`` is the operation's place
-    in the block, counted from 0. ``exact``: only by stepping to it. Else ``base``, ``index`` and
-    ``flags`` say where those values are to be had, where the operation needs them. With a
-    ``recipe`` compiled code works them out before the block runs, as if they were to be had there.
-    ``apart``: a core model has to tell what this member did from what others of the operation did,
-    for which the operation is stepped to.
+    in the block, counted from 0. If it is ``exact``, the host must step to the operation. Else
+    ``base``, ``index`` and ``flags`` say when the values that the operation needs can be read. With
+    a ``recipe`` compiled code works these values out before the block runs. ``apart`` says that a
+    core model has to tell apart what this member did and what others of the operation did. The host
+    steps to such an operation.
     """
 
     instruction: Instruction
@@ -170,7 +170,7 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
 
 
 def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | None:
-    """A plan by what is known of registers in the middle of the block."""
+    """A plan by values that are worked out before the block runs."""
     access = instruction.access
     if not by_registers(instruction):
         return None
@@ -193,8 +193,8 @@ def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | No
 def by_registers(instruction: Instruction) -> bool:
     """Whether general registers and the flags are all that it takes to describe an operation.
 
-    Predicates, vectors and their length are to be had only before it, and compiled code does
-    neither authenticate pointers nor translate addresses as EL0.
+    Predicates, vectors and their length can be read only right before it. Compiled code neither
+    authenticates pointers nor translates addresses as EL0.
     """
     access = instruction.access
     return not (
@@ -208,7 +208,7 @@ def tests_flags(instruction: Instruction) -> bool:
 
 
 def _when(register: int, before: int, after: int, kept: bool) -> When | None:
-    """Where ``register`` can be read as the operation saw it."""
+    """When ``register`` has the value that the operation finds in it."""
     if not before >> register & 1:
         return When.START
     if kept and not after >> register & 1:

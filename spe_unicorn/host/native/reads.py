@@ -1,8 +1,8 @@
-"""Noticing loads from certain bytes of physical memory, for who wants to know of them afterwards.
+"""Notes loads from given bytes of physical memory, for those who ask for them afterwards.
 
-The compiled hook sees every load of the engine, which makes all of them slower. So it is there only
-while there is something to look out for, and for a while after that: to put it there or to take it
-off, all translated code is forgotten.
+The compiled hook sees every load of the engine, which makes all loads slower. So it is there only
+while bytes are looked out for, and for a while after that. It stays for that while because adding
+or removing it forgets all translated code.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from spe_unicorn.host.native.state import LAYOUT, State
 from spe_unicorn.host.ports import NEVER_HAPPENS
 
 _PATIENCE: Final = 1 << 20
-"""Operations with nothing to look out for after which the hook goes, the first time."""
+"""Operations with nothing to look out for after which the hook is first removed."""
 _ROWS: Final = 64
-"""Loads of which is noted where they are, between two looks."""
+"""Loads that are noted between two calls of :meth:`NoticedLoads.take`."""
 _PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _MASK: Final = (1 << 64) - 1
@@ -114,17 +114,17 @@ class NoticedLoads:
     def due(self) -> int:
         """Executed operations at which :meth:`rest` is to be called, NEVER_HAPPENS for none.
 
-        The hook then goes at an operation that the guest alone decides: code that is forgotten is
-        translated anew, which a guest that patches itself can notice.
+        So the hook is removed at an operation that depends on the guest alone. That matters because
+        forgotten code is translated anew, which a guest that patches itself can notice.
         """
         if self._handle is None or self._idle_since is None:
             return NEVER_HAPPENS
         return self._idle_since + self._patience
 
     def rest(self) -> None:
-        """Take the hook off: there has been nothing to look out for for long.
+        """Remove the hook: for long there was nothing to look out for.
 
-        Each time that takes longer, so that nobody who goes on and off for ever pays much.
+        Each time it stays longer, so a guest that needs it again and again pays little.
         """
         if self._handle is not None:
             self._hooks.delete(self._handle)
@@ -137,7 +137,7 @@ class NoticedLoads:
         return int(state.granted - state.budget)
 
     def take(self) -> list[Load]:
-        """What was noticed since the last time."""
+        """Take the loads that were noted since the last call."""
         count, self._state.count = int(self._state.count), 0
         return [
             Load(pc & _MASK, el, address & _MASK, size, executed)

@@ -1,8 +1,8 @@
 """Which returns from exceptions the engine gets wrong, for Python and compiled code.
 
-An ERET that is illegal, or that returns with PSTATE.IL or to AArch32, is ours to make. What is
-legal depends on controls of EL2 and EL3, so Python works it out for each value of SPSR_ELx.M[3:0],
-by ``arch.exceptions.exception_return``; what is left is one look at the SPSR_ELx.
+The host executes an ERET that is illegal, or that returns with PSTATE.IL or to AArch32. Controls of
+EL2 and EL3 decide what is legal. So Python works that out for each value of SPSR_ELx.M[3:0], by
+``arch.exceptions.exception_return``, and compiled code looks the SPSR_ELx up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def legal_returns(is_legal: Callable[[int, int], bool]) -> int:
 
 @routine
 def is_suspect(legal: int, el: int, spsr: int) -> bool:
-    """Whether a return from ``el`` with such an SPSR_ELx is not for the engine alone."""
+    """Whether the host has to execute a return from ``el`` with such an SPSR_ELx."""
     return legal >> _place(el, spsr & 0xF) & 1 == 0 or spsr & _NOT_PLAIN != 0
 
 

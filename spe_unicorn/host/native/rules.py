@@ -1,8 +1,8 @@
 """The one text of rules that Python and compiled code both need.
 
-Some are functions of the pure rooms. The others say what the write of a System register changes
-beside the register. The engine's own MSR is counted by the compiled hook; where Python makes the
-write in the engine's place (an EL1 name at EL2, an _EL12 name), the same functions count it.
+Some are functions of the pure rooms. The others say what a write of a System register changes
+beside the register. The compiled hook calls them for an MSR of the engine's. Python calls them
+where it makes the write in the engine's place (an EL1 name at EL2, an _EL12 name).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _RECORDS: Final = int(Action.RECORDS)
 
 @routine
 def count_write(s: Any, action: int, matters: bool) -> bool:
-    """Count a write of a register that has an action; True if the engine is to stop after it.
+    """Count a write of a register with an action. Return True if the engine must stop after it.
 
-    ``matters``: the value is new in a bit that somebody looks at.
+    ``matters`` says that a bit which somebody looks at has changed.
     """
     if action == _ENGINE:
         return False

@@ -56,7 +56,7 @@ class Action(IntEnum):
     COUNT = 3
     """An MRS reads guest time: executed operations in ticks, less the offset in ``cells``."""
     TRANSLATION = 4
-    """The engine executes the access; translations that we keep are no longer true."""
+    """The engine executes the access. Translations that the host keeps are then invalid."""
     NOTICE = 5
     """The engine executes the access and, if the value is new in bits that the table ``matters``
     has, stops after it."""
@@ -67,7 +67,7 @@ class Action(IntEnum):
     CODE = 8
     """Instruction cache maintenance: TRANSLATION, and the engine stops after the block."""
     LINE = 9
-    """The same of one cache line, which the engine forgets at once."""
+    """Instruction cache maintenance of one line, which the engine forgets at once."""
     RETURN = 10
     """The engine executes the access to an SPSR_ELx, and stops after it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
@@ -78,7 +78,7 @@ class Action(IntEnum):
     """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
     Elsewhere as STOP."""
     RECORDS = 11
-    """NOTICE for a register that only records tell of: while there are none, nothing stops."""
+    """NOTICE for a register that matters to records alone. While none are made, as ENGINE."""
     EL12 = 16
     """An _EL12 name, which the engine lacks: at EL2 the register of EL1 is accessed, elsewhere
     Python answers. The actions after this are the same for a write to a register of EL1 whose
@@ -191,7 +191,7 @@ class Clock(ctypes.Structure):
 
 
 class Transit(ctypes.Structure):
-    """The block, the samples and the stop of the run on its way; empty when all is seen to."""
+    """The block, the samples and the stop of the current run; empty at a safe point."""
 
     FIELDS: Final = (
         Field("block", _HOOKS, "Address of the block that began last, or before which it stopped."),
@@ -442,7 +442,7 @@ class State(ctypes.Structure):
     _anonymous_ = tuple(part.__name__.lower() for part in PARTS)
 
     def begin(self, budget: int, samples_itself: bool = False) -> None:
-        """A run of the engine begins, with ``budget`` operations and nothing to look out for.
+        """Begin a run of the engine, with ``budget`` operations and nothing to look out for.
 
         With ``samples_itself`` the hook may take :attr:`room` samples by itself. What the run is to
         look out for is set after this, and then :meth:`ready` is called.
@@ -458,24 +458,24 @@ class State(ctypes.Structure):
         self.attend = 0
 
     def ready(self) -> None:
-        """All that steers the run that begins has been set."""
+        """Finish what :meth:`begin` began, after what steers the run has been set."""
         self.gap_epoch = self.epoch
         self.update_special()
 
     def update_special(self) -> None:
-        """Look anew whether blocks have to be looked at."""
+        """Work :attr:`special` and :attr:`attend` out anew."""
         self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
         self.attend = -1 if self.deliver else 2 * self.tally + self.weigh
 
     def take_tallied(self) -> tuple[list[int], int]:
-        """What compiled code has added up since it was last asked: each lane, and ``jumps``."""
+        """Take what compiled code has added up since the last call: each lane, and ``jumps``."""
         words: list[int] = [getattr(self, name) for name in _TALLIED]
         self.tallied0 = self.tallied1 = self.tallied2 = self.tallied3 = self.jumps = 0
         jumps = words.pop()
         return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)], jumps
 
     def nothing_is_due(self) -> None:
-        """Whatever the hooks noticed has been seen to, or is nobody's matter."""
+        """Empty what the hooks noticed: Python has acted on it, or nobody needs it."""
         self.notice = self.controls_written = self.stale_code = self.pending = 0
 
 
@@ -585,7 +585,7 @@ MARK_SVE: Final = 128
 MARKS_OF_HOST_OPERATIONS: Final = (
     MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
 )
-"""What a block has that may not be for the engine."""
+"""Marks of what the host may have to execute."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
