@@ -59,7 +59,7 @@ class Board:
         self.options = options
         self.core = options.profile.with_model(options.model)
         self.inputs = Inputs(console, lambda: self.executed)
-        """What comes from outside, and in a replay what came."""
+        """What comes from outside; in a replay, what came in the run before."""
         self.ram = Ram(RAM_BASE, options.ram)
         self.stores = Stores(options, self.inputs)
         """What flash, drives and shared folders hold."""
@@ -117,9 +117,9 @@ class Board:
         )
         """What answers HVC, SMC and semihosting calls."""
         self.names = Names(lambda: self.image)
-        """Names and source lines of what runs."""
+        """Symbols and source lines of the code that runs."""
         self.begins: BootPlan | Image | None = None
-        """What the machine starts from, again after a reset by the guest."""
+        """What the machine starts from, also after a reset by the guest."""
         self.slice_ended: Signal[[]] = Signal()
         """Told every few hundredths of a second of the host while the machine runs."""
         for looks in (*(pe.runner for pe in self.pes), self._schedule):
@@ -133,7 +133,7 @@ class Board:
 
     @property
     def exit_status(self) -> int | None:
-        """What the guest ended with, 0 to 255; None while it has not."""
+        """The status with which the guest ended, 0 to 255; None while it runs."""
         return self.firmware.s.exit_status
 
     @property
@@ -237,12 +237,12 @@ class Board:
                 ending = self._schedule.run(left, until)
             if ending is Ending.RESET and self.begins is not None:
                 self.begin_again()
-                self._each_slice()  # a guest that resets at once comes to the end of no slice
+                self._each_slice()  # a guest that resets again and again ends no slice
             elif ending is not Ending.LIMIT or goal == self.executed:
                 return ending
 
     def reached(self) -> None:
-        """What the run was to go up to has happened: it ends after the operation that runs."""
+        """End the run after the current operation: what the caller waited for has happened."""
         self.running.handler.ending = Ending.UNTIL
 
     def close(self) -> None:
@@ -251,14 +251,14 @@ class Board:
         self.stores.close()
 
     def stop(self) -> None:
-        """Have the run end soon; from anywhere, at any time."""
+        """Have the run end soon. May be called from any thread or signal handler, at any time."""
         if self._schedule is None:
             self.pes[0].runner.stopping = True
         else:
             self._schedule.stop()
 
     def _look_at_clock(self) -> None:
-        """Work out anew when a line changes by itself: a device got something from outside."""
+        """Work out anew when a device drives a line next: one got something from outside."""
         for pe in self.pes:
             pe.look_at_clock()
 
@@ -270,7 +270,7 @@ class Board:
             self._schedule.stop_no_more()
 
     def _asked_to_stop(self) -> bool:
-        """Look at the user and the clock while something takes long; whether the run is to end."""
+        """Serve the user and the clock while something takes long. Whether the run must end."""
         self._each_slice()
         return any(pe.runner.stopping for pe in self.pes)
 
@@ -282,7 +282,7 @@ class Board:
     # Around the PEs: machine.pe.Surroundings
 
     def send_event(self) -> None:
-        """SEV: what waits in a WFE goes on, and the next WFE of any other does not wait."""
+        """SEV: PEs that wait in a WFE go on, and the next WFE of every other PE does not wait."""
         for pe in self.pes:
             if pe.s.dozing and not pe.s.polls:
                 pe.wake()
@@ -291,7 +291,7 @@ class Board:
                 pe.cpu.events.set()
 
     def event_awaited(self) -> None:
-        """A PE waits in a WFE: SEV is seen from now on, on all of them."""
+        """A PE waits in a WFE: from now on have an SEV of any PE tell the board."""
         for pe in self.pes:
             pe.hear_events()
 

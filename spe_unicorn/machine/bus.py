@@ -12,7 +12,7 @@ from spe_unicorn.signals import Signal
 
 
 class Device(Protocol):
-    """What is behind a window of physical memory; ``offset`` and ``size`` are in bytes."""
+    """A device that answers in a window of physical addresses; ``offset`` and ``size`` in bytes."""
 
     def read(self, offset: int, size: int) -> int:
         """A load."""
@@ -27,7 +27,7 @@ class Timed(Protocol):
     """Devices that drive lines when their time comes; times are counts of the system counter."""
 
     def next_deadline(self) -> int | None:
-        """When the first of them does, None for never."""
+        """The time at which the first of them drives a line, None for never."""
         ...
 
     def update(self) -> None:
@@ -48,7 +48,7 @@ class SecureDevice(Protocol):
 
 
 class BySecurity:
-    """Tells a device which accesses are Secure: those while ``secure()``."""
+    """Tells a device which accesses are Secure: those made while ``secure()`` returns True."""
 
     def __init__(self, device: SecureDevice, secure: Callable[[], bool]) -> None:
         self._device = device
@@ -64,14 +64,14 @@ class BySecurity:
 
 
 class FlashWindow:
-    """A flash whose memory the engines read by themselves, unless it says otherwise."""
+    """A flash whose memory the engines read by themselves, except while it answers commands."""
 
     def __init__(self, flash: Device, memory: Ram) -> None:
         self._flash = flash
         self._memory = memory
 
     def read(self, offset: int, size: int) -> int:
-        """A load, of something else than what is stored."""
+        """A load while the flash answers commands."""
         value = self._flash.read(offset, size)
         if not self._memory.readable:
             self._memory.keep_back()
@@ -85,7 +85,7 @@ class FlashWindow:
 
 
 class NonSecureMemory:
-    """Memory as devices reach it by themselves: without what is Secure."""
+    """The memory that devices can access: all but Secure memory."""
 
     def __init__(self, memory: RamMemory) -> None:
         self._memory = memory
@@ -106,7 +106,7 @@ class NonSecureMemory:
 class Bus:
     """Devices by the windows in which they answer.
 
-    Those in ``secure_windows`` answer while ``secure()``.
+    Those of ``secure_windows`` answer only while ``secure()`` returns True.
     """
 
     def __init__(

@@ -8,16 +8,16 @@ from typing import Final
 
 
 def drop(data: bytes) -> None:
-    """A console that nobody looks at."""
+    """Drop output: nobody reads this console."""
 
 
 def end_of_input(size: int) -> bytes:
-    """A console that nobody types at."""
+    """Return no input: nobody types on this console."""
     return b""
 
 
 def nobody() -> bool:
-    """Nobody will type."""
+    """Say that no input will come."""
     return False
 
 
@@ -25,11 +25,12 @@ def nobody() -> bool:
 class ConsoleEnds:
     """The console's ends, as functions.
 
-    ``write`` takes output. ``read`` waits and returns up to that many bytes, none at the end of
-    input. The UART asks ``arrived`` for what has come in, and a machine that nothing but input can
-    wake calls ``wait``, which says whether there may be some. ``write_secure`` takes the output of
-    the second UART, which is there with ``MachineOptions.secure``; nobody types at that. The other
-    three are those of the virtio console, which is there with ``MachineOptions.virtio_console``.
+    ``write`` takes output. ``read`` waits for input and returns up to that many bytes, none at the
+    end of input. ``arrived`` returns what has come in, without waiting, for the UART. A machine
+    that only input can wake calls ``wait``, which returns whether there may be some.
+    ``write_secure`` takes the output of the second UART, which is there with
+    ``MachineOptions.secure`` and has no input. The other three are those of the virtio console,
+    which is there with ``MachineOptions.virtio_console``.
     """
 
     write: Callable[[bytes], None] = drop

@@ -37,7 +37,7 @@ class GICRegister(PlainDeviceRegister):
     register: type[SysReg]
 
     def read(self) -> int:
-        """What an MRS gives; an acknowledge acknowledges."""
+        """What an MRS gives. A read of an acknowledge register acknowledges the interrupt."""
         return self.interface.read(self.register)
 
     def write(self, value: int) -> None:
@@ -82,7 +82,7 @@ class CountRegister:
 
 @dataclass(frozen=True)
 class CacheRegister:
-    """A register that tells of caches, of the value of CSSELR_EL1."""
+    """A register that describes caches; CSSELR_EL1 may select which."""
 
     cpu: UnicornCPU
     value: Callable[[int], int]
@@ -99,7 +99,7 @@ class CacheRegister:
 def cache_registers(cpu: UnicornCPU, caches: Caches) -> dict[type[SysReg], DeviceRegister]:
     """The registers by which software finds these caches, answered from now on.
 
-    CTR_EL0 is left to the engine where that says the same.
+    The engine answers CTR_EL0 where it gives the same value.
     """
     clidr = clidr_el1(caches).value
     engine = cpu.engine.system(CTR_EL0.encoding)

@@ -1,8 +1,8 @@
 """What samples by an event: the operations that make it, told before or after their execution.
 
-Three kinds of events. What an instruction's word decides makes a population of its own, which
-compiled code counts. What the run decides is looked at operation by operation where the next chosen
-event may be. Exceptions are told of by who enters them.
+There are three kinds of events. Operations whose word decides that they make the event are a
+population of their own, which compiled code counts. For events that depend on the run, operations
+are looked at one by one near the next chosen event. Exceptions are told when they are entered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_BRANCHES: Final = frozenset(
 )
 _ACCESSES: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _SHARE: Final = 8
-"""Events of caches and TLBs that one member makes at most: four pieces, each in two lines."""
+"""The most events of caches and TLBs that a member makes: four pieces, each in two lines."""
 _OF_STRUCTURE: Final = 32
 """So many members is what lists its bytes one by one: four registers, a block of zeros."""
 _OF_VECTORS: Final = 256
@@ -89,7 +89,7 @@ def event_sampler(
 
 
 def weighs(core: Core, sampling: Sampling | None) -> bool:
-    """Whether an instruction may be another number of members than one."""
+    """Whether an instruction may have another number of members than one."""
     event = None if sampling is None else sampling.named
     if event is None:
         return core.cracking is not None

@@ -1,4 +1,4 @@
-"""What comes to a machine from outside, written down as it comes, and answered so in a replay.
+"""A log of what comes to a machine from outside, and the answers from that log in a replay.
 
 A machine is deterministic but for what people type, when they press a key, and what files of the
 host hold. An :class:`InputLog` keeps each of these with the number of operations after which it
@@ -22,20 +22,20 @@ woken, the power key was pressed, a semihosting call was answered, a file of a d
 VIRTIO_POLL, VIRTIO_READ, VIRTIO_WAIT = "virtio poll", "virtio read", "virtio wait"
 """The first three, of the virtio console."""
 _FROM_OUTSIDE: Final = frozenset({POLL, VIRTIO_POLL, KEY})
-"""Kinds that come between two operations by nobody's doing in the guest."""
+"""Kinds that come between two operations, without any act of the guest."""
 _ASKED_FOR: Final = frozenset({READ, VIRTIO_READ, CALL, FILE})
-"""Kinds that an operation of the guest's asks for."""
+"""Kinds that an operation of the guest asks for."""
 _ENTRY: Final = 200
 """Bytes that an entry takes, about."""
 
 
 class ReplayError(RuntimeError):
-    """A replay went another way than the run: it was changed, or the fault is ours."""
+    """A replay differs from the run: somebody changed the machine, or this is a bug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something that came after ``at`` operations; a call's ``stores`` are virtual addresses."""
+    """An input that came after ``at`` operations. ``stores`` are what a call stored, and where."""
 
     at: int
     kind: str
@@ -50,12 +50,12 @@ class Input:
 
 
 class InputLog:
-    """What came, in order. ``cursor`` is how many the machine has had where it stands."""
+    """The inputs in order. ``cursor`` is how many of them came before the current place."""
 
     def __init__(self, most: int = sys.maxsize, full: Callable[[], None] = lambda: None) -> None:
-        """``full`` is called at each operation that asks for more than ``most`` bytes in all.
+        """``full`` is called if inputs since the last :meth:`settle` take more than ``most`` bytes.
 
-        They count from the last :meth:`settle` on.
+        It is called at each operation that asks for more.
         """
         self._most = most
         self._full = full
@@ -81,18 +81,18 @@ class InputLog:
             self._full()
 
     def settle(self) -> None:
-        """Somebody has seen to what has come so far."""
+        """Count bytes from here on: a snapshot was taken."""
         self._new = 0
 
     def forget(self, number: int) -> None:
-        """Forget what came before that number: nobody goes back to there."""
+        """Forget the inputs before that number: no replay goes back so far."""
         count = number - self.begin
         self.size -= sum(entry.size for entry in self.entries[:count])
         del self.entries[:count]
         self.begin = number
 
     def stored(self, address: int, data: bytes) -> None:
-        """Write down what a call has stored, before its answer is known."""
+        """Note what a call has stored, before its answer is known."""
         self._stores.append((address, data))
 
     def next(self) -> Input | None:
@@ -101,7 +101,7 @@ class InputLog:
         return self.entries[number] if number < len(self.entries) else None
 
     def take(self, at: int, kind: str) -> Input | None:
-        """What came as ``kind`` after so many operations, if that is next."""
+        """Take the next input if it came as ``kind`` after ``at`` operations, else None."""
         entry = self.next()
         if entry is None or entry.kind != kind or entry.at != at:
             return None
@@ -109,7 +109,7 @@ class InputLog:
         return entry
 
     def due(self) -> int | None:
-        """After how many operations something comes from outside, if that is next."""
+        """After how many operations the next input comes, None if the guest asks for it."""
         entry = self.next()
         return entry.at if entry is not None and entry.kind in _FROM_OUTSIDE else None
 
@@ -150,7 +150,7 @@ class Inputs:
         self._now = now
         self.log: InputLog | None = None
         self.between = False
-        """Whether the consoles are looked at between two operations."""
+        """Whether devices are polled between two operations now."""
         self.ends = ConsoleEnds(
             self._out(console.write),
             self._read,
@@ -165,7 +165,7 @@ class Inputs:
 
     @property
     def replaying(self) -> bool:
-        """Whether the machine goes again where it has been."""
+        """Whether the machine repeats what it has done before."""
         return self.log is not None and self.log.replaying
 
     def _out(self, write: Callable[[bytes], None]) -> Callable[[bytes], None]:
