@@ -8,15 +8,14 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.devices.gicv3 import registers as icc
-from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
+from tests.host.native.gic_accesses import EOIR1, IAR1, PMR, SGI1R, asks
 from tests.support import a64
 from tests.support.small_boards import RAM, board_at
 
-IAR1, EOIR1, SGI1R = (3, 0, 12, 12, 0), (3, 0, 12, 12, 1), (3, 0, 12, 11, 5)
-PMR, RPR, HPPIR1, DIR = (3, 0, 4, 6, 0), (3, 0, 12, 11, 3), (3, 0, 12, 12, 2), (3, 0, 12, 11, 1)
+RPR, HPPIR1, DIR = (3, 0, 12, 11, 3), (3, 0, 12, 12, 2), (3, 0, 12, 11, 1)
 VBAR_EL1 = (3, 0, 12, 0, 0)
 SPURIOUS, IDLE = 1023, 0xFF
 NE = 1
@@ -28,25 +27,6 @@ IRQ, FIQ = 0x280, 0x300
 SGI_BASE, FRAMES = 0x1_0000, 0x2_0000
 IGROUPR, ISENABLER, IPRIORITYR = 0x80, 0x100, 0x400
 IRM = 1 << 40
-
-
-def asks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The physical registers of the CPU interface that Python is asked about from now on."""
-    asked: list[str] = []
-    read, write = CPUInterface.read, CPUInterface.write
-
-    def on_read(self, register):
-        if register in icc.ICC_REGISTERS:
-            asked.append(register.__name__)
-        return read(self, register)
-
-    def on_write(self, register, value):
-        asked.append(register.__name__)
-        write(self, register, value)
-
-    monkeypatch.setattr(CPUInterface, "read", on_read)
-    monkeypatch.setattr(CPUInterface, "write", on_write)
-    return asked
 
 
 def sgi(intid: int, targets: int) -> int:
