@@ -13,6 +13,7 @@ from spe_unicorn import Machine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.host.engine import known
+from spe_unicorn.host.native.inline.engine_code import DESCRIBED, code_end
 from spe_unicorn.host.native.inline.replacing import look_for_checks, replace
 from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.inline.written import (
@@ -65,6 +66,11 @@ def replaced(numbers, back):
 def looked_for_checks(numbers):
     look_for_checks(record_at(pointer_to(numbers), INLINE))
     return 0
+
+
+@entry("int64", "int64")
+def code_end_at(begin):
+    return code_end(begin)
 
 
 @entry("int64", "int64", "int64", "int64")
@@ -420,6 +426,41 @@ def test_if_so_the_engine_is_left_as_if_from_where_it_asks():
         f"movabs rax, {CHECK:#x}",
         "jmp rax",
     ]
+
+
+@needs_this_host
+@pytest.mark.parametrize("ends_after", [-1, 0, 1])
+def test_a_check_that_goes_on_behind_the_block_s_code_is_left_alone(ends_after):
+    memory = Memory(1024)
+    at = memory.put(80, loaded(7, ENGINE, 0) + b"\x33\xf6")
+    end = memory.put(at, b"\xe8" + (300 - at - 5).to_bytes(4, "little"))
+    before = memory.listing(memory.at + 80, memory.at + end)
+    free, check = memory.at + 512, memory.at + 300
+    block = {"after": memory.at + 64, "code_end": memory.at + end + ends_after}
+    shared = Shared(free=free, end=memory.at + 1024, check=check, **block)
+    looked_for_checks(shared.at)
+    is_left = memory.listing(memory.at + 80, memory.at + end) == before
+    assert is_left is (ends_after < 0)
+
+
+@needs_this_host
+@pytest.mark.parametrize(
+    ("says", "length", "begins", "found"),
+    [
+        (0, 112, 11, 112),
+        (0, 112, 70, 112),  # the call begins in the second line of the code
+        (64, 112, 11, 0),  # that is the description of something else
+        (0, 11, 11, 0),  # the call would be behind it
+        (0, 1 << 20, 11, 0),
+        (0, -1, 11, 0),
+    ],
+)
+def test_where_a_block_s_code_ends_stands_in_front_of_it(says, length, begins, found):
+    memory = Memory(1024)
+    code = -(-(memory.at + 256) // 64) * 64
+    words = (code + says).to_bytes(8, "little") + length.to_bytes(8, "little", signed=True)
+    memory.put(code - DESCRIBED - memory.at, words)
+    assert code_end_at(code + begins) == (code + found if found else 0)
 
 
 @needs_this_host

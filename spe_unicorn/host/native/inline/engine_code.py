@@ -13,6 +13,10 @@ where the host has its heap, the engine its code, and the guest the block.
 
 The same check stands behind each load and store. What it looks at first is a number of 32 bits in
 front of the PE's state in the engine, to which RBP points: it is negative if somebody asked.
+
+The engine's code of a block begins at a multiple of 64. In front of it stands the engine's
+description of the block, which says where the code begins and how long it is. Behind the code there
+may be anything: the description of another block, with older code where nothing was written.
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ _PC: Final = 0x140
 """Where the PC is, from RBP."""
 _NO_ARGUMENT: Final = 0xF633
 """``xor esi, esi``."""
+DESCRIBED: Final = 160
+"""Bytes from where a description says where the code begins, to that code; its length follows."""
+_LINE: Final = 64
+_LONGEST: Final = 1 << 14
+"""Bytes of a block's code at most."""
 
 
 @routine
@@ -74,13 +83,21 @@ def called(at: Any) -> Any:
 
 
 @routine
-def calls_through_code(at: Any, end: Any) -> Any:
-    """Whether the call that stands there finds its function in what follows it, before ``end``.
+def code_end(begin: Any) -> Any:
+    """Where the code of the block ends whose call of the hook begins at ``begin``; 0 if unknown."""
+    for n in range(2):
+        code = (begin // _LINE - n) * _LINE
+        if number_at(code - DESCRIBED, 8) == code:
+            length = number_at(code - DESCRIBED + 8, 8)
+            return code + length if begin - code < length <= _LONGEST else 0
+    return 0
 
-    What the engine has begun to write over may be half a call, whose distance leads anywhere.
-    """
+
+@routine
+def calls_through_code(at: Any, end: Any) -> Any:
+    """Whether the call that stands there finds its function in what follows it, before ``end``."""
     if number_at(at, 1) == 0xE8:
-        return True
+        return at + 5 <= end
     distance = near(number_at(at + 2, 4))
     return distance >= 0 and at + 6 + distance + 8 <= end
 

@@ -18,7 +18,7 @@ import weakref
 import numpy as np
 
 from spe_unicorn.host.engine.engine import Engine
-from spe_unicorn.host.engine.near_memory import code_region, memory_near, unmap
+from spe_unicorn.host.engine.near_memory import memory_near, unmap
 from spe_unicorn.host.native.inline.replacing import STUBS
 from spe_unicorn.host.native.inline.shared import INLINE, SITES
 from spe_unicorn.host.native.inline.written import STUB
@@ -106,8 +106,6 @@ class Inline:
             if self._begin > 0:
                 weakref.finalize(self._engine.uc, unmap, self._begin, STUBS)
                 self._numbers["begin"] = self._begin
-                region = code_region(place)
-                self._numbers["code_end"] = 0 if region is None else region[1]
                 self._numbers["end"] = self._begin + STUBS
                 self._numbers["free"] = self._begin
             else:

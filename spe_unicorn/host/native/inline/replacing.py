@@ -15,18 +15,16 @@ from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
 from spe_unicorn.host.native.inline.engine_code import (
-    RCX,
     call_begin,
     call_length,
     called,
     calls_through_code,
     check_call,
-    load_length,
+    code_end,
     looks_as_known,
 )
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, number_at, put
 from spe_unicorn.host.native.inline.written import (
-    CENTRE,
     EXIT,
     KEPT,
     KEPT_WORDS,
@@ -47,10 +45,6 @@ _DONE: Final = 3
 STUBS: Final = 16 << 20
 """Bytes of memory for stubs."""
 _LARGEST_BYTE: Final = 0x7F
-_LONGEST: Final = 1 << 14
-"""Bytes of a block's code that are looked through."""
-_WINDOW: Final = 64
-"""Bytes that are looked at in one place, and more."""
 
 
 @routine
@@ -62,6 +56,7 @@ def replace(inline: Any, back: Any) -> Any:
         return 0
     inline.check = called(check)
     inline.after = check + call_length(check)
+    inline.code_end = code_end(begin)
     to = write(inline, begin)
     if to != 0 and looks_as_known(inline.check, inline.engine, inline.address):
         look_for_checks(inline)
@@ -70,14 +65,11 @@ def replace(inline: Any, back: Any) -> Any:
 
 @routine
 def look_for_checks(inline: Any) -> None:
-    """Have the checks behind the accesses of a block looked at in place, up to the next block."""
+    """Have the checks behind the accesses of a block looked at in place, up to its end."""
     at = inline.after
-    end = min(at + _LONGEST, inline.code_end - _WINDOW)
-    while at < end and inline.free + EXIT <= inline.end:
+    while at < inline.code_end and inline.free + EXIT <= inline.end:
         first = number_at(at, 1)
-        if first == 0x48 or first == 0xBF or first == 0xB9:
-            if load_length(at, RCX, inline.state) or load_length(at, RCX, inline.state + CENTRE):
-                return
+        if first == 0x48 or first == 0xBF:
             call = check_call(at, inline.engine)
             if call != 0 and calls_through_code(call, inline.code_end):
                 after = call + call_length(call)

@@ -13,8 +13,8 @@ INLINE: Final = np.dtype(
         (name, np.int64)
         for name in (
             *("sites", "hook", "place", "free", "begin", "end", "seen"),
-            *("patched", "refused", "anew", "code_end", "engine", "state"),
-            *("address", "size", "number", "weight", "row", "check", "after"),
+            *("patched", "refused", "anew", "engine", "state"),
+            *("address", "size", "number", "weight", "row", "check", "after", "code_end"),
             *("members_back", "back", "entry", "first", "count"),
         )
     ]
@@ -22,10 +22,11 @@ INLINE: Final = np.dtype(
 """Lasting: the address of the table of sites; the hook that stubs call; where translated code was
 seen; the first free byte for stubs, their first byte and the end of that memory; the marks for
 which a block is never replaced; how many blocks were replaced and refused, and how often one was
-written anew; the end of the engine's memory for code; the addresses of the engine and of the state.
+written anew; the addresses of the engine and of the state.
 Of the block that is being replaced: its address and size in bytes; what it is to count
 (``counts``), its weight and the address of its row of ``tallies``, 0 for none; the engine's check,
-and where the block goes on; where parts of its stub stand."""
+where the block goes on, and where its code ends, 0 if that is unknown; where parts of its stub
+stand."""
 SITES: Final = 1 << 16
 
 
