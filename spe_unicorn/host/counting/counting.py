@@ -329,9 +329,8 @@ class Counting(Stateful[CountingState]):
         unmasked = exception_unmasked(self._cpu)
         if returned_ppend(ppend, masked_before=masked, unmasked_after=unmasked):
             self.monitors.s.pending = True
-            self._executed = (
-                self.totals.executed
-            )  # no operation before this one decides it any more
+            # no operation before this one decides it any more
+            self._executed = self.totals.executed
             self._look_anew()
 
     # What counts from here on

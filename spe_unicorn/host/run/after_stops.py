@@ -61,9 +61,8 @@ class AfterStops:
             return begun
         done = parts.runs.executed_of_block(stop)
         state.budget += begun - done
-        if (
-            done < begun
-        ):  # the next operation follows in order, even if the engine begins a block at it
+        # the next operation follows in order, even if the engine begins a block at it
+        if done < begun:
             state.flow_next = signed(state.block + 4 * done & _MASK)
             if parts.cracker is not None and parts.unit.enabled:
                 parts.population.pass_by(-parts.population.weight_from(done))
