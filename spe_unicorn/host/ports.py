@@ -106,6 +106,11 @@ class Platform(Bus, Protocol):
         """Firmware answers an HVC or SMC; False where there is no firmware."""
         ...
 
+    @property
+    def conduit(self) -> str | None:
+        """How firmware is called, ``hvc`` or ``smc``; None where each of them is the guest's."""
+        ...
+
     def semihosting(self) -> bool:
         """The host answers ``HLT #0xF000``; False where it does not."""
         ...

@@ -82,6 +82,11 @@ class PMBIRQ:
 class Firmware(Protocol):
     """What answers the calls of the PEs of a board."""
 
+    @property
+    def conduit(self) -> str | None:
+        """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
+        ...
+
     def call(self, pe: ProcessingElement, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC of ``pe``; False where there is no firmware."""
         ...
@@ -409,6 +414,11 @@ class ProcessingElement(Stateful[PEState]):
     def call(self, exception: EngineException) -> bool:
         """Firmware answers an HVC or SMC; False where there is no firmware."""
         return self._board.firmware.call(self, exception)
+
+    @property
+    def conduit(self) -> str | None:
+        """How PSCI is called, ``hvc`` or ``smc``; None where the guest owns EL3."""
+        return self._board.firmware.conduit
 
     def semihosting(self) -> bool:
         """The host answers ``HLT #0xF000``."""

@@ -145,8 +145,11 @@ class _NoPlatform:
     def send_event(self) -> None:
         """Nobody hears of it."""
 
+    conduit = None
+    """HVC and SMC are the user's."""
+
     def call(self, exception: EngineException) -> bool:
-        """HVC and SMC are the user's."""
+        """So nobody answers them."""
         return False
 
     def semihosting(self) -> bool:

@@ -15,8 +15,8 @@ from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
-from spe_unicorn.arch.pe import EL2
-from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2
+from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2, SPSR_EL3
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import call_context, call_read, call_register
@@ -28,13 +28,15 @@ from spe_unicorn.host.native.state import (
     LAYOUT,
     LEVEL_BITS,
     LEVEL_MARKS,
+    OWN_HVC,
+    OWN_SMC,
     SPREAD,
     TAKEN_ESR,
     TAKEN_FAR,
     State,
 )
 
-TRAP, SVC, PREFETCH_ABORT, DATA_ABORT = 1, 2, 3, 4
+TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
 """The engine's numbers of the exceptions that are entered here."""
 
 _PC, _PSTATE, _SP, _SP_EL0 = int(PC), int(PSTATE), int(SP), int(SP_EL[0])
@@ -46,6 +48,7 @@ _VBAR: Final = int(regs.UC_ARM64_REG_VBAR_EL0)
 _SCRATCH: Final = State.scratch.offset
 _STOP_PC: Final = State.pc.offset
 _ROW: Final = CP_REG.itemsize
+_HIGHEST: Final = EL3
 
 _IL: Final = int(SPSR.IL.mask)
 _PAGE: Final = ~0xFFF
@@ -56,22 +59,28 @@ _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
 _SYNC, _IRQ = int(ExceptionType.SYNC), int(ExceptionType.IRQ)
 _SUPERVISOR_CALL: Final = int(EC.SupervisorCall)
+_HYPERVISOR_CALL: Final = int(EC.HypervisorCall)
+_MONITOR_CALL: Final = int(EC.MonitorCall)
 _SVE_ACCESS_TRAP: Final = int(EC.SVEAccessTrap)
 _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
 _DATA_ABORT: Final = int(EC.DataAbort)
 
 
 def saved_states() -> Any:
-    """The System registers that :func:`enter` and :func:`return_level` name to the engine."""
-    return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding)
+    """The System registers that :func:`enter` and :func:`returns_alike` name to the engine."""
+    return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding, SPSR_EL3.encoding)
 
 
 @routine
-def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
+def _plain(number: Any, syndrome: Any, pc: Any, own_calls: Any) -> Any:
     """Whether compiled code may enter an exception of this kind."""
     kind = syndrome >> _CLASS
     if number == SVC:
         return kind == _SUPERVISOR_CALL
+    if number == HVC:
+        return kind == _HYPERVISOR_CALL and own_calls & OWN_HVC != 0
+    if number == SMC:
+        return kind == _MONITOR_CALL and own_calls & OWN_SMC != 0
     if number == TRAP:
         return kind == _SVE_ACCESS_TRAP
     if number == DATA_ABORT:
@@ -79,6 +88,17 @@ def _plain(number: Any, syndrome: Any, pc: Any) -> Any:
     if number == PREFETCH_ABORT:
         return kind & -2 == _INSTRUCTION_ABORT and syndrome & _S1PTW == 0 and pc & 3 == 0
     return False
+
+
+@routine
+def _goes_there(number: Any, el: Any, target: Any) -> Any:
+    """Whether nothing but what is known here leads from one Exception level to another.
+
+    What else goes from EL1 to EL2, or to EL3, is for Python: stage 2, traps, External aborts.
+    """
+    if target == EL3:
+        return number == SMC
+    return el != EL1 or target != EL2 or number == HVC
 
 
 @routine
@@ -107,7 +127,7 @@ def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
 @routine
 def _save_pstate(s: Any, uc: Any, target: Any, pstate: Any) -> None:
     """Write SPSR_ELx, which makes the engine look at PSTATE, too."""
-    array_at(pointer_to(s.saved_states), (2,), CP_REG)[target - 1].value = pstate
+    array_at(pointer_to(s.saved_states), (_HIGHEST,), CP_REG)[target - 1].value = pstate
     call_register(s.reg_write, uc, _CP_REG, s.saved_states + (target - 1) * _ROW)
 
 
@@ -123,13 +143,15 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     syndrome = np.int64(found[0])
     target = np.int64(found[4])
     pc = s.pc
-    if not _plain(number, syndrome, pc) or (number == TRAP and s.sve == 0):
+    if not _plain(number, syndrome, pc, s.own_calls) or (number == TRAP and s.sve == 0):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     s.scratch = 0
     call_register(s.reg_read, uc, _PSTATE, scratch)
     pstate = s.scratch
     el = pstate >> 2 & 3
+    if not _goes_there(number, el, target):
+        return False
     if s.entries >> 4 * el + target & 1 == 0 or pstate & _IL != 0 or s.suspect >> target & 1 != 0:
         return False
     call_register(s.reg_read, uc, _VBAR + target, scratch)
@@ -154,12 +176,12 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     s.scratch = syndrome | _LENGTH
     call_register(s.reg_write, uc, _ESR + target, scratch)
     s.taken_esr, s.taken_has = s.scratch, TAKEN_ESR
-    if number != SVC and number != TRAP:
+    if number in (PREFETCH_ABORT, DATA_ABORT):
         s.taken_has = TAKEN_ESR | TAKEN_FAR
         s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
         call_register(s.reg_write, uc, _FAR + target, scratch)
         s.taken_far = s.scratch
-    if number != SVC and number != PREFETCH_ABORT:
+    if number in (DATA_ABORT, TRAP):
         # it was attempted, and what follows it in its block was not
         s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
         s.unretired += 1
@@ -187,7 +209,7 @@ def enter_irq(engine: Any, user: Any) -> Any:
     pstate = s.scratch
     el = pstate >> 2 & 3
     target = s.irq_targets >> 2 * el & 3
-    if target == 0 or s.entries >> 4 * el + target & 1 == 0:
+    if target == 0 or s.entries >> 4 * el + target & 1 == 0 or not _goes_there(0, el, target):
         return False
     if pstate & _IL != 0 or s.suspect >> target & 1 != 0:
         return False
@@ -225,10 +247,10 @@ def returns_alike(s: Any, engine: Any, user: Any) -> Any:
     call_register(s.reg_read, uc, _PSTATE, scratch)
     el = s.scratch >> 2 & 3
     s.level = el
-    if s.alike == 0 or el > EL2 or s.suspect >> el & 1 != 0:
+    if s.alike == 0 or s.suspect >> el & 1 != 0:
         return False
     call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
-    saved = array_at(pointer_to(s.saved_states), (2,), CP_REG)[el - 1].value
+    saved = array_at(pointer_to(s.saved_states), (_HIGHEST,), CP_REG)[el - 1].value
     to = saved >> 2 & 3
     if s.alike >> 4 * el + to & 1 == 0:
         return False

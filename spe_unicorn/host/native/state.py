@@ -331,6 +331,7 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
         ),
+        Field("own_calls", _PYTHON, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
         Field("alike", _PYTHON, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
         Field("counters", _PYTHON, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
         Field(
@@ -402,7 +403,7 @@ class Wiring(ctypes.Structure):
             ("gic_pes", "How many there are."),
             ("gic_own", "Which row is this PE's."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
-            ("saved_states", "SPSR_EL1 and SPSR_EL2 as it does."),
+            ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3 as it does."),
             ("alias", "Any register of EL2 as it does."),
             ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as it does."),
             ("values", "Room for what the steps of a recipe give."),
@@ -487,6 +488,8 @@ UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
 CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
 """Bits of ``State.controls_written``."""
+OWN_HVC, OWN_SMC = 1, 2
+"""Bits of ``State.own_calls``."""
 TAKEN_ESR, TAKEN_FAR = 1, 2
 """Bits of ``State.taken_has``."""
 

@@ -21,7 +21,7 @@ from spe_unicorn.arch.exceptions.returns import illegal_exception_return
 from spe_unicorn.arch.exceptions.routing import Routed, fp_access_trap, wait_trap
 from spe_unicorn.arch.exceptions.syndromes import WFx
 from spe_unicorn.arch.features import Features
-from spe_unicorn.arch.pe import EL0, EL1, EL2, PEAt
+from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR_EL2,
@@ -43,6 +43,7 @@ from spe_unicorn.arch.registers.system import (
     SCR_EL3,
     SCTLR_EL1,
     SCTLR_EL2,
+    SCTLR_EL3,
     SPSR_EL1,
 )
 from spe_unicorn.arch.registers.timer import CNTPCT_EL0, CNTVCT_EL0
@@ -61,7 +62,7 @@ _BY_EL12: Final = tuple(a for a in KERNEL_ACCESSORS if a.encoding.op1 == 5)
 """The _EL12 names that can trap at EL2, reads as writes."""
 _DECIDING: Final[tuple[type[SysReg], ...]] = (
     *(HCR_EL2, SCR_EL3, CPACR_EL1, CPTR_EL2, CPTR_EL3, CNTKCTL_EL1, CNTHCTL_EL2, SCTLR_EL1),
-    *(SCTLR_EL2, MDCR_EL2, MDCR_EL3),
+    *(SCTLR_EL2, SCTLR_EL3, MDCR_EL2, MDCR_EL3),
     *(HFGITR_EL2, HFGRTR_EL2, HFGWTR_EL2, HDFGRTR_EL2, HDFGWTR_EL2),
 )
 """The registers that decide a :class:`Meaning`."""
@@ -218,4 +219,7 @@ def _plain_entries(cpu: UnicornCPU) -> list[tuple[int, int]]:
         entries.append((EL2, EL2))
         if el_is_in_host(cpu, EL0):
             entries.append((EL0, EL2))
+        entries.append((EL1, EL2))
+    if SCTLR_EL3 in cpu.registers:
+        entries += [(EL1, EL3), (EL2, EL3)]
     return entries

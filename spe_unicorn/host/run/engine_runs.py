@@ -13,7 +13,15 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.exception import enter_irq
-from spe_unicorn.host.native.state import MARK_ORDER, NOTICE_RETURN, UNBOUNDED, Stop, grant
+from spe_unicorn.host.native.state import (
+    MARK_ORDER,
+    NOTICE_RETURN,
+    OWN_HVC,
+    OWN_SMC,
+    UNBOUNDED,
+    Stop,
+    grant,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.run.population import Population
@@ -23,6 +31,8 @@ from spe_unicorn.spe.sampler import Sampler
 _ACCESSES: Final = 1 << 8
 """Device accesses in a run after which it ends, so that Ctrl-C and limits are looked at."""
 _MASK: Final = (1 << 64) - 1
+_OWN_CALLS: Final = {None: OWN_HVC | OWN_SMC, "hvc": 0, "smc": OWN_HVC}
+"""``State.own_calls`` by how firmware is called. An SMC where that is by HVC is UNDEFINED."""
 AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
 """Stops before an operation in the middle of a block; after it if that is SVC, HVC or SMC."""
 _TRAP: Final = 1
@@ -92,6 +102,7 @@ class EngineRuns:
             state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER
+        state.own_calls = _OWN_CALLS[self._handler.platform.conduit]
         state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()
         population.row = None

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from spe_unicorn.arch.exceptions.entry import pstate_mask
-from spe_unicorn.arch.pe import EL1, EL2
+from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import SP_EL, X
 from spe_unicorn.host.ports import Ending
@@ -30,11 +30,11 @@ OPERATIONS = 40
 SVE_TRAPS = 0x33FF
 """CPTR_EL2.TZ, and with HCR_EL2.E2H a ZEN of 0."""
 E2H, TGE, RW = 1 << 34, 1 << 27, 1 << 31
-VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2}
-SCTLR = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2}
-TCR = {1: s.TCR_EL1, 2: s.TCR_EL2}
-TTBR0 = {1: s.TTBR0_EL1, 2: s.TTBR0_EL2}
-MAIR = {1: s.MAIR_EL1, 2: s.MAIR_EL2}
+VBAR = {1: s.VBAR_EL1, 2: s.VBAR_EL2, 3: s.VBAR_EL3}
+SCTLR = {1: s.SCTLR_EL1, 2: s.SCTLR_EL2, 3: s.SCTLR_EL3}
+TCR = {1: s.TCR_EL1, 2: s.TCR_EL2, 3: s.TCR_EL3}
+TTBR0 = {1: s.TTBR0_EL1, 2: s.TTBR0_EL2, 3: s.TTBR0_EL3}
+MAIR = {1: s.MAIR_EL1, 2: s.MAIR_EL2, 3: s.MAIR_EL3}
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,15 @@ PLACES = {
     "EL2 with SP_EL0": Place(0b1000, EL2),
     "EL2": Place(0b1001, EL2),
 }
+CALLERS = {
+    "EL1 to EL2": Place(0b0101, EL2),
+    "EL1 with SP_EL0 to a host at EL2": Place(0b0100, EL2, RW | E2H),
+    "EL2": Place(0b1001, EL2),
+    "EL2 with SP_EL0, a host": Place(0b1000, EL2, RW | E2H | TGE),
+    "EL1 to EL3": Place(0b0101, EL3),
+    "EL2 to EL3": Place(0b1001, EL3),
+}
+"""Where HVC and SMC are from, and where they go."""
 CAUSES = {
     "system call": [a.svc(0x1234)],
     "load": [a.add_imm(2, 2, 1), a.ldr(3, 1), a.add_imm(2, 2, 1)],
@@ -64,11 +73,15 @@ CAUSES = {
 }
 
 
+CALLS = {EL2: "hypervisor call", EL3: "monitor call"}
+CALLING = {"hypervisor call": [a.hvc(0x1234)], "monitor call": [0xD400_0003 | 0x1234 << 5]}
+
+
 def machine(cause: str, runner: type[Runner], el: int) -> Machine:
     loop = a.code([a.b(0)])
     table = struct.pack("<QQ", 0, CODE | READ_ONLY_FOR_ALL)
     vectors = {VECTORS + 0x80 * n: loop for n in range(16)}
-    program = a.code([*CAUSES[cause], a.b(0)])
+    program = a.code([*{**CAUSES, **CALLING}[cause], a.b(0)])
     image = image_of({CODE: program, TABLE: table, **vectors}, CODE)
     return Machine(image, runner=runner, el=el, ram=RAM)
 
@@ -85,7 +98,8 @@ def put_in_place(machine: Machine, place: Place, random: Random) -> None:
     if random.getrandbits(1):
         sctlr |= 1 << 44 | 1 << 23  # DSSBS, SPAN
     host = place.hcr & E2H
-    tcr = 25 | (1 << 31 | 1 << 23 if target == EL2 and not host else 1 << 23)
+    one_half = target == EL3 or (target == EL2 and not host)
+    tcr = 25 | (1 << 31 | 1 << 23 if one_half else 1 << 23)
     cpu.registers.set_raw(TTBR0[target], TABLE)
     cpu.registers.set_raw(TCR[target], tcr)
     cpu.registers.set_raw(MAIR[target], 0xFF)
@@ -150,6 +164,29 @@ def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> N
         assert by_python == (cause == "SVE" and bool(place.hcr & E2H))
         assert compiled.ending is Ending.LIMIT
         assert compiled.registers[33] & ~0x7FF == VECTORS
+
+
+@pytest.mark.parametrize("place", CALLERS.values(), ids=CALLERS)
+def test_calls_of_a_higher_level_are_entered_by_the_rules(place: Place) -> None:
+    cause = CALLS[place.target]
+    for number in range(2):
+        seed = f"{place} {number}"
+        compiled, stacks, by_python = entered(place, cause, seed)
+        plain, plain_stacks, entries = entered(place, cause, seed, plain=True)
+        stepped, stepped_stacks, _ = entered(place, cause, seed, ReferenceRunner)
+        assert not compiled.differences(plain)
+        assert not compiled.differences(stepped)
+        assert stacks == plain_stacks == stepped_stacks
+        assert (by_python, entries) == (0, 1)
+        assert compiled.registers[33] & ~0x7FF == VECTORS
+
+
+def test_a_call_that_firmware_answers_is_not_the_guests() -> None:
+    subject = machine("monitor call", Runner, EL2)
+    subject.board.cpu.engine.set_x(0, 0x8400_0000)  # PSCI_VERSION
+    subject.run(2)
+    assert subject.board.cpu.engine.x(0) == 1 << 16 | 1
+    assert subject.board.cpu.entries.last_exception is None
 
 
 @pytest.mark.parametrize("vectors", [ELSEWHERE, CODE - 0x400 & ~0x7FF])

@@ -24,7 +24,7 @@ UART, UARTFR, ELSEWHERE = 0x0900_0000, 0x18, 0x8000_0000
 TTBR0_EL12 = (3, 5, 2, 0, 0)
 ESR_EL2, ELR_EL2 = astuple(s.ESR_EL2.encoding), (3, 4, 4, 0, 1)
 VECTORS, SYNC = RAM + 0x2000, 0x200
-EC_SVC, EC_DATA_ABORT = 0x15, 0x25
+EC_DATA_ABORT = 0x25
 NE, PRE_INDEX = 1, 0b11
 ROUNDS = 6
 """A block comes to count itself in its second or third run."""
@@ -36,6 +36,8 @@ CAUSES = {
     "MSR ICC": [a.msr(PMR, 11)],
     "interrupt": [a.msr(SGI1R, 12), a.mrs(3, IAR1), a.msr(EOIR1, 3)],
     "SVC": [a.svc(0)],
+    "HVC": [a.hvc(0)],
+    "_EL12 and HVC": [a.mrs(3, TTBR0_EL12), a.hvc(0)],
     "_EL12 and SVC": [a.mrs(3, TTBR0_EL12), a.svc(0)],
 }
 ACCESSES = {
@@ -50,13 +52,13 @@ HANDLER = [
     a.mrs(23, ELR_EL2),
     a.add(25, 25, 23),
     a.lsr_imm(22, 20, 26),
-    a.subs_imm(22, 22, EC_SVC),
-    a.cbz(22, 12),
+    a.subs_imm(22, 22, EC_DATA_ABORT),
+    a.cbnz(22, 12),
     a.add_imm(23, 23, 4),
     a.msr(ELR_EL2, 23),
     a.ERET,
 ]
-"""It prints, counts in X24, adds up return addresses in X25, and goes on after the operation."""
+"""It prints, counts in X24, adds up return addresses in X25, and goes on after what aborted."""
 
 
 def board(cause: list[int], access: list[int], runner: type[Runner]) -> tuple[Board, bytearray]:
@@ -108,7 +110,7 @@ def test_an_access_is_made_once_and_where_it_is(cause, access, inline, monkeypat
     assert outcomes[0] == outcomes[1]
     printed, x, pc, _ = outcomes[0]
     assert subject.cpu.virtual.code(pc, 1) == (a.b(0),)
-    exceptions = 3 * ROUNDS * (("SVC" in cause) + (access == "External abort"))
+    exceptions = 3 * ROUNDS * (("SVC" in cause or "HVC" in cause) + (access == "External abort"))
     assert printed.count(b"h") == x[24] == exceptions
     assert printed.count(b"a") == (3 * ROUNDS if access == "store" else 0)
     assert (x[4], x[5]) == (3 * ROUNDS, 2 * ROUNDS)
