@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from spe_unicorn.host.engine import known
 from tests.cli.conftest import COMMAND
 from tests.cli.json_keys import KEYS
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, program
@@ -45,6 +46,19 @@ def test_what_is_the_host_s_stands_by_itself(run_json, firmware, monkeypatch):
     assert set(said) == {"seconds", "inline"}
     off = {"on": False, "why_not": "SPE_UNICORN_INLINE=0", "blocks": 0, "refused": 0}
     assert said["inline"] == off
+
+
+@pytest.mark.skipif(known.why_not() is not None, reason="inline counting is for Linux on x86-64")
+@pytest.mark.parametrize("options", [(), ("--smp", "2"), ("--secure",)])
+def test_from_the_command_line_blocks_count_themselves(options, tmp_path, firmware, monkeypatch):
+    monkeypatch.delenv("SPE_UNICORN_INLINE", raising=False)
+    file = tmp_path / "run.json"
+    bounds = ("--max-insns", "200000", "--json", file)
+    command = [*COMMAND, "run", "-q", *options, *bounds, firmware("bench_sort")]
+    # a process of its own: its memory is as a user's
+    subprocess.run([*map(str, command)], check=False, stderr=subprocess.DEVNULL)
+    inline = json.loads(file.read_text())["host"]["inline"]
+    assert inline["on"], inline["why_not"]
 
 
 def test_the_version_says_whether_blocks_count_themselves(command, monkeypatch):

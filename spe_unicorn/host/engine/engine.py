@@ -58,6 +58,13 @@ _TRANSLATIONS: Final = 1 << 30
 """Bytes of address space that an engine reserves for translated code by default."""
 
 
+TO_FIND_OUT: Final = 256
+"""``new_engine(TO_FIND_OUT)`` is for some instructions, by which something is found out.
+
+What others reserve has to have room for machine code of ours beside it (``near_memory``).
+"""
+
+
 def new_engine(among: int = 1) -> Uc:
     """Make an engine of the MAX model, the only one that has EL2, EL3 and the later features.
 

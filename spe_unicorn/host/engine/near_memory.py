@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import chain
 from typing import Final
 
 REACH: Final = 1 << 31
@@ -40,9 +41,8 @@ def memory_near(place: int, size: int) -> int:
         return -1
     begin, end = region
     flags = _PRIVATE | _ANONYMOUS | _NO_REPLACE | _NO_RESERVE
-    for address in range(begin - size, end - REACH + size, -_STEP):
-        if address <= 0:
-            break
+    below = range(begin - size, max(end - REACH + size, 0), -_STEP)
+    for address in chain(below, range(end, begin + REACH - 2 * size, _STEP)):
         at = _mmap(address, size, _PROT_ALL, flags, -1, 0)
         if at == address:
             return int(at)

@@ -21,7 +21,7 @@ from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.host.engine.engine import NEVER, new_engine
+from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, new_engine
 from spe_unicorn.host.native.rules import changes_return
 from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
 from spe_unicorn.host.ports import EngineException
@@ -63,7 +63,7 @@ def _exception_offset() -> int:
     It is found by taking an exception whose syndrome is known. Raises RuntimeError for an engine
     that does not keep it there.
     """
-    uc = new_engine()
+    uc = new_engine(TO_FIND_OUT)
     uc.mem_map(0, 0x1000)
     uc.mem_write(0, struct.pack("<I", 0xD400_0001 | 0x1234 << 5))  # SVC #0x1234
     found: list[int] = []

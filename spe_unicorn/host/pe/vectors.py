@@ -17,7 +17,7 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.effective import el2_enabled, el_is_in_host
-from spe_unicorn.host.engine.engine import PC, Engine, new_engine
+from spe_unicorn.host.engine.engine import PC, TO_FIND_OUT, Engine, new_engine
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _ZCR: Final = {
@@ -53,7 +53,7 @@ class _Offsets(NamedTuple):
 @lru_cache(maxsize=1)
 def _offsets() -> _Offsets:
     """Find the offsets by setting some registers. Raises RuntimeError if they are nowhere."""
-    uc = new_engine()
+    uc = new_engine(TO_FIND_OUT)
     engine = Engine(uc)
     uc.mem_map(0, 0x1000)
     uc.mem_write(0, struct.pack("<4I", *_PTRUE))

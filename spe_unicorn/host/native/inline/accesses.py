@@ -1,0 +1,216 @@
+"""Loads and stores that compare their line by themselves, for a core model.
+
+While there is a hook for accesses, the engine has each load and store take its slow way, which calls
+the hook. It writes the fast way all the same, and jumps past it::
+
+            cmp   [rdi + TAG], rsi  ; whether the engine's TLB has the page
+            mov   rsi, address      ; of the guest, in whatever register that is
+            jmp   slow
+    fast:   add   rsi, [rdi + 32]   ; where the host has it
+    behind: (the access)
+
+    slow:   mov   rdi, rbp
+            mov   edx, data         ; of a store, unless it is there
+            mov   edx, what         ; of a store ECX: size, order of bytes, kind of translation
+            lea   rcx, [end]        ; of a store R8: where the block goes on
+
+Once a block has run twice, ``jmp slow`` is made to go to a stub in memory of ours::
+
+            jne   slow
+            add   rsi, [rdi + 32]
+            mov   rdi, rsi
+            push  rax
+            mov   rax, &State.line  ; State.line_stored for a store
+            sub   rdi, [rax]
+            cmp   rdi, bytes of a line - size
+            ja    other
+            mov   rax, the model's counts
+            inc   qword [rax]       ; pages that were looked up
+            inc   qword [rax + 24]  ; lines that were touched
+            pop   rax
+            jmp   behind
+    other:  pop   rax
+            push  size, store
+            call  common            ; calls State.access_hook; zero flag: the model knows the access
+            lea   rsp, [rsp + 8]
+            je    behind
+            mov   rsi, address
+            jmp   slow
+
+An access to the line of the access before changes nothing in the model but two counts. One to
+another line is for ``State.access_hook``, which may leave it to the slow way, and so to the hook for
+accesses: that stays the one for all accesses that have no stub. All registers that the engine's
+code may use behind an access are its data, those of the slow way, and those that calls leave alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
+from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
+from spe_unicorn.host.native.inline.engine_code import (
+    call_begin,
+    call_length,
+    called,
+    check_call,
+    code_end,
+    looks_as_known,
+)
+from spe_unicorn.host.native.inline.replacing import DONE, look_for_checks, site_of
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
+from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
+from spe_unicorn.host.native.state import State
+
+STORE: Final = 1 << 8
+"""Of what ``State.access_hook`` is told of an access: its size in bytes, and whether it stores."""
+ACCESS_STUB: Final = 128
+"""Bytes of the stub of an access, and more."""
+_LINE: Final = State.line.offset
+_LINE_STORED: Final = State.line_stored.offset
+_LARGEST: Final = 8
+"""Bytes of the largest access that the engine makes at once."""
+_NONE: Final = 0
+
+
+@routine
+def _compares(at: Any) -> Any:
+    """Bytes of the comparison with the engine's TLB that stands at an address; 0 if none does."""
+    if number_at(at, 3) == 0x373B48:
+        return 3
+    return 4 if number_at(at, 4) == 0x08773B48 else 0
+
+
+@routine
+def slow_begin(at: Any, end: Any) -> Any:
+    """Where the slow way of the access begins whose comparison is at ``at``; 0 if there is none."""
+    move = at + _compares(at)
+    if move == at or move + 12 > end:
+        return _NONE
+    if number_at(move, 2) & 0xFFFE != 0x8B48 or number_at(move + 2, 1) & 0xF8 != 0xF0:
+        return _NONE
+    if number_at(move + 3, 1) != 0xE9 or number_at(move + 8, 4) != 0x20770348:
+        return _NONE
+    slow = move + 8 + near(number_at(move + 4, 4))
+    return slow if move + 12 <= slow < end else _NONE
+
+
+@routine
+def described(slow: Any, store: Any, end: Any) -> Any:
+    """Size of an access as its slow way has it, and where the block goes on; 0, 0 if unknown."""
+    at = slow + 3
+    if number_at(slow, 3) != 0xFD8B48:
+        return _NONE, _NONE
+    if store:
+        prefixed = number_at(at, 1) & 0xF0 == 0x40
+        move = at + 1 if prefixed else at
+        if number_at(move, 1) == 0x8B and number_at(move + 1, 1) & 0xF8 == 0xD0:
+            at = move + 2
+    what, load = (0xB9, 0x058D4C) if store else (0xBA, 0x0D8D48)
+    if at + 12 > end or number_at(at, 1) != what or number_at(at + 5, 3) != load:
+        return _NONE, _NONE
+    return 1 << (number_at(at + 1, 4) >> 4 & 3), at + 12 + near(number_at(at + 8, 4))
+
+
+@routine
+def put_common(inline: Any, s: Any, at: Any) -> Any:
+    """Write ``common``, which keeps all registers but RDI; its end.
+
+    ::
+
+            push  rax, rcx, rdx, rsi, r8, r9, r10, r11
+            mov   rdi, State.model
+            mov   edx, [rsp + 72]   ; size, store
+            mov   rax, State.access_hook
+            call  rax               ; of the host's address, in RSI, too
+            test  rax, rax
+            pop   r11, r10, r9, r8, rsi, rdx, rcx, rax
+            ret
+    """
+    inline.common = at
+    at = put(put(at, 0x56525150, 4), 0x5341524151415041, 8)
+    at = put_wide(at, 0xBF48, s.model)
+    at = put(at, 0x4824548B, 4)
+    at = put_wide(at, 0xB848, s.access_hook)
+    at = put(put(at, 0xD0FF, 2), 0xC08548, 3)
+    return put(put(put(at, 0x584159415A415B41, 8), 0x58595A5E, 4), 0xC3, 1)
+
+
+@routine
+def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any) -> None:
+    """Write the stub of an access whose RSI is loaded at ``move``, and have its jump go there."""
+    own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
+    behind = move + 12
+    stub = inline.free
+    at = put_branch(stub, 0x850F, slow)
+    at = put(put(at, 0x20770348, 4), 0xFE8B48, 3)
+    at = put(at, 0x50, 1)
+    at = put_wide(at, 0xB848, inline.state + (_LINE_STORED if store else _LINE))
+    at = put(put(at, 0x382B48, 3), 0xFF8148, 3)
+    at = put(at, (1 << own[LINE_SHIFT]) - size, 4)
+    other = at + 6 + 10 + 3 + 4 + 1 + 5
+    at = put_branch(at, 0x870F, other)
+    at = put_wide(at, 0xB848, s.data_side + 8 * PAGES)
+    at = put(put(at, 0x00FF48, 3), 0x40FF48 | 8 * (LINES - PAGES) << 24, 4)
+    at = put_jump(put(at, 0x58, 1), behind)
+    at = put(put(at, 0x58, 1), 0x68, 1)
+    at = put(at, size | (STORE if store else 0), 4)
+    at = put(put(at, 0xE8, 1), inline.common - at - 5, 4)
+    at = put(at, 0x0824648D48, 5)
+    at = put_branch(at, 0x840F, behind)
+    inline.free = put_jump(put(at, number_at(move, 3), 3), slow)
+    put_jump(move + 3, stub)
+
+
+@routine
+def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
+    """Write the stubs of the accesses from ``at`` to ``end``, as far as there is room."""
+    own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
+    if 1 << own[LINE_SHIFT] < _LARGEST:
+        return
+    while at < end and inline.free + ACCESS_STUB <= inline.end:
+        slow = slow_begin(at, end)
+        if slow != 0:
+            length = _compares(at)
+            size, goes_on = described(slow, length == 4, end)
+            move = at + length
+            if move + 12 < goes_on <= end:
+                put_access(inline, s, move, slow, size, length == 4)
+                at = move + 11
+        at += 1
+
+
+@routine
+def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
+    """The code of a block called the hook and will go on at ``back``: replace what is to be."""
+    inline = record_at(pointer_to(s.inline), INLINE)
+    sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
+    n = site_of(back)
+    site = sites[n]
+    if site == back << 2 | DONE:
+        return
+    if site != back << 2:
+        sites[n] = back << 2
+        return
+    if inline.free == 0:
+        inline.place = back
+        return
+    if inline.free + STUB > inline.end:
+        return
+    sites[n] = back << 2 | DONE
+    begin = call_begin(back, inline.engine, inline.state, address, size)
+    check = check_call(back, inline.engine)
+    if begin == 0 or check == 0 or code_end(begin) == 0:
+        inline.refused += 1
+        return
+    inline.patched += 1
+    inline.check = called(check)
+    inline.after = check + call_length(check)
+    inline.code_end = code_end(begin)
+    if looks_as_known(inline.check, inline.engine, address):
+        look_for_checks(inline)
+    if inline.common == 0:
+        inline.free = put_common(inline, s, inline.free)
+    replace_accesses(inline, s, inline.after, inline.code_end)
