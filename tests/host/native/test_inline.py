@@ -24,6 +24,7 @@ from spe_unicorn.host.native.inline.written import (
     put_counting,
     put_exit,
     put_inline,
+    put_nothing,
     put_stub,
 )
 from spe_unicorn.host.native.state import ROW, State
@@ -81,6 +82,11 @@ def write_exit(numbers, at, after):
 @entry("int64", "int64", "int64", "int64")
 def write_check(at, exit_, after):
     return put_check(at, exit_, after)
+
+
+@entry("int64", "int64", "int64")
+def write_nothing(at, end):
+    return put_nothing(at, end)
 
 
 class Shared:
@@ -181,6 +187,20 @@ def test_what_a_replaced_block_holds_is_added_up_in_its_place():
         f"add dword ptr [{offset('tallied0', 4)}], 1",
         f"add dword ptr [{offset('tallied3')}], 0xc8",
     ]
+
+
+@needs_this_host
+@pytest.mark.parametrize("room", range(40))
+def test_what_is_left_over_does_nothing_and_little_of_it(room):
+    memory = Memory(64)
+    assert write_nothing(memory.at, memory.at + room) == memory.at + room
+    listing = memory.listing(memory.at, memory.at + room)
+    if room > 16:
+        assert listing[0] == f"jmp {memory.at + room:#x}"
+    else:
+        assert len(listing) == -(-room // 8)
+        assert {line.split()[0] for line in listing} <= {"nop", "xchg"}  # 66 90 is xchg ax, ax
+    assert bytes(memory.data)[room:] == bytes(64 - room)
 
 
 @needs_this_host
@@ -371,7 +391,7 @@ def test_the_engine_s_call_is_replaced_and_the_next_check_goes_on(far, address, 
         assert f"jmp {after:#x}" in counting
         return
     left = memory.listing(begin + length, after)
-    assert not left or left[0] in ("nop", f"jmp {after:#x}")
+    assert all(line.startswith(("nop", "xchg ax, ax")) for line in left)
 
 
 @needs_this_host

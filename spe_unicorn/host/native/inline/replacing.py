@@ -23,7 +23,7 @@ from spe_unicorn.host.native.inline.engine_code import (
     code_end,
     looks_as_known,
 )
-from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, number_at, put
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, number_at
 from spe_unicorn.host.native.inline.written import (
     EXIT,
     KEPT,
@@ -35,6 +35,7 @@ from spe_unicorn.host.native.inline.written import (
     put_exit,
     put_inline,
     put_jump,
+    put_nothing,
     put_stub,
 )
 from spe_unicorn.host.native.state import BLOCKS, LAYOUT, ROW, slot_of
@@ -44,7 +45,6 @@ _RUNS: Final = 2
 _DONE: Final = 3
 STUBS: Final = 16 << 20
 """Bytes of memory for stubs."""
-_LARGEST_BYTE: Final = 0x7F
 
 
 @routine
@@ -89,15 +89,11 @@ def write(inline: Any, begin: Any) -> Any:
     end = put_stub(inline, stub, begin)
     length = inline_length(inline)
     room = inline.after - begin - length
-    if length == 0 or room < 0 or room > _LARGEST_BYTE:
+    if length == 0 or room < 0:
         end = put_counting(inline, end)
         put_jump(begin, inline.count)
     else:
-        at = put_inline(inline, begin)
-        if room == 1:
-            put(at, 0x90, 1)
-        elif room > 1:
-            put(at, 0xEB | room - 2 << 8, 2)
+        put_nothing(put_inline(inline, begin), inline.after)
     inline.free = end
     return inline.first
 

@@ -85,6 +85,9 @@ _BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO = m
 _LARGEST_BYTE: Final = 0x7F
 _LANE_BYTES: Final = 4
 ADD, SUBTRACT = 0x41, 0x69
+_LONGEST_NOTHING: Final = 8
+"""Bytes of the longest instruction that does nothing, of those that are written here."""
+_MOST_NOTHING: Final = 2 * _LONGEST_NOTHING
 
 
 @routine
@@ -97,6 +100,37 @@ def put_wide(at: Any, code: Any, value: Any) -> Any:
 def put_jump(at: Any, to: Any) -> Any:
     """A jump; its end."""
     return put(put(at, 0xE9, 1), to - at - 5, 4)
+
+
+@routine
+def put_nothing(at: Any, end: Any) -> Any:
+    """Write what does nothing up to ``end``; returns that.
+
+    One or two instructions that do nothing are faster than a jump, a jump than many of them.
+    """
+    room = end - at
+    if room > _MOST_NOTHING:
+        return put(put(at, 0xE9, 1), room - 5, 4) + room - 5
+    while room > 0:
+        length = min(room, _LONGEST_NOTHING)
+        nothing = 0x90
+        if length == 2:
+            nothing = 0x9066
+        elif length == 3:
+            nothing = 0x001F0F
+        elif length == 4:
+            nothing = 0x401F0F
+        elif length == 5:
+            nothing = 0x441F0F
+        elif length == 6:
+            nothing = 0x441F0F66
+        elif length == 7:
+            nothing = 0x801F0F
+        elif length == 8:
+            nothing = 0x841F0F
+        at = put(at, nothing, length)
+        room -= length
+    return at
 
 
 @routine
@@ -288,16 +322,4 @@ def put_check(at: Any, exit_: Any, after: Any) -> Any:
     """Write the look at whether somebody asked, and what does nothing up to ``after``."""
     at = put(at, 0x7D83 | (ASKED & 0xFF) << 16, 4)
     at = _put_branch(at, 0x880F, exit_)
-    room = after - at
-    nothing = 0x841F0F
-    if room == 2:
-        nothing = 0x9066
-    elif room == 3:
-        nothing = 0x001F0F
-    elif room == 4:
-        nothing = 0x401F0F
-    elif room == 5:
-        nothing = 0x441F0F
-    elif room == 7:
-        nothing = 0x801F0F
-    return put(at, nothing, room)
+    return put_nothing(at, after)
