@@ -8,11 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import campaigns
 from commands import NAMES, find
-from counters import measure_counters, print_costs
+from counters import mean_cost, measure_counters, print_costs
 from measure import LOOPS, WORK, Result, measure
 from past import PAST, find_past
 from report import as_json, print_tables
@@ -99,8 +100,11 @@ def _measure_counters(arguments: argparse.Namespace) -> None:
         )
     print_costs(Console(), found)
     if arguments.json:
-        costs = {cost.program: cost.percent for cost in found}
-        arguments.json.write_text(json.dumps({"pmu": costs}, indent=2) + "\n")
+        figures = {
+            "pmu": {cost.program: asdict(cost) for cost in found},
+            "pmu_mean": mean_cost(found),
+        }
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def _measure(arguments: argparse.Namespace) -> None:

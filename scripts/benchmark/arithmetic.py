@@ -48,3 +48,8 @@ def per_count(few: float, many: float, counts: int) -> float | None:
     What both have, as the start of a process, falls out.
     """
     return (many - few) / counts if many > few else None
+
+
+def shortest_ratio(some: Sequence[float], others: Sequence[float]) -> float:
+    """The shortest of some times by the shortest of the others, which took turns with them."""
+    return min(some) / min(others)

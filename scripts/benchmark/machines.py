@@ -19,7 +19,6 @@ from unicorn.unicorn_const import UC_ERR_EXCEPTION
 
 import spe_unicorn
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.arch.registers.pmu import PMCR_EL0
 from spe_unicorn.cores.profile import Core, ModelName, load_core
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, Engine, new_engine
 from spe_unicorn.host.engine.memory import Ram, RamMemory
@@ -27,8 +26,6 @@ from spe_unicorn.machine.board import RAM_BASE, Board
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.options import Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
-from spe_unicorn.pmu.events import PMUEvent
-from spe_unicorn.spe.feed import SampleEvent
 
 RAM = 128 << 20
 EL1H_MASKED = 0x3C5
@@ -192,12 +189,9 @@ INSTRUCTIONS, MICRO_OPERATIONS = "generic", "neoverse-v2"
 
 
 @lru_cache(maxsize=2)
-def _core(name: str) -> Core:
+def named_core(name: str) -> Core:
+    """A core that comes along."""
     return load_core(name)
-
-
-COUNTED = (PMUEvent.INST_RETIRED, PMUEvent.CPU_CYCLES, PMUEvent.BR_RETIRED, SampleEvent.POP)
-"""What four counters count."""
 
 
 def board(
@@ -205,9 +199,8 @@ def board(
     period: int = 0,
     model: ModelName = "none",
     core: str = INSTRUCTIONS,
-    counters: bool = False,
 ) -> Machine:
-    """The board; events are samples. ``counters``: four of the guest's count :data:`COUNTED`.
+    """The board; events are samples.
 
     ``interval`` has the guest program SPE, ``period`` samples from outside; both in members of the
     population of ``core``, 0 for not at all.
@@ -217,7 +210,7 @@ def board(
         sampling = Sampling(period) if period else None
         machine = spe_unicorn.Machine(
             program.image,
-            core=_core(core),
+            core=named_core(core),
             ram=RAM,
             sampling=sampling,
             model=model,
@@ -227,8 +220,6 @@ def board(
         board.runner.run(until=program.at("main"))
         program.configure(board.memory, iterations, interval)
         board.runner.run(until=program.at("bench_begin"))
-        if counters:
-            _count(board)
         statistics = board.unit.statistics
         before = statistics.written
         seconds = timed(lambda: _work(board, program))
@@ -246,20 +237,6 @@ def board(
     return run
 
 
-def _count(board: Board) -> None:
-    """Program counters as the guest would, from outside."""
-    counting = board.pes[0].counting
-    counting.settle()
-    state = counting.monitors.s
-    for number, event in enumerate(COUNTED):
-        counting.monitors.configure(number, int(event))
-        state.values[number] = 0
-    state.control = PMCR_EL0.of(E=1, LP=1).value
-    state.enabled = (1 << len(COUNTED)) - 1
-    state.noticed = state.overflowed = 0
-    counting.changed()
-
-
 def _work(board: Board, program: Program) -> None:
     board.runner.run(until=program.at("bench_end"))
 
@@ -267,7 +244,7 @@ def _work(board: Board, program: Program) -> None:
 def operations(program: Program) -> int:
     """The operations of one iteration."""
     board = spe_unicorn.Machine(
-        program.image, core=_core(INSTRUCTIONS), ram=RAM, records=False
+        program.image, core=named_core(INSTRUCTIONS), ram=RAM, records=False
     ).board
     board.runner.run(until=program.at("main"))
     program.configure(board.memory, 1, 0)

@@ -78,6 +78,13 @@ class Side:
         request = {"program": program, "machine": machine, "iterations": iterations}
         return Run(**self._ask(request))
 
+    def pieces(self, program: str, iterations: int, pieces: int) -> dict[str, list[list[float]]]:
+        """CPU seconds of pieces of one run, by what counts (``counted``). Raises ProgramError."""
+        found: dict[str, list[list[float]]] = self._ask(
+            {"program": program, "iterations": iterations, "pieces": pieces}
+        )
+        return found
+
     def _ask(self, request: dict[str, Any]) -> Any:
         assert self._worker.stdin is not None
         assert self._worker.stdout is not None

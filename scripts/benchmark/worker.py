@@ -10,6 +10,8 @@ Each line of standard input is a request as JSON, each line of standard output i
 
     {"program": NAME, "machine": {"kind": KIND, ...}, "iterations": N}
         -> {"iterations": N, "seconds": S, "events": N, "refused": N}
+    {"program": NAME, "pieces": N, "iterations": N}
+        -> {WAY: [[FIRST, SECOND], ...], ...}, as counted.seconds_of_pieces returns
     {"program": NAME} -> {"operations": N, "blocks": N}, of one iteration
 
 or {"error": TEXT}.
@@ -56,6 +58,10 @@ def main() -> None:
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         program = machines.Program(request["program"])
+        if "pieces" in request:
+            import counted
+
+            return counted.seconds_of_pieces(program, request["iterations"], request["pieces"])
         if "machine" not in request:
             blocks = machines.per_block(program, 1).events
             return {"operations": machines.operations(program), "blocks": blocks}

@@ -146,3 +146,20 @@ def test_a_wrong_result_is_noticed_on_every_machine(column, monkeypatch):
     machine = {"bare": machines.bare, "off": machines.board(), "sampled": machines.board(1024)}
     with pytest.raises(machines.ProgramError, match=r"^alu8: "):
         machine[column](program, 1)
+
+
+def test_what_counters_cost_is_told_with_its_own_noise(tmp_path):
+    file = tmp_path / "pmu.json"
+    small = ("--programs", "alu8,crc", "--seconds", "0.01", "--rounds", "2")
+    result = bench("--pmu", *small, "--json", str(file))
+    assert result.returncode == 0, result.stderr
+    figures = json.loads(file.read_text())
+    ways = {"again", "four", "INST_RETIRED", "CPU_CYCLES", "BR_RETIRED", "SAMPLE_POP"}
+    assert {name: set(found["by_way"]) for name, found in figures["pmu"].items()} == {
+        "alu8": ways,
+        "crc": ways,
+    }
+    # alu8 is a tight loop, and only real work is judged
+    assert figures["pmu_mean"] == pytest.approx(figures["pmu"]["crc"]["by_way"]["four"])
+    assert all(found["noise"] >= abs(found["by_way"]["again"]) for found in figures["pmu"].values())
+    assert "Geometric mean of all four over real work" in result.stdout

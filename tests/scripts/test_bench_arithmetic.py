@@ -21,7 +21,7 @@ LOUD = [1.0, 1.0, 1.0, 1.0, 1.2, 1.2, 1.2]
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     monkeypatch.syspath_prepend(str(BENCHMARK))
-    names = ("arithmetic", "measure", "commands", "report", "sides", "worker")
+    names = ("arithmetic", "measure", "commands", "report", "sides", "worker", "counters")
     return SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -276,3 +276,24 @@ def test_json_keeps_its_keys_and_has_the_comparison(bench: SimpleNamespace) -> N
     assert against["speedups"]["crc"]["off"] == pytest.approx(1)
     assert against["mean_speedups"]["off"] is None
     assert figures["figures"]["startup"]["unit"] == "s"
+
+
+def test_what_counters_cost_is_the_median_of_machines(bench: SimpleNamespace) -> None:
+    def machine(without: float, again: float, four: float) -> dict[str, list[list[float]]]:
+        ways = {way: [[0.0, 1.0]] for way in bench.counters.WAYS}
+        # the shortest of the second pieces counts; the first ones have the change in them
+        return ways | {
+            "without": [[9.0, without + 1], [9.0, without]],
+            "again": [[9.0, again]],
+            "four": [[four + 0.5, four], [four + 2.25, four + 2]],
+        }
+
+    machines = [machine(1, 1.02, 1.1), machine(2, 1.9, 2.1), machine(1, 1, 1.04)]
+    found = bench.counters.cost("crc", machines)
+    assert found.by_way["four"] == pytest.approx(5)  # of 10, 5 and 4
+    assert found.by_way["again"] == pytest.approx(0)  # of 2, -5 and 0
+    assert found.noise == pytest.approx(5)
+    assert found.change == pytest.approx(0.375)  # of 0.5 and 0.25, three times
+    loop = bench.counters.cost("alu8", machines)
+    assert bench.counters.mean_cost([found, loop]) == pytest.approx(5)
+    assert bench.counters.mean_cost([loop]) is None
