@@ -134,6 +134,8 @@ class StopHandler:
                 self._aarch32()
             return False
         assert trap is not None
+        if words and self.system.accessed:
+            self.system.tell_trapped(words[0])
         self.exceptions.synchronous(trap.syndrome, trap.target_el)
         return True
 

@@ -152,6 +152,9 @@ class Runner:
             if not self._executed_without_engine(pc):
                 self._go(until)
             self._parts.counting.settle()
+            if handler.system.failure is not None:
+                failure, handler.system.failure = handler.system.failure, None
+                raise failure
             if self._observers.active:
                 self._observers.settled(passing=self.handler.controls.checks.passing)
                 self._observers.take()

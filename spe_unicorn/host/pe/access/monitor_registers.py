@@ -81,12 +81,16 @@ class PlainRegister:
 def registers(
     file: RegisterFile,
     view: MonitorView,
+    implemented: int,
     settle: Callable[[], None],
     changed: Callable[[], None],
 ) -> dict[type[SysReg], DeviceRegister]:
-    """Each register of the Performance Monitors of one PE."""
+    """Each register of the Performance Monitors of a PE with ``implemented`` event counters."""
+    absent = {*r.PMEVCNTRS[implemented:], *r.PMEVTYPERS[implemented:]}
     result: dict[type[SysReg], DeviceRegister] = {
-        register: ViewedRegister(view, register, settle, changed) for register in VIEWED
+        register: ViewedRegister(view, register, settle, changed)
+        for register in VIEWED
+        if register not in absent
     }
     for register in r.PMU_VALUES:
         if register in file:

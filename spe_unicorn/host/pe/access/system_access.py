@@ -95,7 +95,7 @@ class SystemAccesses:
     a trap, and returns True if the trap must not be taken.
     """
 
-    TRANSIT = ("redirected", "_untrapped")
+    TRANSIT = ("failure", "redirected", "_untrapped")
 
     def __init__(
         self,
@@ -113,6 +113,8 @@ class SystemAccesses:
         """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
+        self.failure: BaseException | None = None
+        """What a listener raised while the engine ran; whoever runs it has to raise that."""
         self._cpu = cpu
         self._controls = controls
         self._exceptions = exceptions
@@ -222,7 +224,9 @@ class SystemAccesses:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
                 old = cpu.registers.raw(MDSCR_EL1) if verdict.register is MDSCR_EL1 else None
-                self._device_register(device, rt, read)
+                value = self._device_register(device, rt, read)
+                if self.accessed and accessor is not None and is_engines_monitor(state.key):
+                    self._tell_within(accessor, verdict, read, value)
                 if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
@@ -232,10 +236,26 @@ class SystemAccesses:
             cpu.inside = 0
 
     def _is_to_stop(self, *, write: bool) -> bool:
-        """Whether the counters are exact only where the engine has stopped."""
+        """Whether the engine has to stop for an access to the counters: to be exact, or be told.
+
+        At EL3 it cannot: there the counters are exact, and :meth:`_tell_within` tells.
+        """
         monitors = self._cpu.monitors
-        at_el3 = self._cpu.el == EL3
-        return monitors is not None and not at_el3 and monitors.needs_stop(write=write)
+        if monitors is None or self._cpu.el == EL3:
+            return False
+        return bool(self.accessed) or monitors.needs_stop(write=write)
+
+    def _tell_within(self, accessor: Accessor, verdict: Allowed, read: bool, value: int) -> None:
+        """Tell of an access in the middle of a run, where nothing may be raised."""
+        pc, el = int(self._state.scratch) & _MASK, self._cpu.el
+        told = SystemAccess(
+            pc, el, accessor.name, verdict.register, read, value, None, None, verdict
+        )
+        try:
+            self.accessed(told)
+        except BaseException as failure:
+            self.failure = failure
+            end_after_block(self._state)
 
     def _have_it_trap(self, rt: int, read: bool) -> Answer:
         """Have the engine trap an access to a register of the Performance Monitors.
@@ -395,7 +415,26 @@ class SystemAccesses:
             state.rt = 0 if rt == 31 else X[rt]
             return self.execute()
         value = 0 if read else self._engine.x(rt)
+        if self.accessed:
+            self._tell_refused(accessor, verdict, read, value)
         return self._redirected(verdict, accessor, rt, read, value)
+
+    def tell_trapped(self, word: int) -> None:
+        """Tell of the MRS or MSR at the PC that is about to raise an exception, if ``word`` is one.
+
+        Only of one to a register that the engine does not have to itself.
+        """
+        accessor = self._table.get(word >> 5 & 0xFFFF)
+        if word & _ANY_MRS_MSR == _MRS_OR_MSR and accessor is not None:
+            read = bool(word >> 21 & 1)
+            verdict = access(self._cpu, accessor, read)
+            if not isinstance(verdict, Allowed):
+                value = 0 if read else self._engine.x(word & 31)
+                self._tell_refused(accessor, verdict, read, value)
+
+    def _tell_refused(self, accessor: Accessor, verdict: Verdict, read: bool, value: int) -> None:
+        pc, el = self._cpu.pc, self._cpu.el
+        self.accessed(SystemAccess(pc, el, accessor.name, None, read, value, None, None, verdict))
 
     def is_nested(self, word: int) -> bool:
         """Whether ``word`` is an MRS or MSR of a nested hypervisor, which the engine does not have.
