@@ -74,7 +74,7 @@ def monitored(
     totals = EventTotals(cpu, samples, cracker)
     counting = Counting(cpu, monitors, totals, interrupt, exception)
     view = MonitorView(cpu, monitors, frozenset(totals.sources) | _BY_HAND)
-    counting.registers = registers(cpu.registers, view, counting.settle, counting.changed)
+    counting.registers = registers(cpu.registers, view, counters, counting.settle, counting.changed)
     cpu.monitors = counting
     return counting
 
