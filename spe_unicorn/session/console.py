@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
@@ -25,19 +24,17 @@ class ConsoleState:
 
 
 class Console:
-    """One console. What is typed here is read before what comes from where it leads to.
+    """One console. What is typed here is read before what comes from where it leads to."""
 
-    ``typed`` is called after each :meth:`type`.
-    """
-
-    def __init__(self, typed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.written: Signal[[bytes]] = Signal()
         """Told of output, as it comes."""
+        self.typed: Signal[[]] = Signal()
+        """Told after each :meth:`type`."""
         self.position = 0
         """Bytes that the guest has printed since reset."""
         self._kept = True
         self._to = NO_CONSOLE
-        self._typed = typed
         self._output = bytearray()
         self._input = bytearray()
         self.ends = ConsoleEnds(self._write, self._read, self._arrived, self._wait)
@@ -67,7 +64,7 @@ class Console:
         Text is UTF-8; a line ends with what the guest expects, mostly a carriage return.
         """
         self._input += data.encode() if isinstance(data, str) else data
-        self._typed()
+        self.typed()
 
     def save(self) -> ConsoleState:
         """What was printed and typed so far."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.bits import Register
-from spe_unicorn.debug.misuse_found import Misuse, Misuses
+from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
@@ -81,11 +81,11 @@ class Machine:
         """What machine it is."""
         self.plan = boot_plan(self.options)
         """What was loaded, and where it starts."""
-        self.console = Console(self._typed)
+        self.console = Console()
         """What the guest prints and reads."""
         self.secure_console = Console()
         """What it prints on the second UART, which is there with ``secure``."""
-        self.virtio_console = Console(self._typed)
+        self.virtio_console = Console()
         """What it prints and reads on the virtio console, which is there with that option."""
         if console is not None:
             self.console.lead_to(console)
@@ -109,8 +109,10 @@ class Machine:
             self.board = Board(self.options, ends)
         except MemoryError as error:
             raise OptionError(f"`ram`: {error}") from error
+        for typed_at in (self.console, self.virtio_console):
+            typed_at.typed.connect(self.board.outside.poll)
+        self._runs = Runs(self.board, (self.console.written, self.virtio_console.written))
         self._misused: Signal[[Misuse]] = Signal()
-        self._misuses: Misuses | None = None
         if misuse:
             self.watch_misuse()
         self.board.start(self.plan)
@@ -122,11 +124,6 @@ class Machine:
             for mine, pe in zip(self.pes, self.board.pes, strict=True):
                 pe.unit.streamed.connect(mine.records.add)
         self._sampling = watch_sampling(self.board)
-        self._runs = Runs(
-            self.board,
-            (self.console.written, self.virtio_console.written),
-            lambda: self._misuses,
-        )
         self._open = ExitStack()
 
     def __enter__(self) -> Machine:
@@ -158,8 +155,8 @@ class Machine:
         """Find mistakes in how the guest programs SPE, from now on."""
         from spe_unicorn.debug.misuse import watch_misuse
 
-        if self._misuses is None:
-            self._misuses = watch_misuse(self.board, self._misused)
+        if self._runs.misuses is None:
+            self._runs.misuses = watch_misuse(self.board, self._misused)
 
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
@@ -169,7 +166,7 @@ class Machine:
     @property
     def misuses(self) -> tuple[Misuse, ...]:
         """Mistakes in how the guest programs SPE; none unless the machine was made to find them."""
-        return () if self._misuses is None else tuple(self._misuses.found)
+        return () if self._runs.misuses is None else tuple(self._runs.misuses.found)
 
     @property
     def why_no_samples(self) -> tuple[str | None, ...]:
@@ -334,9 +331,6 @@ class Machine:
         self.virtio_console.written.connect(self.console.ends.write)
         return self.virtio_console
 
-    def _typed(self) -> None:
-        self.board.outside.poll()
-
     # Observing
 
     def observe(self, kind: Kind, observer: Observer) -> Callable[[], None]:
@@ -406,6 +400,15 @@ class Machine:
             self._open.callback(pe.unit.streamed.connect(partial(writer.write, cpu=pe.number)))
 
     def close(self) -> None:
-        """Complete the files of :meth:`write_records`, and close those that the guest left open."""
+        """Complete the files of :meth:`write_records`, and close those that the guest left open.
+
+        The machine can be looked at as before, but it does not run any more. Its engines are
+        closed as soon as nobody holds it or one of its PEs.
+        """
         self._open.close()
         self.board.close()
+        if not self._runs.closed:
+            self._runs.closed = True
+            self._runs.drive = self.board.run  # a debugger's refers to this machine
+            for mine, pe in zip(self.pes, self.board.pes, strict=True):
+                mine.hold(pe.cpu.engine.lend())

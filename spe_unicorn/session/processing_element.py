@@ -75,6 +75,11 @@ class PE:
         """Memory as this PE sees it now."""
         self.records = Records()
         """The records of its SPE, in their order."""
+        self._held: object = None
+
+    def hold(self, engine: object) -> None:
+        """Keep the engine of a closed machine, so that registers can be read."""
+        self._held = engine
 
     def __repr__(self) -> str:
         return f"<PE {self.number}: EL{self.el} at {self.pc:#x}, {self.operations} operations>"

@@ -35,33 +35,32 @@ _ENDINGS: Final[dict[ports.Ending, Ending]] = {
 
 
 class MachineEndedError(RuntimeError):
-    """The guest of this machine has ended, or failed: only a new machine runs again."""
+    """The guest has ended or failed, or the machine is closed: only a new machine runs again."""
 
 
 class Runs:
     """What runs a board, one run after the other.
 
-    ``written`` tell of console output. ``misuses`` finds mistakes in how the guest programs SPE,
-    None where nobody looks for any.
+    ``written`` tell of console output.
     """
 
-    def __init__(
-        self,
-        board: Board,
-        written: Sequence[Signal[[bytes]]],
-        misuses: Callable[[], Misuses | None],
-    ) -> None:
+    def __init__(self, board: Board, written: Sequence[Signal[[bytes]]]) -> None:
         self.drive: Drive = board.run
         """What runs the board: a debugger does once it has it."""
         self.ended: str | None = None
         """Why the guest does not go on, None where it does."""
+        self.closed = False
+        """Whether the machine is closed, so that it does not go on either."""
+        self.misuses: Misuses | None = None
+        """Finds mistakes in how the guest programs SPE; None where nobody looks for any."""
         self._board = board
         self._written = written
-        self._misuses = misuses
         self._stopped: tuple[Ending, str] | None = None
 
     def must_go_on(self) -> None:
-        """Raise MachineEndedError if the guest has ended."""
+        """Raise MachineEndedError if the guest has ended, or if the machine is closed."""
+        if self.closed:
+            raise MachineEndedError("this machine is closed: make a new Machine to run it again")
         if self.ended is not None:
             raise MachineEndedError(f"{self.ended}: make a new Machine to run it again")
 
@@ -131,7 +130,7 @@ class Runs:
             self.ended = f"the guest has ended with status {board.exit_status}"
         elif ending == "failed":
             self.ended = f"the guest cannot go on ({cause})"
-        misuses = self._misuses()
+        misuses = self.misuses
         if misuses is not None and ending not in _GOES_ON:
             misuses.finish()
         return Outcome(

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 import spe_unicorn
 from spe_unicorn import Machine, MachineOptions, Record, Sampling
+from spe_unicorn.host.engine.engine import EngineGoneError
 from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -368,3 +372,94 @@ def test_a_machine_says_why_it_has_no_samples(tmp_path):
     copy = Machine(COPY)
     copy.run()
     assert copy.why_no_samples == (None,)
+
+
+# Closing
+
+
+@pytest.fixture
+def _no_garbage_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def engines_of(machine):
+    return [weakref.ref(pe.cpu.engine.uc) for pe in machine.board.pes]
+
+
+def open_engines(engines):
+    return sum(engine() is not None for engine in engines)
+
+
+@pytest.mark.usefixtures("_no_garbage_collector")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"smp": 3}, {"secure": True}, {"virtio_console": True}, {"misuse": True}],
+    ids=str,
+)
+def test_the_engines_of_a_closed_machine_are_closed_with_its_last_reference(options):
+    with Machine(SMP, **options) as machine:
+        machine.run(operations=20_000)
+        engines = engines_of(machine)
+    assert open_engines(engines) == len(machine.pes)
+    del machine
+    assert open_engines(engines) == 0
+
+
+@pytest.mark.usefixtures("_no_garbage_collector")
+def test_a_pe_of_a_closed_machine_keeps_its_own_engine():
+    with Machine(SMP, smp=3) as machine:
+        engines = engines_of(machine)
+    second = machine.pes[1]
+    before = second.x[0], second.pc, second.registers.PMSIDR_EL1.value
+    del machine
+    assert open_engines(engines) == 1
+    assert (second.x[0], second.pc, second.registers.PMSIDR_EL1.value) == before
+
+
+@pytest.mark.usefixtures("_no_garbage_collector")
+def test_an_engine_that_is_closed_says_so():
+    with Machine(SMP) as machine:
+        board, memory = machine.board, machine.pes[0].memory
+    del machine
+    with pytest.raises(Exception, match="the engine is closed") as raised:
+        board.cpu.engine.x(0)
+    assert "EngineGoneError" in str(raised.value)
+    with pytest.raises(Exception, match="the engine is closed"):
+        memory.read(RAM, 4)
+    with pytest.raises(Exception, match="the engine is closed"):
+        board.run(1)
+    with pytest.raises(EngineGoneError, match="closed already"):
+        board.cpu.engine.lend()
+
+
+def test_a_closed_machine_tells_what_it_told_before():
+    with Machine(COPY, misuse=True, seed=1) as machine:
+        outcome = machine.run(operations=200_000)
+        pe = machine.pes[0]
+
+        def told():
+            return (
+                *(list(pe.x), pe.pc, pe.sp, pe.pstate, pe.el, pe.registers.PMSCR_EL1.value),
+                *(pe.operations, pe.cycles, pe.statistics, pe.memory.read(pe.pc, 4)),
+                *(list(machine.records), machine.console.output, machine.operations),
+                *(machine.few_places, machine.misuses, machine.why_no_samples, repr(machine)),
+                *(machine.symbolize(pe.pc), machine.symbol("main"), machine.memory.read(RAM, 64)),
+                *(outcome.places, outcome.statistics, outcome.symbol),
+            )
+
+        before = told()
+    machine.close()  # a second time changes nothing
+    assert told() == before
+    with pytest.raises(MachineEndedError, match="this machine is closed: make a new Machine"):
+        machine.run()
+
+
+def test_a_closed_machine_can_be_saved_for_an_equal_one():
+    with Machine(COPY, seed=1) as machine:
+        machine.run(operations=100_000)
+    with Machine(COPY, seed=1) as other:
+        other.restore(machine.save())
+        assert other.run(operations=50_000).operations == 150_000

@@ -7,8 +7,9 @@ beforehand, it costs a third of that, and a sample needs several. Every call her
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final, NoReturn
 
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError
 from unicorn import arm64_const as regs
@@ -77,14 +78,29 @@ def new_engine(among: int = 1) -> Uc:
     return uc
 
 
+class EngineGoneError(RuntimeError):
+    """An engine is asked for something after it has been closed."""
+
+
+class _Gone:
+    """Stands for the C handle of a closed engine: no function of the engine takes it."""
+
+    def _refuse(self) -> NoReturn:
+        raise EngineGoneError("the engine is closed: nobody held its machine any more")
+
+    _as_parameter_ = value = property(_refuse)
+
+
 class Engine:
     """One ``Uc``: registers, execution and maintenance."""
 
+    WIRING = ("uc", "handle")
     TRANSIT = ("aborts", "halts")
 
     def __init__(self, uc: Uc) -> None:
         self.uc = uc
-        self.handle = uc._uch  # the binding offers no public name for the C handle
+        self.handle: Any = uc._uch  # the binding offers no public name for the C handle
+        self._uc = weakref.ref(uc)
         self._u64 = ctypes.c_uint64()
         self._u64_at = ctypes.byref(self._u64)
         self._cp = UcRegCP64()
@@ -105,6 +121,21 @@ class Engine:
         """How often a failed assertion of the engine ended a run."""
         self.halts: frozenset[int] = frozenset()
         """Addresses, besides ``until``, before which a run ends: see :meth:`halt_at`."""
+
+    def lend(self) -> Uc:
+        """Hold the ``Uc`` weakly from now on: it is closed when nobody holds what is returned.
+
+        The objects of a machine refer to each other in circles, which Python's garbage collector
+        alone takes apart, some time. It does not know how much memory an engine has.
+        """
+        uc = self._uc()
+        if uc is None:
+            raise EngineGoneError("the engine is closed already")
+        self.uc = weakref.proxy(uc, self._is_gone)
+        return uc
+
+    def _is_gone(self, _: object) -> None:
+        self.handle = _Gone()
 
     def get(self, register: int) -> int:
         """The 64-bit value of an engine register."""
@@ -246,7 +277,7 @@ class SystemRegisters:
 
     def __init__(self, engine: Engine, encodings: Sequence[Encoding]) -> None:
         count = len(encodings)
-        self._handle = engine.handle
+        self._engine = engine
         self._rows = (UcRegCP64 * count)()
         for row, encoding in zip(self._rows, encodings, strict=True):
             for field in ("crn", "crm", "op0", "op1", "op2"):
@@ -257,5 +288,5 @@ class SystemRegisters:
 
     def read(self) -> list[int]:
         """Their values as they are stored, in the order of the encodings."""
-        lib.uc_reg_read_batch(self._handle, self._ids, self._at, self._count)
+        lib.uc_reg_read_batch(self._engine.handle, self._ids, self._at, self._count)
         return [row.val for row in self._rows]

@@ -43,7 +43,7 @@ class Ram:
         self.writable = writable
         self.secure = secure
         self.readable = True
-        self._given: dict[Uc, int] = {}
+        self._given: weakref.WeakKeyDictionary[Uc, int] = weakref.WeakKeyDictionary()
         self._file = -1
         try:
             self._map = mmap.mmap(-1, size)
