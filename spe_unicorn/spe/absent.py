@@ -13,7 +13,7 @@ from spe_unicorn.spe.sampler import Sampler
 
 
 class NoSampler(Sampler):
-    """Stands where a host wants a sampler. Its population is empty, so nothing is selected."""
+    """A sampler for hosts that need one. Its population is empty, so nothing is selected."""
 
     def __init__(self, pe: PE, model: CoreModel) -> None:
         super().__init__(pe, PeriodicInterval(1), model)
@@ -22,13 +22,13 @@ class NoSampler(Sampler):
         """Profiling stays disabled."""
 
     def reload(self) -> None:
-        """No register matters."""
+        """No register changes anything."""
 
     def forget_translations(self) -> None:
         """There is no buffer whose addresses would be translated."""
 
     def profiles(self, el: int) -> bool:
-        """Nothing does."""
+        """No Exception level is profiled."""
         return False
 
     def quiet_records(self) -> int:

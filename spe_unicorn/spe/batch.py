@@ -1,9 +1,9 @@
-"""The records of many samples at once, in compiled code.
+"""The records of many samples in one call of compiled code.
 
-What a sample becomes depends on its instruction, on a few bits of what it did, and on registers:
-all that is worked out once, by the same functions as for a single sample, and put into tables. What
-is left for each sample is to look up and to copy. This is for samples of operations of which
-nothing else is to be known: no exception, no vector length.
+A record depends on the instruction, on a few bits of what the operation did, and on registers. The
+functions for a single sample work these parts out once, into tables; compiled code then looks them
+up and copies them for each sample. Operations that need more (an exception, a vector length) are
+not completed here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from spe_unicorn.spe.sample import (
 
 # Columns of an array of samples, one row each, of 64-bit numbers.
 KIND: Final = 0
-"""A number that whoever describes samples gives to each :class:`Kind`, from 0 up."""
+"""The number of its :class:`Kind`, from 0 up: its place in ``kinds`` of :meth:`Batch.look_up`."""
 WAY: Final = 1
-"""What it did: bits CONDITION_FAILED and MISALIGNED."""
+"""What the operation did: bits CONDITION_FAILED and MISALIGNED."""
 PC: Final = 2
 EL: Final = 3
 TIME: Final = 4
@@ -43,7 +43,7 @@ TARGET: Final = 7
 PREVIOUS_TARGET: Final = 8
 PREVIOUS_EL: Final = 9
 HAS: Final = 10
-"""Which of them there are: a shape as ``spe.sample`` has them, with its data source always."""
+"""Which of these the sample has: a shape of ``spe.sample``, in which HAS_DATA_SOURCE is set."""
 SELECTED_AT: Final = 11
 """Cycles, by the sampler's clock, at which it was selected."""
 COLUMNS: Final = 12
@@ -52,20 +52,19 @@ CONDITION_FAILED: Final = 1
 MISALIGNED: Final = 2
 WAYS: Final = 4
 MOST: Final = 1024
-"""Samples in one batch."""
+"""The most samples in one batch."""
 
 # Columns of the table of outcomes, by kind and way.
 _KNOWN, _KEPT, _SHAPES, _TOTAL = range(4)
 _FIRST_VALUE: Final = 4
-# The values of an outcome that stand in its record, and those that each sample has: numbers of
-# sources, which tell compiled code where a packet's payload comes from.
+# Sources of payloads, by number: what the outcome has, then what the sample or its level has.
 _SATURATED_TOTAL, _ISSUE, _TRANSLATION, _SOURCE, _TYPE, _EVENTS = range(6)
 _OUTCOME_VALUES: Final = 6
 _OUTCOME_WORDS: Final = _FIRST_VALUE + _OUTCOME_VALUES
 _PC, _VA, _PA, _TARGET, _PREVIOUS, _TIME, _CONTEXT1, _CONTEXT2 = range(6, 14)
 _VALUES: Final = 14
 _WRITTEN: Final = _VALUES
-"""Where, after the values, the number of bytes written is told."""
+"""Index, after the values, of the number of bytes written."""
 _UNBOUNDED: Final = 1 << 30
 
 _SOURCES: Final = {
@@ -93,7 +92,7 @@ _LARGEST: Final = 2048
 """Bytes of the largest record, padding included: as PMSIDR_EL1.MaxSize can say at most."""
 _MOST_BYTES: Final = 128
 _MOST_PACKETS: Final = 16
-"""All packets that there are fit into these."""
+"""No record has more."""
 _PLACE: Final = 3
 """A payload: its source, its offset in the record, its size."""
 
@@ -114,9 +113,9 @@ def _write(
     out: Any,
     count: Any,
 ) -> Any:
-    """Write the records of ``count`` samples into ``out``; how many those are.
+    """Write the records of ``count`` samples into ``out``; return how many samples have one.
 
-    ``values`` is room for numbers; the bytes written are told there, at :data:`_WRITTEN`.
+    ``values`` is room to work in. The number of bytes written is left there, at :data:`_WRITTEN`.
     """
     sample_rows = array_at(samples, (count, COLUMNS), np.int64)
     outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
@@ -166,9 +165,9 @@ def _write(
 
 
 class Kind(NamedTuple):
-    """Samples alike: of one instruction, of which the core model noted that it did the same.
+    """Samples of one instruction of which the core model noted the same.
 
-    ``did`` is as ``CoreModel.timing`` takes it.
+    ``did`` is that note, as ``CoreModel.timing`` takes it.
     """
 
     instruction: Instruction
@@ -176,7 +175,7 @@ class Kind(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What becomes of every sample of a kind that went the same way.
+    """What becomes of each sample of one kind and one :data:`WAY`.
 
     ``kept`` is whether the filters keep it, ``shapes`` are the packets that its records can have,
     ``type`` is the Operation Type as a record takes it, ``pmu`` are the PMU events.
@@ -201,8 +200,8 @@ class Written(NamedTuple):
 class Batch:
     """Makes records of samples.
 
-    ``judge`` says what becomes of those of a kind by their way; when its answers change,
-    :meth:`forget` them. ``largest`` is the greatest value of a Counter packet.
+    ``judge`` says what becomes of samples of a kind and a way. Call :meth:`forget` when its answers
+    change. ``largest`` is the greatest value of a Counter packet.
     """
 
     DERIVED = (
@@ -226,7 +225,7 @@ class Batch:
         self._out = np.zeros(MOST * _LARGEST + _MOST_BYTES, np.uint8)
 
     def forget(self) -> None:
-        """What becomes of samples may have changed."""
+        """Forget what ``judge`` has answered."""
         self._outcomes[:, _KNOWN] = 0
 
     def overlap(self, samples: Any) -> bool:
@@ -240,7 +239,7 @@ class Batch:
         return int(sample[SELECTED_AT] + self._outcomes[number, _TOTAL])
 
     def look_up(self, samples: Any, kinds: Sequence[Kind]) -> None:
-        """Have the outcomes of samples at hand; ``kinds`` by their numbers."""
+        """Ask ``judge`` for the outcomes that are not known yet; ``kinds`` are by their numbers."""
         if len(kinds) * WAYS > len(self._outcomes):
             more = np.zeros((len(kinds) * WAYS, _OUTCOME_WORDS), np.int64)
             self._outcomes = np.concatenate((self._outcomes, more))
@@ -249,7 +248,7 @@ class Batch:
             self._enter(number, self._judge(kinds[number // WAYS], number % WAYS))
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
-        """The records of samples that have been looked up, by what is to be had at each level."""
+        """The records of samples that were looked up, by the recorder of each Exception level."""
         for el, recorder in recorders.items():
             if recorder is not self._recorders[el]:
                 self._recorders[el] = recorder
@@ -301,7 +300,7 @@ class Batch:
         )
 
     def _layouts_of(self, key: tuple[bool, ...], recorder: Recorder) -> int:
-        """Where the layouts of a recorder's shapes begin."""
+        """The number of a recorder's layout for shape 0; those of the other shapes follow."""
         first = self._layouts.get(key)
         if first is None:
             first = self._layouts[key] = len(self._sizes)

@@ -26,7 +26,7 @@ _PAGE: Final = 0x1000
 _OFFSET: Final = _PAGE - 1
 _NO_PAGE: Final = -1
 _AHEAD: Final = 16
-"""Translations of coming pages that are at hand at most: a batch of records fits into them."""
+"""The most pages after the current one that are translated ahead: a batch fits into them."""
 
 
 class Outcome(NamedTuple):
@@ -44,20 +44,20 @@ class ProfilingBuffer:
 
     ``pointer`` is the cell of PMBPTR_EL1; put it into the register file. ``max_record`` is the
     size of the largest record in bytes. ``reports_aborts`` is the choice, open before
-    FEAT_SPEv1p3, to report External aborts on record data as management events. Else ``aborted``
-    is called for them, where somebody wants to know; to the buffer they make no difference.
+    FEAT_SPEv1p3, to report External aborts on record data as management events. Without it such
+    bytes count as written, and ``aborted`` is called for each, if it is given.
 
-    ``peek`` translates without changing anything, a fault where that cannot be. With it the
-    translations of the pages after the current one are fetched when the current one is entered, as
-    hardware may: records can then be made many at a time across the ends of pages. Where aborts
-    matter, those are pages of which memory answers a read. How many they are doubles from page to
-    page, so that a guest that often changes translations does not pay for what it never uses.
+    ``peek`` is ``translate`` without side effects: it gives a fault where a translation table would
+    have to be changed. With it the buffer translates the pages after the current one on entering
+    the current one, as hardware may, so that a batch of records can cross the ends of pages. Where
+    aborts matter, a page is translated ahead only if its memory answers a read. The number of these
+    pages doubles from page to page: a guest that often changes translations pays for few of them.
     """
 
     DERIVED = (
         *("_limit", "_last", "_page", "_frame", "_space", "_following", "_reach", "_answers"),
     )
-    """The limit is that of PMBLIMITR_EL1; the pages at hand are as entries of a TLB."""
+    """The limit is that of PMBLIMITR_EL1. Known translations are as entries of a TLB."""
 
     def __init__(
         self,
@@ -83,11 +83,11 @@ class ProfilingBuffer:
         self._space = PASpace.NonSecure
         self._peek = peek
         self._following: deque[AddressDescriptor] = deque()
-        """The translations of the pages after the current one that are at hand, in order."""
+        """The translations of the next pages after the current one, in order."""
         self._reach = 0
-        """How many that were to be when the current page was entered."""
+        """How many of those were wanted when the current page was entered."""
         self._answers = False
-        """Whether memory has taken a write to the current page: then it takes all of them."""
+        """Whether memory has taken a write to the current page: it then takes every write there."""
 
     @property
     def limit(self) -> int:
@@ -106,7 +106,7 @@ class ProfilingBuffer:
         self._reach = 0
 
     def quiet_records(self, size: int) -> int:
-        """How many records of up to ``size`` bytes can surely be written with nothing to tell."""
+        """How many records of up to ``size`` bytes can be written surely without an event."""
         pointer = self.pointer.value
         last_known = self._page + len(self._following)
         if not self._page <= pointer >> 12 <= last_known or (pointer ^ self._limit) >> 56:
@@ -134,7 +134,7 @@ class ProfilingBuffer:
     def write_quietly(self, records: bytes) -> None:
         """Write records of which :meth:`quiet_records` said that they cause no event.
 
-        Raises RuntimeError if they would all the same.
+        Raises RuntimeError if they cause one.
         """
         start = self.pointer.value
         fits = start + len(records) <= self._last
@@ -158,7 +158,7 @@ class ProfilingBuffer:
         return None
 
     def _find_page(self, address: int) -> FaultRecord | None:
-        """Have the translation of the page of ``address`` at hand, or say why there is none."""
+        """Make the page of ``address`` the current one; the fault if it has no translation."""
         page = address >> 12
         if page == self._page:
             return None
@@ -179,7 +179,7 @@ class ProfilingBuffer:
         return None
 
     def _look_ahead(self, peek: Translate | None) -> None:
-        """Have translations of the pages after the current one at hand, as far as the limit."""
+        """Translate pages after the current one, up to the limit."""
         self._reach = min(self._reach * 2 or 1, _AHEAD)
         address = self._page + 1 + len(self._following) << 12
         while peek is not None and len(self._following) < self._reach and address < self._limit:
@@ -190,7 +190,7 @@ class ProfilingBuffer:
             address += _PAGE
 
     def _serves(self, found: AddressDescriptor) -> bool:
-        """Whether a page takes all writes, where that matters: there is memory to read."""
+        """Whether aborts do not matter, or the page is memory that answers a read."""
         if not self._aborts_matter:
             return True
         if found.memattrs.is_device:
@@ -199,7 +199,7 @@ class ProfilingBuffer:
         return self._memory.read(frame, 1, found.paspace) is not None
 
     def _store(self, physical: int, piece: bytes) -> int:
-        """Store as much of ``piece`` as the core cares for; how many bytes that was."""
+        """Store ``piece``; how many of its bytes count as written."""
         write, space = self._memory.write, self._space
         if write(physical, piece, space):
             self._answers = True

@@ -1,8 +1,9 @@
-"""Sampling by events of which only the executed operation shows whether it makes them.
+"""Sampling by events that an operation shows only once it has been executed.
 
-How often the event has happened is known between two runs of the engine. From that follows which
-operations cannot be the one that makes the next chosen event; each of the others is looked at when
-it has been executed.
+Between two runs of the engine it is known how often the event has happened. One operation makes a
+limited number of events, so some of the next operations cannot make the chosen event. Each
+operation after them is a candidate: it is executed, and the number of events then says whether it
+made the chosen one.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from spe_unicorn.spe.interval import Distances
 from spe_unicorn.stateful import Stateful
 
 _FAR: Final = 1 << 60
-"""While it is open whether the candidate was the one."""
+"""Members to go while a candidate has been executed and not been judged: none is reached."""
 
 
 @dataclass(slots=True)
 class CandidateState:
-    """What is saved: events up to and including the chosen one, members up to the candidate.
-
-    ``seen`` is the total of events at the last look. ``owed``: the chosen event has happened, and
-    the next candidate made it.
-    """
+    """What is saved of an interval that chooses candidates."""
 
     until: int
+    """Events up to and including the chosen one."""
     left: int
+    """Members up to and including the next candidate."""
     seen: int = 0
+    """The total of events at the last look."""
     owed: bool = False
+    """The chosen event has happened, and the next candidate is sampled for it."""
 
 
 class CandidateInterval(Stateful[CandidateState]):
-    """Every ``period``-th event, where a member makes at most ``most`` of them."""
+    """Chooses the candidates for every ``period``-th event; a member makes at most ``most``."""
 
     def __init__(self, period: int, most: int) -> None:
         self._period = period
@@ -65,9 +66,10 @@ class CandidateInterval(Stateful[CandidateState]):
         return True
 
     def look(self, total: int, *, counts: bool) -> tuple[int, bool]:
-        """The event has happened ``total`` times: how many are new, and whether one is chosen.
+        """Take note that the event has happened ``total`` times.
 
-        Without ``counts`` the new ones are those of others.
+        Returns how many of these are new, and whether the chosen event is among them. Without
+        ``counts`` the new events belong to operations that are not profiled: they count for none.
         """
         state = self.s
         made, state.seen = (total - state.seen if counts else 0), total
@@ -79,15 +81,15 @@ class CandidateInterval(Stateful[CandidateState]):
         return made, chosen
 
     def pass_hits(self, hits: int) -> int:
-        """Raises RuntimeError: a candidate has to be looked at."""
-        raise RuntimeError("candidates are looked at one by one")
+        """Raises RuntimeError: each candidate is judged by itself."""
+        raise RuntimeError(f"{hits} candidates in one step: each is judged by itself")
 
     def following(self, count: int) -> Distances:
-        """Far: how far each is follows from events that are to come."""
+        """Far away: the distances depend on events that have not happened."""
         return np.full(count, _FAR)
 
     def owe(self) -> None:
-        """The chosen event has happened, and its operation comes next."""
+        """The chosen event has happened: the next member is sampled for it."""
         self.s.owed = True
         self.s.left = 1
 
@@ -127,7 +129,7 @@ class CandidateSampler(ExternalSampler):
         return True
 
     def complete(self, operation: Operation, did: int | None = None) -> None:
-        """The candidate is done: make its record if it was the one.
+        """The candidate is done: make its record if it made the chosen event.
 
         Raises RuntimeError without a candidate.
         """
@@ -140,7 +142,7 @@ class CandidateSampler(ExternalSampler):
             self._sampling.popleft()
 
     def told(self) -> None:
-        """All that has been executed has been told of: see how far the events have come."""
+        """All executed operations have been reported: see how often the event has happened."""
         if self._look():
             self._candidates.owe()
 
@@ -151,7 +153,7 @@ class CandidateSampler(ExternalSampler):
         super().refresh()
 
     def quiet_records(self) -> int:
-        """None: each candidate has to be looked at."""
+        """None: each candidate is judged by itself."""
         return 0
 
     def _look(self) -> bool:

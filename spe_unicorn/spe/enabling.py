@@ -39,8 +39,18 @@ from spe_unicorn.arch.rules.effective import (
     tge,
 )
 
-OWN_OR_ALL_EVENTS = (ExceptionEnable.OWN_EVENTS, ExceptionEnable.ALL_EVENTS)
+_OWN_OR_ALL_EVENTS = (ExceptionEnable.OWN_EVENTS, ExceptionEnable.ALL_EVENTS)
 """Values of an EE field with which the PMBSR_ELx of its Exception level is in use."""
+
+
+def el2_takes_events(pe: PE) -> bool:
+    """Whether PMBSR_EL2 is in use. The PE has FEAT_SPE_EXC."""
+    return effective_pmscr_el2_ee(pe) in _OWN_OR_ALL_EVENTS
+
+
+def el3_takes_events(pe: PE) -> bool:
+    """Whether PMBSR_EL3 is in use. The PE has FEAT_SPE_EXC."""
+    return have_el(pe, EL3) and effective_mdcr_el3_pmsee(pe) in _OWN_OR_ALL_EVENTS
 
 
 def profiling_stopped(pe: PE) -> bool:
@@ -50,13 +60,9 @@ def profiling_stopped(pe: PE) -> bool:
         return True
     if Feature.FEAT_SPE_EXC not in pe.features:
         return False
-    if effective_pmscr_el2_ee(pe) in OWN_OR_ALL_EVENTS and registers.read(PMBSR_EL2).S:
+    if el2_takes_events(pe) and registers.read(PMBSR_EL2).S:
         return True
-    return (
-        have_el(pe, EL3)
-        and effective_mdcr_el3_pmsee(pe) in OWN_OR_ALL_EVENTS
-        and bool(registers.read(PMBSR_EL3).S)
-    )
+    return el3_takes_events(pe) and bool(registers.read(PMBSR_EL3).S)
 
 
 def profiling_buffer_enabled(pe: PE) -> bool:
@@ -77,7 +83,7 @@ def profiling_buffer_on(pe: PE) -> bool:
 
 
 def discards(pe: PE) -> bool:
-    """Whether the enabled buffer only pretends to write. Reserved values of FM mean fill mode."""
+    """Whether the enabled buffer is in discard mode. Reserved values of FM mean fill mode."""
     has_discard = Feature.FEAT_SPEv1p2 in pe.features
     return has_discard and pe.registers.read(PMBLIMITR_EL1).FM == FillMode.DISCARD
 
@@ -88,7 +94,7 @@ def statistical_profiling_enabled(pe: PE, el: int) -> bool:
 
 
 def profiling_chosen(pe: PE, el: int) -> bool:
-    """Whether software chose to profile ``el``, which the buffer's owner may."""
+    """Whether software chose to profile ``el``, and the buffer's owner may do so."""
     owner = profiling_buffer_owner(pe)
     if owner is None or el > owner.el or (tge(pe) and owner.el == EL1):
         return False
@@ -103,11 +109,11 @@ def profiling_chosen(pe: PE, el: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What goes into a record besides what the operation itself brings.
+    """What the registers add to a record.
 
     ``context1`` and ``context2`` are CONTEXTIDR_EL1 and CONTEXTIDR_EL2 or None, ``pa`` says
-    whether physical addresses do, ``timestamp_offset`` is what is taken from the physical count,
-    None without a Timestamp packet.
+    whether a record has physical addresses, ``timestamp_offset`` is subtracted from the physical
+    count, None without a Timestamp packet.
     """
 
     context1: int | None = None
@@ -144,7 +150,7 @@ def _collects_pa(pe: PE, owner: BufferOwner) -> bool:
 
 
 def _timestamp_offset(pe: PE, el: int, owner: BufferOwner) -> int | None:
-    """CollectTimeStamp(). What is taken from the physical count; None to collect no time."""
+    """CollectTimeStamp(). What is subtracted from the physical count; None for no timestamp."""
     registers = pe.registers
     ts = registers.read(PMSCR_EL2).TS if owner.el == EL2 else registers.read(PMSCR_EL1).TS
     if not ts:
@@ -158,7 +164,7 @@ def _timestamp_offset(pe: PE, el: int, owner: BufferOwner) -> int | None:
 
 
 def _timestamp_counter(pe: PE, owner: BufferOwner) -> int:
-    """What EL1 chose, less what EL2 forbids; what EL2 chose where it owns the buffer.
+    """EL1's choice as far as EL2 allows it; EL2's choice where EL2 owns the buffer.
 
     PCT 0b10 is reserved and means the virtual counter here.
     """

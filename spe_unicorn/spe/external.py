@@ -1,7 +1,7 @@
 """Sampling from outside: for firmware that knows nothing of SPE, and without its noticing.
 
 Every ``period``-th operation is sampled, on average or exactly, or the one that makes every
-``period``-th of certain events. Nothing of it shows in a register or in memory: records go to the
+``period``-th of certain events. Nothing of it shows in a register or in memory: records go to
 observers alone.
 """
 
@@ -29,7 +29,7 @@ from spe_unicorn.spe.sampler import Sampler
 CONTROLS: Final = affecting(Affects.RECORDS | Affects.PROFILING)
 """Registers that records depend on.
 
-One that changes without the register file being told needs :meth:`ExternalSampler.reload`.
+Call :meth:`ExternalSampler.reload` when one changes without the register file being told.
 """
 
 _CONTEXTS = (CONTEXTIDR_EL1, CONTEXTIDR_EL2)
@@ -47,8 +47,9 @@ class ExternalSampler(Sampler):
     the distances between samples vary by, None for none (:class:`PeriodicInterval`).
 
     ``levels`` are the Exception levels at which operations are members, None for all.
-    ``retired_only``: those that end in an exception of their own are none; then the distances do
-    not vary, and ``cracker`` may say which instructions count at all. ``interval`` chooses members
+    ``retired_only``: operations that end in an exception of their own are no members. The distances
+    then do not vary, and ``cracker`` may say which instructions are members. ``interval`` chooses
+    members
     otherwise than by ``period``. ``event`` is a name for people.
     """
 
@@ -111,7 +112,7 @@ class ExternalSampler(Sampler):
             self._recorders[el] = self._recorder_at(el)
 
     def take_back(self, members: int, selected: int) -> None:
-        """The last ``members``, ``selected`` of them sampled, did not retire: they are none."""
+        """Take back the last ``members``, ``selected`` of them sampled: they did not retire."""
         assert isinstance(self._interval, PeriodicInterval)
         self._interval.take_back(members, selected)
         self.statistics.population -= members
@@ -123,7 +124,7 @@ class ExternalSampler(Sampler):
         """There is no buffer whose addresses would be translated."""
 
     def profiles(self, el: int) -> bool:
-        """Every Exception level is sampled that was asked for."""
+        """Whether sampling was asked for at an Exception level."""
         return self.enabled_at[el]
 
     def quiet_records(self) -> int:
@@ -159,7 +160,7 @@ class ExternalSampler(Sampler):
         return False
 
     def _occupy(self, cycles: int) -> None:
-        """It takes as many operations at once as there are: none collides."""
+        """Any number of operations is in flight at once: none collides."""
 
     def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
         return self._recorders_of(samples)

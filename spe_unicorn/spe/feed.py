@@ -76,15 +76,15 @@ class Feed:
         self._tests = Feature.FEAT_SPEv1p2 in features
         self._sources = Feature.FEAT_SPE_FDS in features
         self._sets: dict[int, tuple[int, ...]] = {}
-        """What happens together, by the key of a sample: few different ones occur."""
+        """The events of a sample by its key. Few different keys occur."""
         self._filter: Filter | None = None
         self._keys: list[int] = []
-        """What the flags of a sample decide of its key, while the filter is this one."""
+        """The part of a key that the flags decide with this filter, by the flags."""
 
     def events(
         self, filter_: Filter, flags: int, events: int, total: int, source: int | None, kept: bool
     ) -> tuple[int, ...]:
-        """The numbers of the events; arguments as of :meth:`Filter.keeps`, and what it said."""
+        """The numbers of the events; arguments of :meth:`Filter.keeps`, and its result ``kept``."""
         if filter_ is not self._filter:
             self._look_at(filter_)
         key = self._keys[flags]

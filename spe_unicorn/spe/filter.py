@@ -27,7 +27,7 @@ class Flag(IntFlag):
     """A vector operation, or a load or store of vectors."""
 
 
-_LD = int(Flag.LD)  # a plain number: it is looked at for each sample
+_LD = int(Flag.LD)  # a plain number: it is tested for each sample
 _ALL_FLAGS = 0x1F
 _ALL_TYPES = (1 << 32) - 1
 
@@ -35,8 +35,9 @@ _ALL_TYPES = (1 << 32) - 1
 def types_matching(controls: int, masks: int) -> int:
     """The flag combinations that pass, as a set of bits: bit n for the flags n.
 
-    A control whose mask bit is 0 joins a group of which one must be set, unless none of the group
-    is asked for; one whose mask bit is 1 must equal the operation's flag.
+    A control whose mask bit is 1 must equal the operation's flag. The controls that are set and
+    whose mask bit is 0 are a group: an operation has at least one of their flags, unless the group
+    is empty.
     """
     group = controls & ~masks
     result = 0

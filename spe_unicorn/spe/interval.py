@@ -20,7 +20,7 @@ from spe_unicorn.stateful import Stateful
 _COUNT = 0xFFFF_FFFF
 _INTERVAL = 0xFFFF_FF00
 _LOOK_AHEAD = 8
-"""Distances worked out beforehand by going through the members: more cost more than they save."""
+"""Distances that are found by going through members one by one: more cost more than they save."""
 
 Distances = np.ndarray[Any, np.dtype[np.int64]]
 """Numbers of members, in the order in which they go by."""
@@ -174,9 +174,9 @@ class IntervalCounters(Stateful[IntervalState]):
         return int(times[-1])
 
     def _hits(self, count: int) -> Distances | None:
-        """Which of the members to come are the next ``count`` ones selected, counted from 1.
+        """The numbers of the next ``count`` members selected; the next member is number 1.
 
-        None where that takes going through them, as after software has written odd values. No
+        None where they can only be found one by one, as after software has written odd values. No
         random number is taken.
         """
         if not self.s.COUNT or (self.s.ECOUNT and not self._rnd):
@@ -224,7 +224,7 @@ class IntervalCounters(Stateful[IntervalState]):
         return np.array(distances, np.int64)
 
     def _quiet(self, members: int) -> int:
-        """How many of the next ``members`` do no more than decrement."""
+        """How many of the next ``members`` only decrement: no reload, no selection."""
         quiet = self.s.COUNT + self.s.skip - 1
         if quiet <= 0:
             return 0
@@ -307,7 +307,7 @@ class PeriodicInterval(Stateful[PeriodicState]):
         return True
 
     def take_back(self, members: int, hits: int) -> None:
-        """The last ``members``, ``hits`` of them selected, did not go by; without ``random``."""
+        """Take back the last ``members``, ``hits`` of them selected. Only without ``random``."""
         self.s.left += members - hits * self.period
 
     def pass_hits(self, hits: int) -> int:

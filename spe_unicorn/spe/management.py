@@ -29,12 +29,11 @@ from spe_unicorn.arch.rules.effective import (
     effective_mdcr_el3_pmsee,
     effective_pmscr_el1_ee,
     effective_pmscr_el2_ee,
-    have_el,
     lower_security_state,
     profiling_buffer_owner,
     tge,
 )
-from spe_unicorn.spe.enabling import OWN_OR_ALL_EVENTS
+from spe_unicorn.spe.enabling import el2_takes_events, el3_takes_events
 
 PMBSR_BY_EL: Final[dict[int, type[PMBSR]]] = {EL1: PMBSR_EL1, EL2: PMBSR_EL2, EL3: PMBSR_EL3}
 
@@ -88,18 +87,21 @@ class ManagementEvent:
 
 
 def buffer_full(address: int) -> ManagementEvent:
-    """Another record may not fit at ``address``."""
+    """The event that another record may not fit at ``address``."""
     return ManagementEvent(EventClass.OTHER, BufferStatus.FULL, address)
 
 
 def mmu_fault(fault: FaultRecord, address: int, *, data_lost: bool) -> ManagementEvent:
-    """The write to ``address`` did not translate; ``data_lost``: after part of its record."""
+    """The event of a write to ``address`` that did not translate.
+
+    ``data_lost``: a part of its record was written before.
+    """
     ec = EventClass.STAGE2_ABORT if fault.stage2 else EventClass.STAGE1_ABORT
     return ManagementEvent(ec, fault.fsc, address, data_lost=data_lost)
 
 
 def external_abort(address: int, *, data_lost: bool) -> ManagementEvent:
-    """The memory system refused the write to ``address``, and the core tells of it."""
+    """The event of a write to ``address`` that the memory system refused."""
     return ManagementEvent(
         EventClass.STAGE1_ABORT,
         _SYNC_EXTERNAL_ABORT,
@@ -136,10 +138,9 @@ def reporting_el(pe: PE, event: ManagementEvent | None) -> int:
 
 
 def _goes_to_el3(pe: PE, event: ManagementEvent | None) -> bool:
-    pmsee = effective_mdcr_el3_pmsee(pe)
-    if pmsee not in OWN_OR_ALL_EVENTS or not have_el(pe, EL3):
+    if not el3_takes_events(pe):
         return False
-    if pmsee == ExceptionEnable.ALL_EVENTS:
+    if effective_mdcr_el3_pmsee(pe) == ExceptionEnable.ALL_EVENTS:
         return True
     if event is None:
         return False
@@ -152,10 +153,9 @@ def _goes_to_el3(pe: PE, event: ManagementEvent | None) -> bool:
 
 
 def _goes_to_el2(pe: PE, event: ManagementEvent | None) -> bool:
-    ee = effective_pmscr_el2_ee(pe)
-    if ee not in OWN_OR_ALL_EVENTS:
+    if not el2_takes_events(pe):
         return False
-    if ee == ExceptionEnable.ALL_EVENTS:
+    if effective_pmscr_el2_ee(pe) == ExceptionEnable.ALL_EVENTS:
         return True
     if event is None:
         return False
@@ -171,7 +171,7 @@ def _goes_to_el2(pe: PE, event: ManagementEvent | None) -> bool:
 
 
 def pmbirq_level(pe: PE) -> bool:
-    """The level of PMBIRQ: an event stands in PMBSR_EL1 that raises no exception instead."""
+    """The level of PMBIRQ: PMBSR_EL1 records an event for which no exception is taken instead."""
     masked = effective_pmscr_el1_ee(pe) != ExceptionEnable.DISABLED
     return not masked and bool(pe.registers.read(PMBSR_EL1).S)
 
@@ -181,16 +181,12 @@ def exception_requested(pe: PE) -> bool:
     if Feature.FEAT_SPE_EXC not in pe.features:
         return False
     registers = pe.registers
-    if _el3_takes_events(pe) and registers.read(PMBSR_EL3).S:
+    if el3_takes_events(pe) and registers.read(PMBSR_EL3).S:
         return True
-    if effective_pmscr_el2_ee(pe) in OWN_OR_ALL_EVENTS and registers.read(PMBSR_EL2).S:
+    if el2_takes_events(pe) and registers.read(PMBSR_EL2).S:
         return True
     ee = effective_pmscr_el1_ee(pe)
     return ee == ExceptionEnable.ALL_EVENTS and bool(registers.read(PMBSR_EL1).S)
-
-
-def _el3_takes_events(pe: PE) -> bool:
-    return have_el(pe, EL3) and effective_mdcr_el3_pmsee(pe) in OWN_OR_ALL_EVENTS
 
 
 def pending_exception(pe: PE) -> int | None:
@@ -203,14 +199,14 @@ def pending_exception(pe: PE) -> int | None:
     if Feature.FEAT_SPE_EXC not in pe.features or pe.halted:
         return None
     registers = pe.registers
-    if _el3_takes_events(pe) and pe.el != EL3 and registers.read(PMBSR_EL3).S:
+    if el3_takes_events(pe) and pe.el != EL3 and registers.read(PMBSR_EL3).S:
         return EL3
     owner = profiling_buffer_owner(pe)
     if pe.el == EL3 or owner is None or owner.state is not lower_security_state(pe):
         return None
-    ee = effective_pmscr_el2_ee(pe)
-    if ee in OWN_OR_ALL_EVENTS and registers.read(PMBSR_EL2).S:
-        unmasked = ee == ExceptionEnable.ALL_EVENTS and registers.read(PMSCR_EL2).KE and not pe.pm
+    if el2_takes_events(pe) and registers.read(PMBSR_EL2).S:
+        all_events = effective_pmscr_el2_ee(pe) == ExceptionEnable.ALL_EVENTS
+        unmasked = all_events and registers.read(PMSCR_EL2).KE and not pe.pm
         if pe.el != EL2 or unmasked:
             return EL2
     if effective_pmscr_el1_ee(pe) == ExceptionEnable.ALL_EVENTS and registers.read(PMBSR_EL1).S:

@@ -134,7 +134,7 @@ def _sve_access(instruction: Instruction, features: Features, vector_bits: int) 
 
 
 def _other_access(registers: RegisterKind, features: Features) -> int:
-    """The payload, bit 0 aside, of an access to or from no register, if there is one for it."""
+    """The payload, bit 0 aside, of an access that is neither SVE nor SIMD&FP, nor special."""
     if registers is RegisterKind.NESTED:
         return 0x30
     v1p3 = Feature.FEAT_SPEv1p3 in features

@@ -168,7 +168,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class BadPacket:
-    """Bytes at ``offset`` that are no packet here, with the reason as half a sentence."""
+    """Bytes at ``offset`` that are no packet; ``reason`` is half a sentence."""
 
     offset: int
     data: bytes
@@ -212,7 +212,7 @@ def header(kind: PacketType, index: int = 0, size: int | None = None) -> bytes:
 
 
 def payload_size(header_byte: int) -> int:
-    """Payload bytes after a header byte, also one that means nothing (D18.1).
+    """Payload bytes after a header byte, also one without a meaning (D18.1).
 
     For an extended header the byte that counts is the second one.
     """
@@ -231,7 +231,7 @@ def _meanings() -> dict[int, _Meaning]:
                 key = int.from_bytes(header(kind, index, size), "little")
                 result[key] = (kind, index, size)
             if indexes == _EXTENDED_INDEXES and index < 8:
-                # The long form of a short header is read too, though nobody need write it.
+                # The long form of a short header is read as well; nobody writes it.
                 result[0x20 | key << 8] = (kind, index, size)
     return result
 
@@ -240,7 +240,7 @@ _MEANINGS = _meanings()
 
 
 def is_extended(header_byte: int) -> bool:
-    """Whether a second header byte follows; 24 to 3F are such, with no meaning yet."""
+    """Whether a second header byte follows. 0x24 to 0x3F have no meaning yet."""
     return 0x20 <= header_byte < 0x40
 
 

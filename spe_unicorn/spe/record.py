@@ -2,7 +2,7 @@
 
 Arm ARM D18.1. Records are written in the order of the architecture's own pseudocode (contexts,
 counters, addresses, data source, operation type, events, then Timestamp or End), or as the core
-chooses with a place for each packet (:func:`slot_of`), and read in any.
+chooses with a place for each packet (:func:`slot_of`). They are read in any order.
 Padding stands behind the terminator, up to a multiple of ``1 << PMBIDR_EL1.Align`` bytes.
 """
 
@@ -95,7 +95,7 @@ def padded_size(size: int, align: int) -> int:
 
 
 def slot_of(kind: PacketType, index: int, events: int) -> int:
-    """Where a packet begins in records with a place for each, of 64 bytes.
+    """The offset of a packet in records of 64 bytes that have a fixed place for each packet.
 
     ``events`` is the payload of the Events packet. Read off captures of Neoverse N1: the PC, two
     contexts, the operation, its events, the latencies, the address that it went to, and so on up to
@@ -185,7 +185,7 @@ class RecordLayout:
 
     @property
     def places(self) -> list[tuple[PacketType, int, int, int]]:
-        """Where each payload stands that there is: type and index, offset, size in bytes.
+        """The place of each payload: type and index of its packet, offset, size in bytes.
 
         The Operation Type begins with its header (:func:`operation_type_value`).
         """

@@ -46,7 +46,7 @@ HAS_TARGET: Final = 4
 HAS_DATA_SOURCE: Final = 8
 HAS_PREVIOUS_TARGET: Final = 16
 SHAPES: Final = 32
-"""The shape of a record: which of the packets it has that not every record has."""
+"""How many shapes there are. A shape is the HAS bits of the packets that a record has."""
 
 
 def implemented_events(features: Features, impdef: ImpDef) -> int:
@@ -114,10 +114,10 @@ def _top_byte(state: SecurityState | PASpace) -> int:
 
 
 class Common(NamedTuple):
-    """What records have in common that one :class:`Recorder` makes.
+    """What all records of one :class:`Recorder` have in common.
 
-    The contexts and the offset are None where there is no such packet; ``shapes`` are the packets
-    that there can be besides, ``state`` is the Security state as it stands in addresses.
+    The contexts and the offset are None where records have no such packet. ``shapes`` are the HAS
+    bits of packets that records can have. ``state`` is the Security state as addresses hold it.
     """
 
     context1: int | None
@@ -146,7 +146,7 @@ def physical_address(address: int, space: int) -> int:
 class Recorder:
     """Makes the records of operations in one Security state, of what ``collection`` lets through.
 
-    Physical addresses are given the PA space of that Security state, or what ``space`` says it is.
+    ``space`` gives the PA space of an operation's data; without it, that of the Security state.
     """
 
     DERIVED = ("_layouts",)
@@ -182,7 +182,7 @@ class Recorder:
 
     @property
     def looks_further(self) -> bool:
-        """Whether a record takes more than its sample and :attr:`common`: a look at memory."""
+        """Whether a record needs more than its sample and :attr:`common`: a table walk."""
         return self._space is not None
 
     def record(

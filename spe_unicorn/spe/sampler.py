@@ -156,14 +156,14 @@ class Sampler(Stateful[SamplerState], ABC):
         self._format = Format.of(features, pe.impdef)
         self._implemented = implemented_events(features, pe.impdef)
         self._types: dict[int, OperationType] = {}
-        """By word, with its part and for SVE the vector length above."""
+        """By instruction word, with the part above it; for SVE the vector length above that."""
         self._filter = Filter()
         self._batch = Batch(self._judge, self._format.max_count)
         self._batch_filter = self._filter
         self._recorders: dict[int, Recorder] = {}
         """By Exception level; replaced, not cleared, when registers change what is collected."""
         self._sampling: deque[tuple[dict[int, Recorder], Filter]] = deque()
-        """What the registers said when each of the samples was taken that are not yet complete."""
+        """For each sample that is not complete: recorders and filter at its selection, in order."""
 
     @property
     def statistics(self) -> Statistics:
@@ -196,7 +196,7 @@ class Sampler(Stateful[SamplerState], ABC):
         self.reload()
 
     def recollect(self) -> None:
-        """As :meth:`reload`, where registers changed that only stand in records."""
+        """As :meth:`reload`, for registers that change nothing but what stands in records."""
         self.reload()
 
     @abstractmethod
@@ -225,18 +225,18 @@ class Sampler(Stateful[SamplerState], ABC):
 
     @abstractmethod
     def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
-        """What makes the records of samples, by Exception level; the batch has looked them up.
+        """The recorders of samples that the batch has looked up, by Exception level.
 
-        None if :meth:`complete_all` cannot complete them.
+        None if the samples have to be completed one by one.
         """
 
     @abstractmethod
     def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
-        """The samples of a batch are complete, and so many records passed the filters."""
+        """Keep ``records`` records, whose bytes are ``data``, of the ``samples`` of a batch."""
 
     @abstractmethod
     def _keep(self, record: bytes, operation: Operation) -> None:
-        """A record passed the filters."""
+        """Keep a record that passed the filters."""
 
     def advance(self, members: int) -> bool:
         """Let ``members`` of the population go by, at most :meth:`until_hit` of them.
@@ -251,11 +251,11 @@ class Sampler(Stateful[SamplerState], ABC):
         return hit and self._select()
 
     def take_back(self, members: int, selected: int) -> None:
-        """The last ``members``, ``selected`` of them sampled, did not retire: they are none."""
+        """Take back the last ``members``, ``selected`` of them sampled: they did not retire."""
         raise NotImplementedError
 
     def told(self) -> None:
-        """All that has been executed has been told of; the engine stands."""
+        """All executed operations have been reported, and the engine stands."""
 
     def _select(self) -> bool:
         """The last member is selected. False if it collides."""
@@ -278,7 +278,7 @@ class Sampler(Stateful[SamplerState], ABC):
         RuntimeError without a sampled operation.
         """
         if not self._sampling:
-            raise RuntimeError("no operation is being sampled")
+            raise RuntimeError(f"no operation is being sampled: PC {operation.pc:#x}")
         recorders, filter_ = self._sampling.popleft()
         if not operation.misspeculated:
             self.tally.one(operation.pc, operation.instruction.word)
@@ -310,8 +310,11 @@ class Sampler(Stateful[SamplerState], ABC):
         recorders = self._at_once(samples)
         if recorders is None:
             return False
-        if self._interval.pass_hits(len(samples)) != members:
-            raise RuntimeError("other operations were sampled than those that are selected")
+        passed = self._interval.pass_hits(len(samples))
+        if passed != members:
+            raise RuntimeError(
+                f"{len(samples)} samples end with member {members}; the interval selects {passed}"
+            )
         written = batch.write(samples, recorders)
         counted = samples[self.tally.counted(len(samples))]
         self.tally.several(len(samples), self._places(counted, kinds))
@@ -328,13 +331,13 @@ class Sampler(Stateful[SamplerState], ABC):
 
     @staticmethod
     def _places(samples: Any, kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:
-        """Addresses and instruction words of samples, and how many have them."""
+        """Addresses and instruction words of samples, each with how many samples have them."""
         places = zip(samples[:, PC].tolist(), samples[:, KIND].tolist(), strict=True)
         for (pc, number), times in Counter(places).items():
             yield pc & _MASK, kinds[number].instruction.word, times
 
     def _judge(self, kind: Kind, way: int) -> Outcome:
-        """What becomes of samples of a kind, as in :meth:`complete`."""
+        """What becomes of samples of a kind and a way, as :meth:`complete` finds it for one."""
         instruction = kind.instruction
         operation = Operation(
             instruction,
@@ -393,7 +396,7 @@ class Sampler(Stateful[SamplerState], ABC):
         self.recorded(record, operation)
 
     def _stream(self, data: bytes, records: int) -> None:
-        """So many whole records were written."""
+        """Count whole records that were written, and tell observers."""
         statistics = self.statistics
         statistics.written += records
         statistics.bytes += len(data)

@@ -1,4 +1,4 @@
-"""Sampling by exceptions: the operation that every N-th exception of some kind belongs to."""
+"""Sampling by exceptions: every N-th of a kind samples the operation that it belongs to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from spe_unicorn.spe.sampler import NOWHERE
 
 
 class ExceptionSampler(ExternalSampler):
-    """Samples what every ``period``-th exception belongs to, from one of ``levels``, None for all.
+    """Samples the operation of every ``period``-th exception from ``levels``, None for all levels.
 
-    No operation is counted: whoever sees exceptions tells of them. Arguments are those of
+    Operations are not counted: whoever takes exceptions calls :meth:`taken`. Arguments are those of
     :class:`ExternalSampler`.
     """
 

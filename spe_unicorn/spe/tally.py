@@ -9,11 +9,11 @@ from typing import Final
 from spe_unicorn.stateful import Stateful
 
 _ALL: Final = 1024
-"""So many samples are counted at first; then those of one window in eight."""
+"""The first samples, which are all counted. Then one window in eight is."""
 _WINDOW: Final = 6
 """Samples in a window, as a power of two."""
 _MOST: Final = 1 << 16
-"""Places that are told apart."""
+"""The most places that are counted."""
 
 
 @dataclass(slots=True)
@@ -26,10 +26,10 @@ class TallyState:
 
 
 class Tally(Stateful[TallyState]):
-    """Samples by place, before any filter: of a part of them, in runs of 64, so that it is cheap.
+    """Counts samples by place, before any filter.
 
-    :attr:`counts` are by address and instruction word. That neighbours in a loop are counted alike
-    holds for every part of the samples that goes by their numbers alone.
+    To be cheap it counts a part of them, in windows of 64. Which part depends on the numbers of the
+    samples alone, so neighbours in a loop are still counted alike.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Tally(Stateful[TallyState]):
         self.s.samples += 1
 
     def counted(self, number: int) -> list[int]:
-        """Which of the next ``number`` samples are counted, from 0."""
+        """Which of the next ``number`` samples are counted; the next sample is 0."""
         first = self.s.samples
         found: list[int] = []
         start = first
@@ -70,9 +70,9 @@ class Tally(Stateful[TallyState]):
         return found
 
     def several(self, number: int, places: Iterable[tuple[int, int, int]]) -> None:
-        """So many operations were sampled; ``places`` are those of :meth:`counted`.
+        """``number`` operations were sampled; ``places`` are those of :meth:`counted`.
 
-        Each is an address, an instruction word, and how many they were there.
+        A place is an address, an instruction word, and how many samples were there.
         """
         for pc, word, times in places:
             self._count(pc, word, times)

@@ -75,20 +75,20 @@ RECORDS: Final = affecting(Affects.RECORDS)
 CONTROLS: Final = affecting(Affects.PROFILING)
 """Registers that say whether, where and what to sample.
 
-One that changes without the register file being told needs :meth:`StatisticalProfilingUnit.reload`.
+Call :meth:`StatisticalProfilingUnit.reload` when one changes without the register file being told.
 """
 TRANSLATION: Final = affecting(Affects.BUFFER)
 """Registers by which the buffer's addresses are translated.
 
-One that changes without the register file being told, and TLB maintenance, needs
-:meth:`StatisticalProfilingUnit.forget_translations`.
+Call :meth:`StatisticalProfilingUnit.forget_translations` when one changes without the register file
+being told, and after TLB maintenance.
 """
 
 _SERROR = 2
 """PMBIDR_EL1.EA: an External abort on record data generates an SError."""
 _PLENTY = 1 << 30
 _MOST_PEEKED: Final = 1 << 12
-"""Pages of a buffer whose translations are kept: 16 MiB."""
+"""The most pages whose translations are kept: 16 MiB of a buffer."""
 
 
 class _ReadOnly:
@@ -156,13 +156,13 @@ class StatisticalProfilingUnit(Sampler):
         self._exception = exception if Feature.FEAT_SPE_EXC in pe.features else None
         self._level = False
         self._current = False
-        """Whether the fields below say what the registers say."""
+        """Whether the fields below agree with the registers."""
         self._buffer_enabled = False
         self._discards = False
         self._el = _NO_EL
         self._context: tuple[TranslationContext, int] | None = None
         self._peeked: dict[int, AddressDescriptor] = {}
-        """What was found ahead of the buffer's pointer, by address, as in a TLB."""
+        """Translations ahead of the buffer's pointer, by address, as in a TLB."""
         registers = pe.registers
         for register, cell in (
             (PMSICR_EL1, counters.PMSICR),
@@ -184,7 +184,7 @@ class StatisticalProfilingUnit(Sampler):
         self.forget_translations()
         self._changed()
         self._read_controls()
-        # as it was: no counter is loaded
+        # before refresh(), which loads counters when profiling becomes enabled
         self.enabled = self.enabled_at[self._pe.el]
         self.refresh()
 
@@ -219,12 +219,12 @@ class StatisticalProfilingUnit(Sampler):
         self.enabled = enabled
 
     def physical(self, address: int) -> int | None:
-        """Where a byte of the Profiling Buffer is in memory, None where that is nowhere."""
+        """The physical address of a byte of the Profiling Buffer; None if it does not translate."""
         found = self._translate(address)
         return None if isinstance(found, FaultRecord) else found.paddress
 
     def in_memory(self, address: int) -> bool | None:
-        """Whether memory answers at a byte of the buffer; None if it has no translation."""
+        """Whether memory answers at a byte of the buffer; None if it does not translate."""
         found = self._translate(address)
         if isinstance(found, FaultRecord):
             return None
@@ -387,7 +387,10 @@ class StatisticalProfilingUnit(Sampler):
         return self._translated(address, self._memory)
 
     def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
-        """The same, if no translation table has to be updated for it; looked up once."""
+        """As :meth:`_translate`, a fault where a translation table would have to be updated.
+
+        Translations are kept until :meth:`forget_translations`.
+        """
         known = self._peeked.get(address)
         if known is not None:
             return known
