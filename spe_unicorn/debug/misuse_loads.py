@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,23 +13,31 @@ from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _OFFSET: Final = 0xFFF
 """Bits of an address that no translation changes."""
+_MOST: Final = 1 << 16
+"""The most records that are remembered, the last ones: no guest grows its host."""
 
 
 @dataclass(frozen=True)
 class _WrittenRecord:
-    """A record of the ``member``-th member, and the bytes of it: ranges of physical addresses."""
+    """The record of the ``member``-th member of the population.
+
+    ``ranges`` are the physical addresses of its bytes: each range has a first address and an end.
+    """
 
     member: int
     ranges: tuple[tuple[int, int], ...]
 
 
 class RecordsOnTheirWay:
-    """The records of one unit that a load is not certain to find, oldest first."""
+    """The records of one unit that a load is not certain to find: no DSB has ordered them yet."""
 
     def __init__(self, unit: StatisticalProfilingUnit, loads: NoticedLoads) -> None:
         self._unit = unit
         self._loads = loads
-        self._records: deque[_WrittenRecord] = deque()
+        self._records: deque[_WrittenRecord] = deque(maxlen=_MOST)
+        """In the order in which they were written."""
+        self._span: tuple[int, int] | None = None
+        """Physical addresses between which all of them lie; None without records."""
         self.horizon = Horizon(loads.due, loads.rest)
         """Ends a run of the engine while there is no room to note loads."""
 
@@ -39,7 +47,7 @@ class RecordsOnTheirWay:
         return bool(self._records)
 
     def recorded(self, record: bytes, member: int) -> None:
-        """The unit has written the record of the ``member``-th member of the population."""
+        """Remember that the unit has written the record of the ``member``-th member."""
         end = self._unit.buffer.pointer.value
         ranges = []
         address = end - len(record)
@@ -50,23 +58,25 @@ class RecordsOnTheirWay:
                 ranges.append((physical, physical + piece - address))
             address = piece
         self._records.append(_WrittenRecord(member, tuple(ranges)))
-        self._look_out()
+        self._look_out(_span([*ranges, self._span] if self._span else ranges))
 
     def are_written(self, members: int) -> None:
-        """Those of the first so many members are in memory for certain now."""
+        """Forget the records of the first ``members`` members: they are in memory for certain."""
+        before = len(self._records)
         while self._records and self._records[0].member <= members:
             self._records.popleft()
-        self._look_out()
+        if len(self._records) != before:
+            self._look_out(_span([r for record in self._records for r in record.ranges]))
 
     def forget(self) -> None:
-        """Nothing that came before matters any more."""
+        """Forget all records."""
         self._records.clear()
-        self._look_out()
+        self._look_out(None)
 
     def loaded(self, written: int) -> Iterator[tuple[Load, str]]:
-        """Each load from them since this was last asked, with what there is to say of it.
+        """Each load from one of them since the last call, with a sentence about it.
 
-        ``written``: of so many members the records are in memory.
+        ``written`` is the number of members whose records are in memory for certain.
         """
         for load in self._loads.take():
             end = load.address + load.size
@@ -79,5 +89,14 @@ class RecordsOnTheirWay:
                     )
                     break
 
-    def _look_out(self) -> None:
-        self._loads.look_out([r for record in self._records for r in record.ranges])
+    def _look_out(self, span: tuple[int, int] | None) -> None:
+        if span != self._span:
+            self._span = span
+            self._loads.look_out([] if span is None else [span])
+
+
+def _span(ranges: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first address and the end of several ranges together; None for no range."""
+    if not ranges:
+        return None
+    return min(begin for begin, _ in ranges), max(end for _, end in ranges)
