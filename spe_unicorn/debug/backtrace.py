@@ -1,7 +1,7 @@
 """The calls that led a PE to where it is, by call frame information and by frame records.
 
-Call frame information tells of each instruction where the caller's registers are. Frame records are
-what the procedure call standard has X29 point to.
+Call frame information says for each instruction where the caller's registers are. Frame records are
+the pairs of X29 and X30 in memory to which X29 points by the procedure call standard.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spe_unicorn.machine.names import Names
 from spe_unicorn.symbols.frames import RETURN_ADDRESS, FrameRule
 
 _FRAMES: Final = 32
-"""Frames that a backtrace shows."""
+"""The most frames that a backtrace shows."""
 _SP: Final = 31
 """DWARF's number of SP."""
 _FRAME_POINTER: Final = 29
@@ -28,9 +28,8 @@ _ADDRESS: Final = (1 << 48) - 1
 def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
     """Addresses of the calls that led here, innermost first, each with a remark.
 
-    A function without call frame information that has made no frame record yet, or needs none, is
-    found by X30, if ``names`` names the functions. At most 32 addresses, whatever the guest's
-    memory holds.
+    X30 gives the caller of a function that has neither call frame information nor a frame record,
+    if ``names`` names the functions. There are at most 32 addresses, whatever memory holds.
     """
     result = [(cpu.pc, "")]
     registers = _registers(cpu)
@@ -58,7 +57,7 @@ def _registers(cpu: UnicornCPU) -> dict[int, int]:
 
 
 def _caller(cpu: UnicornCPU, rule: FrameRule, registers: dict[int, int]) -> dict[int, int] | None:
-    """The registers of the caller of a function; None where there is none, or nothing to read."""
+    """The registers of the caller; None without a caller, or where memory cannot be read."""
     if rule.outermost or rule.register not in registers:
         return None
     frame = registers[rule.register] + rule.offset & _MASK
@@ -76,7 +75,7 @@ def _caller(cpu: UnicornCPU, rule: FrameRule, registers: dict[int, int]) -> dict
 
 
 def _without_signature(address: int) -> int:
-    """A return address that pointer authentication may have signed, as it was."""
+    """A return address without the signature that pointer authentication may have put in it."""
     return address | _MASK & ~_ADDRESS if address & _HIGH else address & _ADDRESS
 
 

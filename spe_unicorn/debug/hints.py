@@ -1,4 +1,4 @@
-"""What the usual first crashes come from, in a sentence each.
+"""Hints: for each usual first crash a sentence about its likely cause.
 
 :func:`hints` is a pure function of a :class:`Crash`, which :func:`crash_of` reads from a PE.
 Options are named in backquotes, as in ``machine.options``.
@@ -38,7 +38,7 @@ _NEAR: Final = 64 << 10
 _SP: Final = 31
 _BLR, _ANY_BLR = 0xD63F_0000, 0xFFFF_FC1F
 _MRS_OR_MSR, _ANY_MRS_MSR = 0xD510_0000, 0xFFD0_0000
-"""The bits that all MRS and MSR of registers have in common, and what they are."""
+"""The bits that all MRS and MSR of registers have in common, and the mask of those bits."""
 _ELR: Final[dict[int, type[SysReg]]] = {EL1: ELR_EL1, EL2: ELR_EL2, EL3: ELR_EL3}
 _UARTS: Final = {
     0x01C2_8000: "Allwinner A64 and H5",
@@ -68,13 +68,12 @@ _UARTS: Final = {
 class Crash:
     """An exception that may be why a guest cannot go on.
 
-    It was taken from ``el`` to ``target_el``, with ``elr`` and the other values in its registers.
-    ``word`` is the operation at ``elr``, None where it cannot be read. ``x`` are X0 to X30 and SP
-    as the exception found them, None where code has run since. ``physical`` is the physical address
-    of a data abort where nothing is. ``controls`` has what traps FP, SIMD and SVE by name,
-    ``conduit`` is how this start calls PSCI. ``memory`` are RAM and the image's segments, as
-    addresses of their beginnings and ends, by name. ``caller`` is where X30 says that the last call
-    was, if there is one by a register.
+    It was taken from ``el`` to ``target_el``, and wrote ``esr``, ``far`` and ``elr``. ``word`` is
+    the instruction at ``elr``, None where it cannot be read. ``x`` are X0 to X30 and SP as the
+    exception found them, None where code has run since. ``physical`` is the physical address of a
+    data abort, if nothing is there. ``controls`` are the fields that trap FP, SIMD and SVE, by
+    name. ``conduit`` is how this start calls PSCI. ``memory`` are RAM and the image's segments:
+    name, first address, end. ``caller`` is the BLR before the address in X30, if there is one.
     """
 
     el: int
@@ -109,7 +108,7 @@ class Crash:
 
 
 def hints(crash: Crash) -> list[str]:
-    """What it may come from, most telling first."""
+    """Sentences about what the crash may come from, the likeliest first."""
     ec = crash.syndrome.ec
     if ec in (EC.AdvSIMDFPAccessTrap, EC.SVEAccessTrap):
         return list(_trapped(crash))
@@ -145,7 +144,7 @@ def _trapped(crash: Crash) -> Iterator[str]:
         do = "set" if field == "EZ" else "clear"
         hint = f"{name} is {controls[name]}, which traps {what} {where}: {do} it, then ISB"
         traps = controls[name] != (field == "EZ")
-    if traps:  # it may have been told not to since
+    if traps:  # software may have switched the trap off since
         yield hint
 
 
@@ -157,7 +156,7 @@ _OTHER_CONDUIT: Final = (
 
 
 def _call(crash: Crash) -> str:
-    """HVC or SMC that no firmware answered."""
+    """An HVC or SMC that no firmware answered."""
     called_by = "HVC" if crash.syndrome.ec == EC.HypervisorCall else "SMC"
     if crash.conduit is None:
         return (

@@ -1,8 +1,8 @@
-"""Driver mistakes, named as they happen: what software does that the architecture asks it not to.
+"""Driver mistakes, named as they happen: software does what the architecture asks it not to do.
 
-The rules stand in ``misuse_rules``, what a value breaks is found in ``misuse_checks``. Here is what
-depends on the order of things: who watches a PE, when a check is due, and where to point. Watching
-changes nothing for the guest, and no record.
+``misuse_rules`` has the rules, ``misuse_checks`` finds the rules that a value breaks. This file has
+what depends on the order of events: it watches a PE, decides when a check is due, and names the
+place of the mistake. Watching changes nothing for the guest, and no record.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from spe_unicorn.spe.unit import StatisticalProfilingUnit
 __all__ = ["Misuse", "Misuses", "watch_misuse"]
 
 _CONTROLS: Final = frozenset({PMSCR_EL1, PMSCR_EL2})
-"""Registers whose enables are read as part of the program, not by the unit."""
+"""Registers whose enables act in program order, without a context synchronization event."""
 _ENABLES: Final = 0b11
-"""In both of them, the bits that choose what is profiled."""
+"""The bits of both that choose which Exception levels are profiled."""
 _COUNTERS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
-"""What chooses operations goes with the program, not beside it: a fence is enough."""
+"""Registers that act in program order: a context synchronization event orders accesses to them."""
 _MRS_MSR: Final = 0xFFF0_0000
 _MSR: Final = 0xD510_0000
 
@@ -135,24 +135,24 @@ class _Since:
     """What is remembered of a PE since it was reset."""
 
     fresh: bool
-    """Whether all is known that was written since the reset."""
+    """Whether the watch has seen every write since the reset."""
     order: Synchronization = field(default_factory=Synchronization)
     read_at: dict[type[SysReg], int] = field(default_factory=dict)
-    """What was visible when a register was last read."""
+    """The members whose effects were visible when each register was last read."""
     writers: dict[type[SysReg], _Written] = field(default_factory=dict)
-    """Where each register was last written; the last one is the one written last."""
+    """The last write to each register, in the order of these writes."""
     unsynchronized: set[type[SysReg]] = field(default_factory=set)
-    """Written, and no context synchronization event since."""
+    """Registers written since the last context synchronization event."""
     unchecked: bool = True
-    """Something was written since the configuration was last looked at."""
+    """Whether anything was written since the configuration was last checked."""
     enabling: tuple[_Place, str] | None = None
-    """A write that enables profiling, but for PMBSR_ELx.S."""
+    """A write that would have enabled profiling if PMBSR_ELx.S had not been set."""
     refilling: tuple[_Place, str] | None = None
-    """A new pointer, but PMBSR_ELx.S is still set."""
+    """A write of a new pointer while PMBSR_ELx.S was set."""
     unaligned: tuple[_Place, str] | None = None
-    """An unaligned pointer, not used so far."""
+    """A write of an unaligned pointer with which nothing has been profiled so far."""
     lost: bool = False
-    """The last management event lost data, and the pointer is still its."""
+    """Whether the last management event lost data and PMBPTR_EL1 was not written since."""
 
 
 class _Watch:
@@ -172,7 +172,7 @@ class _Watch:
         self._misuses = misuses
         self._number = number
         self._board = board
-        """Where the PE is, if it is on a board; so what it wrote is known since its reset."""
+        """The board of the PE, None without one. On a board every write since a reset is seen."""
         self._interrupts: InterruptWatch | None = None
         if board is not None and isinstance(pe, ProcessingElement):
             self._interrupts = InterruptWatch(board, pe, self._on_interrupt_misuse)
@@ -187,11 +187,11 @@ class _Watch:
         pe.runner.horizons.append(self._records.horizon)
         pe.runner.watch(self)
 
-    # What the runner tells: host.watching.Watcher
+    # Called by the runner: host.run.watching.Watcher
 
     @property
     def tracking(self) -> bool:
-        """Whether the order of things matters: something is, or may be, on its way."""
+        """Whether barriers and returns matter now: some effect may not be ordered yet."""
         return (
             self._unit.armed
             or self._since.order.visible != self._population
@@ -203,7 +203,7 @@ class _Watch:
         )
 
     def reset(self) -> None:
-        """The PE was reset: nothing that came before matters any more."""
+        """The PE was reset: forget all that came before."""
         self._look_at_loads()
         self._since = _Since(fresh=self._board is not None)
         self._translation = checks.translation(self._cpu)
@@ -228,7 +228,7 @@ class _Watch:
         self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
 
     def paused(self) -> None:
-        """A run has come to its end."""
+        """A run has ended."""
         self._look_at_loads()
 
     def controls_written(self, pc: int) -> None:
@@ -270,7 +270,7 @@ class _Watch:
         self._records.recorded(record, self._population)
 
     def _look_at_loads(self) -> None:
-        """Loads from records that are not certain to be there."""
+        """Report loads from records that are not certain to be in memory."""
         for load, what in self._records.loaded(self._since.order.written):
             place = _Place(load.pc, load.el)
             self._report(rules.RECORDS_NOT_SYNCHRONIZED, place, what, load.executed + 1)
@@ -281,7 +281,7 @@ class _Watch:
             return
         assert register is not None
         if not self._runner.running:
-            # the engine's owner executes it by itself, and nobody sees what lies between
+            # the engine's owner runs it without a runner, so nobody sees the barriers in between
             self._since.order.everything(self._population)
             self._since.unsynchronized.clear()
             self._records.are_written(self._since.order.written)
@@ -293,7 +293,7 @@ class _Watch:
     # Reads
 
     def _read(self, register: type[SysReg], access: SystemAccess) -> None:
-        """A register that the unit writes was read, which may say less than there is."""
+        """A register was read. If the unit writes it, it may not show every profiled operation."""
         status = issubclass(register, PMBSR)
         if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
             return
@@ -305,7 +305,7 @@ class _Watch:
         if visible == self._population:
             return
         if (status or self._unit.enabled) and visible > before:
-            return  # whoever polls has synchronized what there was
+            return  # software polls: it has synchronized what there was at the last read
         missing = self._population - visible
         what = (
             f"MRS {access.name}: {access.value:#x}"
@@ -365,7 +365,7 @@ class _Watch:
     def _written_in_order(
         self, register: type[SysReg], access: SystemAccess, place: _Place, what: str
     ) -> None:
-        """Whether samples may still have needed the register as it was."""
+        """Report a write to a register whose old value samples may still need."""
         if self._unit.enabled:
             self._report(rules.WRITE_WHILE_PROFILING, place, f"{what}, profiling EL{access.el}")
             return
@@ -383,10 +383,10 @@ class _Watch:
             what = f"{what}, with {missing} profiled operations not synchronized"
             self._report(rules.WRITE_BEFORE_DRAIN, place, what)
 
-    # What becomes true at a context synchronization event
+    # At a context synchronization event
 
     def _context_synchronization(self, el: int, returned: bool, place: _Place) -> None:
-        """The PE goes on at ``el``, behind a context synchronization event at ``place``."""
+        """The PE goes on at ``el`` after a context synchronization event at ``place``."""
         cpu = self._cpu
         self._since.order.context_synchronization(self._population)
         self._since.unsynchronized.clear()
@@ -414,7 +414,7 @@ class _Watch:
         self._report(rules.ENABLED_WHILE_STOPPED, place, f"{what}, and {status}")
 
     def _check_configuration(self, place: _Place) -> None:
-        """Profiling becomes enabled, at ``place``, or goes on with something new."""
+        """Check new values: profiling becomes enabled with them at ``place``, or goes on."""
         if not self._since.unchecked:
             return
         self._since.unchecked = False
@@ -444,9 +444,10 @@ class _Watch:
             yield from checks.buffer(cpu, self._unit.in_memory, symbols, sp)
 
     def _writer(self, problem: Problem, place: _Place) -> _Place:
-        """Where the value that is the problem was written; ``place`` if it never was.
+        """The place of the write that made the problem; ``place`` if nothing was written.
 
-        A pointer that the unit has moved since is the fault of whoever went on with it.
+        If the unit has moved the pointer since it was written, the mistake is the last write with
+        which software let profiling go on.
         """
         writers = self._since.writers
         pointer = writers.get(PMBPTR_EL1)
@@ -479,11 +480,11 @@ class _Watch:
 
 def _before(access: SystemAccess) -> int:
     """What a register of SPE held before it was accessed."""
-    assert access.old is not None  # it is no device's
+    assert access.old is not None  # no device has a register of SPE
     return access.old
 
 
 def _write(register: type[SysReg], cpu: UnicornCPU) -> str:
-    """A write to a register that the engine has, as it came out."""
+    """A write to a register that the engine has, with the value that the register then has."""
     value = cpu.registers.raw(register)
     return f"MSR {register.__name__}, {value:#x}{fields(register, value, cpu.features)}"

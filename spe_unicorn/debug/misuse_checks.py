@@ -1,6 +1,6 @@
-"""Checks of values: what was written, and what profiling begins with. They look and touch nothing.
+"""Checks of the values that software writes, and of those with which profiling begins.
 
-A check gives problems: the rule that is broken, and how, in words with the values.
+A check changes nothing. It gives problems: each is a broken rule, and a sentence with the values.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from spe_unicorn.symbols.table import SymbolTable, printable
 _LIMIT_CONTROLS: Final = 0xA7
 """Bits of PMBLIMITR_EL1 below LIMIT that are a control on some core: nVM, PMFZ, FM, E."""
 _CHOOSES_BY_BIT: Final = frozenset({PMSEVFR_EL1, PMSNEVFR_EL1, PMSDSFR_EL1})
-"""Registers of which software may write any bit, to find out which there are."""
+"""Registers to which software may write any bit, to find out which bits the core has."""
 _INTERVALS: Final = {0: 256, 2: 512, 3: 768, 4: 1024, 5: 1536, 6: 2048, 7: 3072, 8: 4096}
 """PMSIDR_EL1.Interval in operations."""
 _BADDR: Final = (1 << 48) - 2
@@ -64,7 +64,7 @@ _BADDR: Final = (1 << 48) - 2
 
 @dataclass(frozen=True)
 class Problem:
-    """A rule that is broken. ``registers`` are those whose values do, most telling first."""
+    """A broken rule. ``registers`` are those whose values break it, the likeliest first."""
 
     rule: Rule
     what: str
@@ -104,7 +104,7 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
 
 def _reserved_values(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
     if issubclass(register, PMBSR):
-        return  # a syndrome is put back as it was read
+        return  # software writes back what it has read
     for field in register.active(pe.features):
         number = value >> field.lsb & field.max
         if field.values is None:
@@ -123,7 +123,7 @@ def _reserved_values(pe: PE, register: type[SysReg], value: int) -> Iterator[Pro
 
 
 def _bits(register: type[SysReg], bits: int) -> str:
-    """Some bits of a register, by the names that they have on one core or another."""
+    """Bits of a register by their names, also names that this core does not have."""
     names = []
     for field in register.fields:
         if bits & field.mask and not isinstance(field, (Res0, Res1)):
@@ -146,7 +146,7 @@ def steering(pe: PE, register: type[SysReg]) -> Iterator[Problem]:
 
 
 def configuration(pe: PE) -> Iterator[Problem]:
-    """What is wrong with how SPE is programmed, at the moment that profiling becomes enabled."""
+    """What is wrong with the values of SPE's registers when profiling becomes enabled."""
     yield from _pointers(pe)
     yield from _interval(pe)
     yield from _filters(pe)
@@ -169,17 +169,17 @@ def _pointers(pe: PE) -> Iterator[Problem]:
 def buffer(
     pe: PE, in_memory: Callable[[int], bool | None], symbols: SymbolTable, sp: int | None
 ) -> Iterator[Problem]:
-    """What is wrong with where the buffer is, when profiling becomes enabled.
+    """What is wrong with the place of the buffer when profiling becomes enabled.
 
-    ``in_memory`` says of an address of the buffer whether memory answers there, None if it has no
-    translation. ``symbols`` are the program's, ``sp`` is SP, None where nobody knows it.
+    ``in_memory`` says whether memory answers at an address of the buffer, None if the address has
+    no translation. ``symbols`` are the program's. ``sp`` is SP, None if it is not known.
     """
     if discards(pe):
         return
     start = pe.registers.raw(PMBPTR_EL1)
     limit = pe.registers.read(PMBLIMITR_EL1).LIMIT << 12
     if start >= limit:
-        return  # another rule's
+        return  # POINTER_TOO_HIGH
     values = f"PMBPTR_EL1 {start:#x}, limit {limit:#x}"
     for address in (start, limit - 1):
         if in_memory(address) is False:
@@ -193,7 +193,7 @@ def buffer(
 
 
 def _over(start: int, limit: int, symbols: SymbolTable, sp: int | None) -> str | None:
-    """What the program has between two addresses that is no buffer for records."""
+    """What of the program lies between two addresses and is no buffer; None for nothing."""
     if sp is not None and start < sp <= limit:
         return f"the stack, SP {sp:#x},"
     mine = symbols.at(start)
@@ -222,7 +222,7 @@ def _filters(pe: PE) -> Iterator[Problem]:
     registers = pe.registers
     control = registers.read(PMSFCR_EL1)
     events = event_filter_mask(pe.features, pe.impdef)
-    # E1 chooses nothing where all that is sampled has retired; portable software may choose it
+    # E1 filters nothing on a core that samples retired operations alone; portable software sets it
     chosen = registers.raw(PMSEVFR_EL1) & (events | PMSEVFR_EL1.E1.mask)
     inverted = registers.raw(PMSNEVFR_EL1) & events if PMSNEVFR_EL1 in registers else 0
     fne = bool(control.FnE) and PMSNEVFR_EL1 in registers
@@ -245,7 +245,7 @@ def _filters(pe: PE) -> Iterator[Problem]:
 
 
 def translation(pe: PE) -> dict[str, int]:
-    """What the buffer's addresses are translated by, by name: of its half of the address space."""
+    """The registers, by name, that translate the buffer's half of the address space."""
     owner = profiling_buffer_owner(pe)
     if owner is None:
         return {}

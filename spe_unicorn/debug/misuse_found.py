@@ -1,4 +1,4 @@
-"""The mistakes that were found, each once a place, with a count."""
+"""The mistakes that were found: one for each rule and place, with a count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from spe_unicorn.symbols.lines import Line
 class Misuse:
     """A rule that was broken at one place.
 
-    ``operation`` is the number of the first time's, on ``cpu`` if there are several.
+    ``operation`` is the number of the operation that broke it first, on ``cpu``; that is None on a
+    machine of one PE.
     """
 
     rule: Rule
@@ -56,13 +57,13 @@ class Misuses:
         self.found: list[Misuse] = []
         self.on_first = on_first
         self.at_end: list[Callable[[], None]] = []
-        """What :meth:`finish` has looked at, once."""
+        """Checks that :meth:`finish` makes, once."""
         self._symbolize = symbolize
         self._locate = locate
         self._places: dict[tuple[Rule, int], Misuse] = {}
 
     def finish(self) -> None:
-        """The run is over: find what shows at its end."""
+        """The run is over: find the mistakes that show at its end."""
         looks, self.at_end = self.at_end, []
         for look in looks:
             look()

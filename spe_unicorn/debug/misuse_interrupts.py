@@ -1,7 +1,7 @@
 """Driver mistakes about PMBIRQ, the interrupt of the Profiling Buffer, on a board with its GIC.
 
-Watched are stores that enable interrupts, acknowledgements and their ends, exceptions and returns.
-Whether the interrupt was ever taken is known at the end of the run.
+Stores that enable interrupts are watched, acknowledgements and ends of interrupts, exceptions and
+returns. Only the end of the run shows whether the interrupt was ever taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAKEN_FOR_IT: Final = {
     PMBIRQ + 16: "an SPI; PPIs begin at 16 and end at 31",
     PMBIRQ + 32: "an SPI; PPIs have no 32 added",
 }
-"""INTIDs that drivers take for that of PPI 5, and what they are."""
+"""INTIDs that drivers confuse with PMBIRQ, which is PPI 5, and what these INTIDs are."""
 
 Report = Callable[[Rule, int, int, str], None]
 """Told of a rule that was broken, the PC and the Exception level where, and how."""
@@ -40,7 +40,7 @@ class _Since:
     """What is remembered of a PE since it was reset."""
 
     enabled: int = 0
-    """The INTIDs that were enabled when somebody looked last."""
+    """The INTIDs that were enabled after the last store to the GIC, a bit each."""
     enabled_at: dict[int, tuple[int, int]] = field(default_factory=dict)
     """PC and Exception level of the store that enabled each."""
     taken: bool = False
@@ -48,9 +48,9 @@ class _Since:
     written: bool = False
     """Whether software has written PMBSR_ELx."""
     acknowledged: tuple[int, int] | None = None
-    """Where it was acknowledged that has not been ended."""
+    """PC and Exception level of an acknowledgement of PMBIRQ without an end so far."""
     depth: int = 0
-    """Exceptions entered since then, less returns."""
+    """Exceptions entered since that acknowledgement, less returns."""
 
 
 class InterruptWatch:
@@ -91,7 +91,7 @@ class InterruptWatch:
             since.acknowledged = None
 
     def finish(self) -> None:
-        """The run is over."""
+        """The run is over: report an interrupt that is asserted and was never taken."""
         since = self._since
         if not self._pe.pmbirq.level or since.taken:
             return

@@ -1,8 +1,8 @@
-"""Why software that programs SPE got no records: one sentence, and since when.
+"""Why software that programs SPE got no records, in one sentence.
 
-:func:`why_no_samples` is a pure function of :class:`Sampling`. A :class:`SamplingHistory` gathers
-that from a PE while it runs: it looks at each write to a register of SPE until there is a record,
-and changes nothing for the guest.
+:func:`why_no_samples` is a pure function of :class:`Sampling`. A :class:`SamplingHistory` gathers a
+Sampling while a PE runs: it looks at each write to a register of SPE until there is a record. It
+changes nothing for the guest.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from spe_unicorn.spe.sampler import Sampler, Statistics
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _LONGEST_LOOP: Final = 1024
-"""Operations from a sampled one on among which the end of its loop is looked for."""
+"""The end of a loop is looked for among so many operations from a sampled one on."""
 _TESTS: Final = (
     (PMSFCR_EL1.FE.mask | PMSFCR_EL1.FnE.mask, SampleEvent.FEED_EVENT),
     (PMSFCR_EL1.FT.mask, SampleEvent.FEED_OP),
     (PMSFCR_EL1.FL.mask, SampleEvent.FEED_LAT),
 )
-"""What enables a filter, and the event of its test."""
+"""For each filter the bits of PMSFCR_EL1 that enable it, and the PMU event of its test."""
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A condition of profiling that failed, in words, since when, and what to do."""
+    """A condition of profiling that failed: what, since when, and what to do, in words."""
 
     what: str
     since: str
@@ -62,7 +62,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Attempt:
-    """How near software came to being profiled: what was still in the way after ``write``."""
+    """A write that came near to enabling profiling, and the obstacles that were left after it."""
 
     write: str
     obstacles: tuple[Obstacle, ...]
@@ -72,12 +72,13 @@ class Attempt:
 class Sampling:
     """What is known of the sampling of one PE.
 
-    ``touched``: software wrote more than zeros to registers of SPE. ``nearest`` is when it came
-    nearest to being profiled. ``filters`` is PMSFCR_EL1 as it was while profiling was enabled last,
-    ``wanted`` what the filters choose, by their bits in it. ``events`` counts PMU events by number,
-    None where the core has none for the tests of filters. ``one_place`` is where all samples were,
-    if there are several, ``loop`` how many operations the loop around it has, if either is known.
-    ``period`` is that of sampling from outside, by operations or by an ``event``.
+    ``touched``: software wrote more than zeros to registers of SPE. ``nearest`` is the write that
+    came nearest to enabling profiling. ``filters`` is PMSFCR_EL1 when profiling was last enabled.
+    ``wanted`` is what each filter chooses, by its bits in PMSFCR_EL1. ``events`` counts PMU events
+    by number, None if the core has none for the tests of filters. ``one_place`` is the place of all
+    samples, if there are several and they have one place. ``loop`` is the number of operations of
+    the loop around that place, if it is known. ``period`` is that of sampling from outside, of
+    operations or of an ``event``.
     """
 
     statistics: Statistics
@@ -185,7 +186,7 @@ def _filtered(sampling: Sampling) -> str:
 
 
 class SamplingHistory:
-    """Gathers what there is to know of one PE's sampling; ``symbolize`` names addresses."""
+    """Gathers the :class:`Sampling` of one PE; ``symbolize`` names addresses."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class SamplingHistory:
         self._events = events
         self._symbolize = symbolize
         self._written: dict[type[SysReg], str] = {}
-        """When each register was last written with another value, or by the unit."""
+        """The last write that changed each register, or the management event that did, in words."""
         self._touched = False
         self._nearest: Attempt | None = None
         self._filters: dict[type[SysReg], int] = {}
@@ -276,14 +277,14 @@ class SamplingHistory:
         obstacles = tuple(self._obstacles())
         nearest = self._nearest
         left = len(obstacles)
-        # of two that are as near it is the later one, but for one that switches something off
+        # of two equally near writes the later one counts, unless it writes zero
         if nearest is None or left + (not new) <= len(nearest.obstacles):
             self._nearest = Attempt(write, obstacles)
         if not obstacles:
             self._enabled()
 
     def _enabled(self) -> None:
-        """Profiling is enabled somewhere: remember how."""
+        """Profiling is enabled at some Exception level: remember how."""
         cpu = self._cpu
         registers = cpu.registers
         self._levels = tuple(el for el in range(EL2 + 1) if profiling_chosen(cpu, el))

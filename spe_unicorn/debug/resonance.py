@@ -1,8 +1,8 @@
-"""Whether samples sit on suspiciously few places: an interval that keeps step with a loop.
+"""Whether samples sit on suspiciously few places, as an interval keeps step with a loop.
 
-Operations that follow one another without a branch are executed equally often, and where a direct
-branch goes, as often as the branch. Where many samples are of one of them and hardly any of the
-next, the intervals between samples are multiples of a loop's length.
+Operations that follow one another without a branch are executed equally often. The targets of a
+direct branch together are executed as often as the branch. So if one operation has many samples and
+its successors have hardly any, the interval between samples is a multiple of a loop's length.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 _MANY: Final = 48
 _MANY_PARTS: Final = 256
-"""As many samples as make it certain; with micro-operations an instruction is so many of them."""
+"""So many samples of one operation are certain; the second is for cores with micro-operations."""
 _FEWER: Final = 32
-"""Neighbours are suspicious that differ by this factor."""
+"""An operation with so many times the samples of its successors is suspicious."""
 _LEAVES: Final = frozenset({Mark.EXCEPTION, Mark.ERET, Mark.UNALLOCATED, Mark.WFI, Mark.WFE})
-"""What the next operation in memory does not follow, or not soon."""
+"""Operations that the next one in memory does not follow, or not soon."""
 
 
 @dataclass(frozen=True)
 class Resonance:
-    """Of ``counted`` samples ``here`` are of the operation at ``pc``, ``next`` of those after."""
+    """Of ``counted`` samples ``here`` are of the operation at ``pc``, ``next`` of successors."""
 
     pc: int
     here: int
@@ -58,7 +58,7 @@ def few_places(board: Board) -> tuple[FewPlaces, ...]:
     found = []
     sampling = board.options.sampling
     if sampling is not None and sampling.event is not None:
-        return ()  # the operations around one that makes the event need not make it
+        return ()  # neighbours of an operation that makes the event need not make it
     for pe in board.pes:
 
         def read_word(address: int, pe: ProcessingElement = pe) -> int | None:
@@ -88,9 +88,9 @@ def resonance(
 ) -> Resonance | None:
     """The most sampled operation whose successors are hardly sampled, None if there is none.
 
-    ``counts`` are samples by address and instruction word. ``read_word`` is the code as it is now,
-    None where there is none; where it has changed nothing is said. ``cracked`` is whether samples
-    are of micro-operations.
+    ``counts`` are samples by address and instruction word. ``read_word`` gives the instruction word
+    at an address now, None where there is none. An operation whose word has changed is left out.
+    ``cracked`` is whether samples are of micro-operations.
     """
     counted = sum(counts.values())
     for (pc, word), here in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
@@ -107,7 +107,7 @@ def resonance(
 
 
 def _successors(pc: int, instruction: Instruction) -> tuple[int, ...]:
-    """Where operations are that together are executed as often as this one; none if unknown."""
+    """Addresses of operations that together are executed as often as this one; empty if unknown."""
     if instruction.mark in _LEAVES:
         return ()
     if instruction.family is not Family.BRANCH:

@@ -1,9 +1,9 @@
 """How far the profiling unit's work is certain to be seen (Arm ARM D17.9).
 
-The unit works beside the program. Counted in members of the sample population, this follows what
-the program may rely on: a PSB CSYNC synchronizes what came before the last context
-synchronization event, a direct read shows what was synchronized before the next one, and memory
-holds what was synchronized before a DSB.
+The unit works beside the program. This counts, in members of the sample population, which of the
+unit's work the program may rely on. A PSB CSYNC synchronizes the members before the last context
+synchronization event. A direct read shows the members that were synchronized before the last such
+event. Memory holds the records that were synchronized before the last DSB.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 @dataclass
 class Synchronization:
-    """Numbers of members, counted from the start."""
+    """Each field is a number of members: those before are certain in the field's sense."""
 
     fenced: int = 0
-    """Before the last context synchronization event."""
+    """Members before the last context synchronization event."""
     drained: int = 0
-    """Whose records a PSB CSYNC has forced out."""
+    """Members whose records a PSB CSYNC has forced out."""
     visible: int = 0
-    """Whose effect on registers a direct read shows."""
+    """Members whose effect on registers a direct read shows."""
     written: int = 0
-    """Whose records a load finds."""
+    """Members whose records a load finds."""
 
     def context_synchronization(self, population: int) -> None:
         """An ISB, an exception entry or return, after ``population`` members."""
@@ -38,5 +38,5 @@ class Synchronization:
         self.written = self.drained
 
     def everything(self, population: int) -> None:
-        """All is certain: something happened that orders everything."""
+        """All ``population`` members are certain: an event has ordered everything."""
         self.fenced = self.drained = self.visible = self.written = population

@@ -32,11 +32,11 @@ _ACTS = frozenset(
         *(ICV_IAR0_EL1, ICV_IAR1_EL1, ICV_EOIR0_EL1, ICV_EOIR1_EL1, ICV_DIR_EL1),
     }
 )
-"""Registers of which a read or a write is an act, and that hold nothing."""
+"""Registers that hold nothing: a read or a write of one is an act."""
 
 
 class SystemRegisters:
-    """Those of one PE. What is written takes effect before the PE's next operation."""
+    """The System registers of one PE. A write takes effect before the PE's next operation."""
 
     def __init__(self, pe: ProcessingElement) -> None:
         self._pe = pe
@@ -47,12 +47,12 @@ class SystemRegisters:
         }
 
     def __iter__(self) -> Iterator[type[SysReg]]:
-        """Those of the core that hold something: where an access is an act, nothing is held."""
+        """The registers of the core that hold something, devices' among them."""
         yield from self._pe.cpu.registers
         yield from (r for r in self._devices if r not in self._pe.cpu.registers)
 
     def raw(self, register: type[SysReg]) -> int:
-        """The 64 bits as an MRS at the PE's Exception level gives them, nothing trapping."""
+        """The 64 bits that an MRS at the PE's Exception level would read if it did not trap."""
         if register in self._devices:
             return self._devices[register].read()
         return self._pe.cpu.registers.raw(register)

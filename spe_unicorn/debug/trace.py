@@ -1,8 +1,8 @@
 """Traces: a line for each thing of a kind that happens on a board.
 
-A line begins with the number of the operation (the first one of the run is 1), so that traces of
-different kinds can be laid side by side. On a board of several PEs that is the number of the PE's
-own operation, after the PE's own number. The same run gives the same lines.
+A line begins with the number of the operation, from 1 up, so that traces of different kinds can be
+laid side by side. On a board of several PEs the PE's number comes first, and operations are counted
+for each PE. The same run gives the same lines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRACERS: Final[Mapping[str, Callable[[Tracer], None]]] = {
 }
 """What can be traced."""
 STOPS_INLINE_COUNTING: Final = frozenset({"insn", "memory"})
-"""The kinds for which every block has to be looked at."""
+"""The kinds that look at every block."""
 
 
 def trace(
@@ -48,9 +48,9 @@ def trace(
 ) -> Callable[[], None]:
     """Have ``write`` told of what happens on a board; what is returned ends that.
 
-    ``kinds`` are among :data:`TRACERS`; lines are text, or JSON objects. Something is told if any
-    of ``filters`` lets it pass. To be called while the board does not run. Raises FilterError for a
-    filter by a symbol that there is not.
+    ``kinds`` are among :data:`TRACERS`; lines are text, or JSON objects. What any of ``filters``
+    lets pass becomes a line; without filters everything does. Call it while the board stands.
+    Raises FilterError for a filter by an unknown symbol.
     """
     output = Output(write, form, resolved(filters, board.names))
     ends = ExitStack()

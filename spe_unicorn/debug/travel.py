@@ -1,9 +1,9 @@
 """Back in time: snapshots taken as a machine runs, and exact replay from them.
 
-A position is a number of operations of all PEs together since reset. Up to :attr:`Travel.end`, the
-farthest that the machine has come, it goes again where it has been: what comes from outside is
-answered from a log, nothing is printed or recorded a second time, no host file is touched. From
-there on it goes on as any machine.
+A position is a number of operations of all PEs together since reset. :attr:`Travel.end` is the
+farthest position that the machine has come to. Before that position a run is a replay: input from
+outside comes from a log, nothing is printed or recorded a second time, and no host file is touched.
+After it the machine runs as any other.
 
 >>> travel = Travel(machine.board)
 >>> travel.run(1_000_000)
@@ -28,41 +28,42 @@ from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE
 from spe_unicorn.parts import signals_of
 
 HISTORY: Final = 256 << 20
-"""Bytes of the host that the past takes, if nobody says otherwise."""
+"""Bytes of the host that the past takes by default."""
 _FIRST_SPACING: Final = 1 << 21
-"""Operations between two snapshots at first; it doubles as there come to be many."""
+"""Operations between two snapshots at first; the distance doubles when there are many."""
 _FOR_A_PAGE: Final = 1 << 8
-"""Operations between two snapshots for each page of memory in use, as saving looks at all."""
+"""The least distance of snapshots for each page of memory in use: saving reads all pages."""
 _MOST: Final = 64
-"""Snapshots at a time."""
+"""The most snapshots at a time."""
 _LATEST: Final = 8
-"""So many of the latest stay as they are when others are thinned out."""
+"""So many of the latest snapshots are kept when others are forgotten."""
 _STATE: Final = 64 << 10
 """Bytes of the host that a snapshot takes beside its pages, about."""
 _FOR_INPUTS: Final = 8
-"""The part of the past's bytes, one in so many, that inputs between two snapshots may take."""
+"""Inputs between two snapshots may take one in so many bytes of the past."""
 _KEPT_ALWAYS: Final = "slice_ended"
-"""The signal by which the user and the clock are heard, in a replay as well."""
+"""The signal by which the user and the clock are heard: it is not muted in a replay."""
 
 Run = Callable[[int | None, bool], Ending]
-"""Runs the board, at most so many operations; a debugger's stops end it sooner.
+"""Runs the board for at most so many operations; a debugger's stops end the run sooner.
 
-The second argument is whether this goes on with a run that a limit of ours has ended: then a stop
-where the machine stands counts. Else the machine leaves it first.
+The second argument is True if this call continues a run that a limit of ours has ended. A stop at
+the place where the machine stands then ends the run at once. Otherwise the machine first leaves
+that place.
 """
 
 
 class PastError(LookupError):
-    """A place that lies before all that is kept: GDB says ``replaylog:begin``."""
+    """A position before all that is kept. GDB is told ``replaylog:begin``."""
 
 
 class InterruptedTravelError(Exception):
-    """Somebody wants the machine while it goes back: it stands somewhere on the way."""
+    """The run was ended while the machine went back: it stands somewhere on the way."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A snapshot: where it is, and what had come from outside by then."""
+    """A snapshot: its position, and how much had come from outside by then."""
 
     at: int
     state: BoardState
@@ -70,9 +71,9 @@ class _Moment:
 
 
 class Travel:
-    """The past of one board, of at most ``history`` bytes of the host.
+    """The past of one board, which takes at most ``history`` bytes of the host.
 
-    From now on the board has to be run by :meth:`run`. Raises NotAtRestError within a run.
+    From now on run the board by :meth:`run` alone. Raises NotAtRestError within a run.
     """
 
     def __init__(self, board: Board, history: int = HISTORY) -> None:
@@ -80,9 +81,9 @@ class Travel:
         self._history = history
         self._saver = BoardSaver(board)
         self._live = [p for p, part in self._saver.parts.items() if isinstance(part, Semihosting)]
-        """Parts that are always as they are at the end: host files, which a replay leaves alone."""
+        """Paths of parts that no snapshot restores: host files stay as they are at the end."""
         self._overfull = False
-        """The operation that was executed last has asked for more than a piece may hold."""
+        """Whether the last operation had more input than the log may hold between two snapshots."""
         self._log = self._empty_log()
         self._moments: list[_Moment] = []
         self._spacing = _FIRST_SPACING
@@ -91,7 +92,7 @@ class Travel:
             signal for path, signal in signals_of(board).items() if not path.endswith(_KEPT_ALWAYS)
         ]
         self._saved_at: list[int] = []
-        """All positions at which something was saved, and so forgotten: a replay does the same."""
+        """Positions of all snapshots: saving forgets translations, and a replay does the same."""
         self.end = board.executed
         """The farthest position that the machine has come to."""
         self._save()
@@ -108,7 +109,7 @@ class Travel:
 
     @property
     def replaying(self) -> bool:
-        """Whether what comes next has been before."""
+        """Whether the next operation has been executed before."""
         return self.position < self.end
 
     @property
@@ -118,15 +119,15 @@ class Travel:
         return len(pages) * PAGE + len(self._moments) * _STATE + self._log.size
 
     def close(self) -> None:
-        """Forget the past; the board, at the end of it, can be run by itself again."""
+        """Go to the end, and forget the past; the board can be run without this object again."""
         self._go_to_end()
         self._board.inputs.log = None
         self._moments.clear()
 
     def changed(self) -> None:
-        """Registers or memory were written from outside: what was before leads here no more.
+        """Registers or memory were written from outside, so the past does not lead here any more.
 
-        The past begins anew, here, and what had come after this position is forgotten.
+        A new past begins here. What had come after this position is forgotten, too.
         """
         self._mute(False)
         self._log = self._empty_log()
@@ -155,7 +156,7 @@ class Travel:
     def forwards(self, run: Run, goal: int | None = None) -> Ending:
         """Have ``run`` run the board in pieces up to the position ``goal``, None for no limit.
 
-        What it takes to come back is kept meanwhile.
+        Snapshots and inputs are kept on the way.
         """
         goes_on = False
         while True:
@@ -178,14 +179,14 @@ class Travel:
                 self._save()
 
     def _forget_again(self) -> None:
-        """In a replay: forget what was forgotten here when something was saved."""
+        """In a replay: forget translations where a snapshot was taken, as saving did."""
         if self.replaying:
             number = bisect_left(self._saved_at, self.position)
             if self._saved_at[number : number + 1] == [self.position]:
                 self._saver.settle()
 
     def _piece(self, goal: int | None) -> int:
-        """How many operations to the next place where something is to be done."""
+        """How many operations there are to the next position at which a piece ends."""
         here = self.position
         places = [self._moments[-1].at + self._distance()]
         if self.replaying:
@@ -202,7 +203,7 @@ class Travel:
         return max(self._spacing, pages * _FOR_A_PAGE)
 
     def _enter(self) -> None:
-        """In the past observers hear nothing; at its end they do again."""
+        """Mute observers in a replay, and let them hear again at its end."""
         self._log.replaying = self.replaying
         self._mute(self.replaying)
 
@@ -223,7 +224,7 @@ class Travel:
         return log
 
     def _end_piece(self) -> None:
-        """Have the piece end with the operation that runs, unless that ends it anyway."""
+        """End the piece after the operation that runs, unless it ends anyway."""
         if self._board.running.handler.ending is None:
             self._overfull = True
             self._board.reached()
@@ -247,7 +248,7 @@ class Travel:
             self._log.forget(self._moments[0].inputs)
 
     def _thin_out(self) -> None:
-        """Forget every other snapshot, but for the first and the latest."""
+        """Forget every other snapshot; the first and the latest are kept."""
         old, latest = self._moments[:-_LATEST], self._moments[-_LATEST:]
         self._moments = old[::2] + latest
 
@@ -279,7 +280,7 @@ class Travel:
         if position > self.end:
             raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
         for pe in self._board.pes:
-            pe.runner.stops.resume(())  # nothing stops it on the way
+            pe.runner.stops.resume(())  # no breakpoint ends this run
         moment = self._moments[self._before(position)]
         if not moment.at <= self.position <= position:
             self._restore(moment)
@@ -292,7 +293,7 @@ class Travel:
         return Ending.LIMIT
 
     def _go_to_end(self) -> None:
-        while self.replaying:  # whatever is to be done there, it is done at the end
+        while self.replaying:  # also if the run is ended on the way
             self._went_to(self.end)
         self._enter()
 
@@ -311,7 +312,7 @@ class Travel:
                 raise PastError("nothing is kept from before")
             self.back_to(high)
             if pe.cpu.executed != count - 1:
-                # the last operations were others': the latest place where it had one less
+                # other PEs executed the last operations: find the last position with one less
                 while low < high:
                     middle = (low + high + 1) // 2
                     self.back_to(middle)
@@ -339,7 +340,7 @@ class Travel:
                     return
                 if not number:
                     raise PastError("no breakpoint was come to since the beginning of what is kept")
-                # a stop where that snapshot was taken is come to from the one before
+                # a stop at the position of that snapshot is found from the snapshot before it
                 last = self._moments[number].at + 1
                 end = min(end, last)
                 number -= 1
@@ -357,7 +358,7 @@ class Travel:
                 found = self.position
             stuck = stuck + 1 if self.position == before else 0
             if stuck > len(self._board.pes):
-                break  # stopped where it stands, and nothing else comes
+                break  # every PE stops where it stands, so no operation is executed any more
         return found
 
     @contextmanager

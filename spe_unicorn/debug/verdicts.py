@@ -1,4 +1,4 @@
-"""Accesses to registers in words: what the rules said, and what the values are."""
+"""Accesses to registers in words: the verdict of the rules, and the fields of the values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spe_unicorn.bits import Res0, Res1
 
 
 def outcome(verdict: Verdict) -> str:
-    """What a verdict does, without why."""
+    """What a verdict does, without its reason."""
     if isinstance(verdict, Allowed):
         return f"accesses {verdict.register.__name__}"
     if isinstance(verdict, SystemAccessTrap):

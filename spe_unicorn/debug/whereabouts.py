@@ -1,4 +1,4 @@
-"""Where each PE of a board is: for runs that ended without an end, and for who asks meanwhile."""
+"""Where each PE of a board is: at the end of a run, or when the user asks during it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MASK: Final = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class LastException:
-    """The last exception that a PE has taken: in words, where from, and after how many operations.
+    """The last exception that a PE has taken.
 
-    ``esr`` and ``far`` are what it wrote, None for nothing.
+    It was taken at ``place``, ``after`` so many operations. ``esr`` and ``far`` are the values that
+    it wrote, None for a register that it did not write.
     """
 
     text: str
@@ -45,9 +46,9 @@ class LastException:
 class Whereabouts:
     """Where one PE is, and how it came there.
 
-    ``state`` is ``running``, ``wfi`` or ``wfe`` for one that waits there, or ``off``: then nothing
-    else means anything. ``backtrace`` begins with the PC, or with the WFI or WFE. ``word`` is the
-    instruction there, None where it cannot be read.
+    ``state`` is ``running``, ``wfi`` or ``wfe`` for a PE that waits there, or ``off``; with ``off``
+    the other fields have no meaning. ``backtrace`` begins with the PC, or with the WFI or WFE.
+    ``word`` is the instruction there, None where it cannot be read.
     """
 
     cpu: int
@@ -57,7 +58,7 @@ class Whereabouts:
     backtrace: tuple[Place, ...]
     last_exception: LastException | None
     hints: tuple[str, ...] = ()
-    """What that exception may come from, if the PE is at the level that it was taken to."""
+    """What that exception may come from, if the PE is still at the level that took it."""
 
     @property
     def place(self) -> Place:
@@ -134,7 +135,7 @@ def whereabouts_text(places: tuple[Whereabouts, ...]) -> str:
 
 
 def whereabouts_json(place: Whereabouts) -> dict[str, Any]:
-    """The same for programs: addresses are hexadecimal text, None stands for what there is not."""
+    """The same for programs: addresses are hexadecimal text, None stands for a missing value."""
     off = place.state == "off"
     last = place.last_exception
     return {
