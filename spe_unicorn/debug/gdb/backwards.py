@@ -1,4 +1,4 @@
-"""GDB's bc: back to the last stop before here, by ``debug.travel``."""
+"""GDB's ``bc``: goes back to the last stop before here, by ``debug.travel``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Backwards:
         self._breakpoints = breakpoints
         self._travel = travel
         self._passed: tuple[ProcessingElement, int] | None = None
-        """Who has stopped last, and after how many operations of all: it leaves there first."""
+        """The PE that stopped last, and the position: it first leaves that place."""
         self._stops: dict[int, tuple[ProcessingElement, Stopped]] = {}
-        """Who stopped where, on the way that was looked through."""
+        """The stops on the way, by position."""
 
     def to_last_stop(self) -> tuple[ProcessingElement, Stopped]:
         """Go back to the last stop before here: the PE that stopped, and why.
@@ -34,7 +34,7 @@ class Backwards:
             self._travel.back_to_stop(self._run)
             found = self._stops[self._travel.position]
             if found[1].reason is DebugReason.WATCHPOINT:
-                # GDB takes it to stand where the access is undone next, and does that by a step
+                # GDB expects the machine after the access, and undoes the access by a step
                 self._travel.back_to(self._travel.position + 1)
             return found
         finally:

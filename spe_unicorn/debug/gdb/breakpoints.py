@@ -11,9 +11,9 @@ _KINDS: Final = frozenset({SOFTWARE, HARDWARE})
 _WATCHES: Final = {WRITE: (False, True), READ: (True, False), ACCESS: (True, True)}
 _WORDS: Final = {WRITE: "watch", READ: "rwatch", ACCESS: "awatch"}
 MOST: Final = 1 << 10
-"""Breakpoints at a time: each costs something whenever the machine goes on."""
+"""The most breakpoints at a time: each costs time whenever the machine goes on."""
 MOST_WATCHED: Final = 32
-"""Watchpoints at a time: all the compiled hook looks for, those of the guest itself apart."""
+"""The most watchpoints at a time: the compiled hook has room for so many besides the guest's."""
 _ADDRESSES: Final = 1 << 64
 _SIZE: Final = 4
 """The kind that GDB gives an A64 instruction: its bytes."""
@@ -24,7 +24,7 @@ class BreakpointError(ValueError):
 
 
 class Breakpoints:
-    """Those of one debugger. Software and hardware ones are of one kind to us: both are marks."""
+    """The breakpoints of one debugger. Software and hardware breakpoints are alike here: marks."""
 
     def __init__(self) -> None:
         self._set: set[tuple[int, int]] = set()
@@ -52,7 +52,7 @@ class Breakpoints:
         return (SOFTWARE, address) not in self._set
 
     def insert(self, kind: int, address: int, size: int) -> bool:
-        """Set one; False for a kind that there is not. Raises BreakpointError."""
+        """Set a breakpoint or watchpoint; False for an unknown kind. Raises BreakpointError."""
         if kind in _WATCHES:
             self._watch(kind, address, size)
             return True
@@ -74,7 +74,7 @@ class Breakpoints:
         self._watched[kind, address, size] = Watchpoint(address, address + size - 1, read, write)
 
     def remove(self, kind: int, address: int, size: int) -> bool:
-        """Take one away, if it is there; False for a kind that there is not."""
+        """Remove a breakpoint or watchpoint, if it is there; False for an unknown kind."""
         if kind in _WATCHES:
             self._watched.pop((kind, address, size), None)
             return True
@@ -84,6 +84,6 @@ class Breakpoints:
         return True
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all."""
         self._set.clear()
         self._watched.clear()

@@ -1,4 +1,4 @@
-"""Who is connected: at most one debugger, what it is sent, and who is turned away meanwhile."""
+"""The connected debugger, at most one: what it is sent, and how others are turned away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spe_unicorn.debug.gdb.commands import Commands
 from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost, Listener
 
 _PATIENCE: Final = 0.05
-"""Seconds between two looks at whether the run is to end while GDB holds the machine."""
+"""Seconds between two checks, while GDB holds the machine, of whether the run is to end."""
 _LONGEST_TEXT: Final = 1 << 12
 _HELD: Final = b"E.another debugger holds this machine"
 
@@ -19,8 +19,8 @@ _HELD: Final = b"E.another debugger holds this machine"
 class Client:
     """The debugger at ``listener``, if there is one.
 
-    ``commands`` makes what answers the packets of one that comes, ``gone`` is called when it has
-    gone, ``say`` prints a sentence for the user of this program.
+    ``commands`` makes the object that answers a new debugger's packets. ``gone`` is called when the
+    debugger has gone. ``say`` prints a sentence for the user of this program.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class Client:
         self.connection: Connection | None = None
         self.commands: Commands | None = None
         self.new = False
-        """Whether the debugger has just come: it asks by itself why the machine stands."""
+        """Whether the debugger has just come: it then asks why the machine stands."""
         self._listener = listener
         self._make_commands = commands
         self._gone = gone
         self._say = say
         self._turned_away: Connection | None = None
-        """The last debugger that came while another was there: it is still to read why."""
+        """The last debugger that was turned away: it may not have read the reason yet."""
 
     def has_come(self) -> bool:
-        """Whether somebody has come just now, and was taken."""
+        """Whether a debugger has come just now, and was accepted."""
         return bool(select.select((self._listener,), (), (), 0)[0]) and self._accept()
 
     def wait(self) -> None:
@@ -57,7 +57,7 @@ class Client:
                 self.connection.receive()
 
     def _accept(self) -> bool:
-        """Take a debugger that has come, unless there is one already."""
+        """Accept a debugger that has come, unless there is one already."""
         if self.connection is not None:
             try:
                 self.connection.receive()  # it may have gone just before
@@ -65,7 +65,7 @@ class Client:
                 self._say(f"{lost}; the next one has come")
                 self.drop()
         if self.connection is not None and self.connection.waiting:
-            return False  # before the next one comes, this one is answered
+            return False  # the present debugger is answered first
         connection = self._listener.accept()
         if connection is None:
             return False
@@ -79,7 +79,7 @@ class Client:
         return True
 
     def _turn_away(self, connection: Connection) -> None:
-        """Say why to a debugger that was not taken; it reads that when it has asked something."""
+        """Tell a debugger why it is not accepted; it reads that after its first packet."""
         if self._turned_away is not None:
             self._turned_away.close()
         self._turned_away = connection
@@ -87,14 +87,14 @@ class Client:
             connection.send_last(_HELD)
 
     def close(self) -> None:
-        """Let go of everybody."""
+        """Close all connections."""
         self.drop()
         if self._turned_away is not None:
             self._turned_away.close()
             self._turned_away = None
 
     def drop(self) -> None:
-        """The debugger has gone: nothing of its is left."""
+        """The debugger has gone: forget it."""
         if self.connection is not None:
             self.connection.close()
         self.connection = self.commands = None
@@ -112,7 +112,7 @@ class Client:
             self._say(str(lost))
 
     def tell_last(self, reply: str) -> None:
-        """Send a last packet, and let it go."""
+        """Send a last packet, and close the connection."""
         if self.connection is not None:
             with suppress(ConnectionLost):
                 self.connection.send(reply.encode())

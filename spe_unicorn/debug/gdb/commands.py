@@ -1,7 +1,7 @@
 """GDB's packets, each with its answer, while the machine stands.
 
-The answers are those of the GDB manual, "Packets" and "General Query Packets". What is not known is
-answered by an empty packet, as the protocol has it; what is known and wrong by ``E.`` and a
+The answers are those of the GDB manual, "Packets" and "General Query Packets". An unknown packet is
+answered by an empty one, as the protocol has it; a packet that is known and wrong by ``E.`` and a
 sentence. No packet raises.
 """
 
@@ -40,11 +40,11 @@ _STATES: Final = {"wfi": "asleep in a WFI", "wfe": "waiting in a WFE", "off": "o
 
 
 class Killed(Exception):  # noqa: N818
-    """The debugger wants the run to end; with a text it waits for an answer."""
+    """The debugger wants the run to end; if the message has a text, it waits for an answer."""
 
 
 class _Refused(Exception):  # noqa: N818
-    """A packet that is understood and cannot be done; the message is a sentence."""
+    """A packet is understood and cannot be done; the message is a sentence."""
 
 
 class Commands:
@@ -68,21 +68,21 @@ class Commands:
         self._xml = target_xml(self._registers[0].described).encode()
         self._memory = DebuggerMemory(board)
         self._selected = board.running.number
-        """The PE whose registers and memory packets are about."""
+        """The number of the PE that packets about registers and memory mean."""
         self.stop = f"T05thread:{self._selected + 1:x};"
         """The last stop reply, for ``?``."""
 
     def select(self, pe: int) -> None:
-        """The PE that stopped is the one that packets are about."""
+        """Have packets about registers and memory mean the PE with this number."""
         self._selected = pe
 
     def expedited(self, pe: int) -> str:
-        """The registers that a stop reply tells GDB unasked."""
+        """The registers in a stop reply, which GDB would ask for at once."""
         registers = self._registers[pe]
         return "".join(f"{n:x}:{registers.read(n).hex()};" for n in _EXPEDITED)
 
     def answer(self, packet: bytes) -> bytes | Resume:
-        """What a packet is answered with, or how the machine goes on. Raises Killed."""
+        """The answer to a packet, or how the machine goes on. Raises Killed."""
         try:
             if packet[:1] == b"X":
                 return self._write_binary(packet)
@@ -91,7 +91,7 @@ class Commands:
         except (_Refused, RegisterError, BreakpointError) as error:
             return f"E.{error}".encode()
         except (ValueError, OverflowError):
-            return b"E22"  # what cannot be read: EINVAL
+            return b"E22"  # EINVAL: the packet cannot be read
 
     def _text(self, text: str) -> bytes | Resume:
         for name, command in self._NAMED.items():
@@ -119,7 +119,7 @@ class Commands:
     def _ok(self, _: str) -> bytes:
         return b"OK"
 
-    # What there is
+    # Features
 
     def _supported(self, _: str) -> bytes:
         return _FEATURES.encode()
@@ -213,7 +213,7 @@ class Commands:
         address, size = self._span(text)
         data = self._memory.read(self._pe, address, min(size, _MOST_READ))
         if size and not data:
-            return b"E14"  # EFAULT: of an answer to this packet GDB takes no sentence
+            return b"E14"  # EFAULT: GDB takes no sentence as the answer to this packet
         return data.hex().encode()
 
     def _write_memory(self, text: str) -> bytes:
@@ -283,7 +283,7 @@ class Commands:
     def _kill(self, text: str) -> bytes:
         raise Killed(text)
 
-    # Words of our own
+    # GDB's ``monitor``
 
     def _command(self, text: str) -> bytes:
         return self._monitor.command(self._pe, bytes.fromhex(text).decode(errors="replace"))

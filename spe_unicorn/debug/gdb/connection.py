@@ -1,7 +1,7 @@
-"""Where a debugger connects, and its connection: sockets, acknowledgements, never waiting for ever.
+"""The socket at which debuggers connect, and the connection of one: no call waits for ever.
 
-Whatever the other side sends or leaves unread ends its connection at worst: :class:`ConnectionLost`
-says why in a sentence.
+Whatever the other side sends or leaves unread at worst ends its connection, with a
+:class:`ConnectionLost` that says why in a sentence.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from spe_unicorn.debug.gdb.packets import Event, ProtocolError, Reader, frame
 
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 10.0
-"""Seconds for which the other side may leave unread what it is sent."""
+"""Seconds for which the other side may leave data unread."""
 _CHUNK: Final = 1 << 16
 _QUEUED: Final = 1 << 10
-"""Packets of the other side that wait for an answer, before the connection ends."""
+"""The most packets of the other side that wait for an answer; one more ends the connection."""
 _ADDRESS: Final = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
 
 
 class AddressError(ValueError):
-    """A text that is no place to listen at, or one that cannot be used; the message is one line."""
+    """A text that is no address, or an address that cannot be used; the message is one line."""
 
 
 class ConnectionLost(Exception):  # noqa: N818
@@ -89,7 +89,7 @@ class Listener:
         """The connection of a debugger that has come, None for none."""
         try:
             peer, _ = self._socket.accept()
-        except OSError:  # nobody, or somebody who has gone again
+        except OSError:  # nobody has come, or has gone again
             return None
         return Connection(peer)
 
@@ -126,7 +126,7 @@ def _listen(address: Address) -> socket.socket:
 
 
 def _forget_stale(path: str) -> None:
-    """Remove a socket that nobody listens at any more, as a run that was killed leaves it."""
+    """Remove the socket of a killed run, at which nobody listens any more."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             return
@@ -147,7 +147,7 @@ class Connection:
         self._peer = peer
         self._reader = Reader()
         self._packets: deque[bytes | None] = deque()
-        """What has arrived and nobody has taken; None is a Ctrl-C behind a packet."""
+        """Packets that have arrived and were not taken; None is a Ctrl-C after a packet."""
         self._last = b""
         self._acknowledges = True
         self._interrupted = False
@@ -161,13 +161,13 @@ class Connection:
 
     @property
     def waiting(self) -> bool:
-        """Whether packets have arrived that nobody has taken."""
+        """Whether there are packets that have arrived and were not taken."""
         return any(item is not None for item in self._packets)
 
     def packet(self) -> bytes | None:
         """The data of the next packet that has arrived, None for none.
 
-        A Ctrl-C that came before it was for a machine that stands, and is forgotten.
+        A Ctrl-C that came before it is forgotten: it was sent while the machine stood.
         """
         self._interrupted = False
         while self._packets:
@@ -192,7 +192,7 @@ class Connection:
             except OSError as error:
                 raise ConnectionLost(f"the connection broke ({error.strerror})") from error
             if not data and self._packets:
-                return  # which are answered first
+                return  # the packets are answered first
             if not data:
                 raise ConnectionLost("the debugger has gone without detaching")
             self._take(data)
@@ -226,7 +226,7 @@ class Connection:
         self._write(self._last)
 
     def send_last(self, data: bytes) -> None:
-        """Answer the first packet, which may still be on its way; nothing comes behind that.
+        """Answer the first packet, which may still be on its way, and send nothing after that.
 
         Raises ConnectionLost.
         """
@@ -235,7 +235,7 @@ class Connection:
             self._peer.shutdown(socket.SHUT_WR)
 
     def stop_acknowledging(self) -> None:
-        """Both sides do without acknowledgements from now on."""
+        """From now on neither side acknowledges packets."""
         self._acknowledges = False
 
     def _write(self, data: bytes) -> None:

@@ -1,8 +1,8 @@
 """Runs a board as a debugger outside wants it: the loop between GDB and the machine.
 
-While GDB holds the machine nothing of it moves. When GDB lets it go on, the board runs as it does
-without a debugger, and stops where :mod:`spe_unicorn.host.run.debug_stops` has it stop. An error of
-the connection ends the connection and never the run.
+While GDB holds the machine nothing of the machine moves. When GDB lets it go on, the board runs as
+without a debugger, and :mod:`spe_unicorn.host.run.debug_stops` stops it. An error of the connection
+ends the connection and never the run.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from spe_unicorn.host.run.debug_stops import Stopped
 from spe_unicorn.machine.board import Board
 
 _LOOK: Final = 1 << 6
-"""Steps of a range after which it is looked whether GDB wants something."""
+"""Steps of a range between two checks of whether GDB wants something."""
 _LAST: Final = frozenset({Ending.LIMIT, Ending.FAILED})
-"""After which GDB can look, and nothing goes on."""
+"""Endings after which GDB can look at the machine, and the machine does not go on."""
 
 
 class Debugger:
     """Drives ``board`` for whoever connects at ``listener``.
 
-    ``why_no_samples`` says of each PE why it has no records. With ``waits`` nothing runs before a
-    debugger has connected. ``history`` is how many bytes of the past are kept to go back to, 0 for
-    none.
+    ``why_no_samples`` says for each PE why it has no records. With ``waits`` nothing runs before a
+    debugger has connected. ``history`` is how many bytes the past may take, 0 to keep none.
     """
 
     def __init__(
@@ -83,13 +82,13 @@ class Debugger:
             self._release()
 
     def close(self) -> None:
-        """Let go of the debugger, and listen no more."""
+        """Close the connection of the debugger, and listen no more."""
         self._client.close()
         self._listener.close()
         self._records.close()
 
     def wanted(self) -> bool:
-        """Look at what has arrived; whether a debugger wants the machine to stop."""
+        """Receive what has arrived. Whether a debugger wants the machine to stop."""
         self._look()
         return self._asked
 
@@ -149,7 +148,7 @@ class Debugger:
                 self._look()
 
     def _stopped(self) -> Stopped | None:
-        """What a PE was stopped by; all stops are over then."""
+        """Why a PE was stopped, None if none was. All breakpoints are then taken off the PEs."""
         found = None
         for pe in self._board.pes:
             found = found or pe.runner.stops.stopped
@@ -189,7 +188,7 @@ class Debugger:
         return self._reply_of(signal, said, number)
 
     def _commands(self, connection: Connection) -> Commands:
-        """What answers the packets of a debugger that has come."""
+        """The object that answers the packets of a new debugger."""
         return Commands(
             self._board,
             self.breakpoints,
@@ -199,19 +198,19 @@ class Debugger:
         )
 
     def _gone(self) -> None:
-        """The debugger has gone: nothing of its is left."""
+        """The debugger has gone: forget its breakpoints and events."""
         self.breakpoints.clear()
         self.events.clear()
 
     def _changed(self) -> None:
-        """The debugger has written something: what was before leads here no more."""
+        """The debugger has written registers or memory: the past does not lead here any more."""
         if self._travel is not None:
             self._travel.changed()
 
     # Stop replies
 
     def _reply(self, ending: Ending, stopped: Stopped | None) -> str:
-        """What GDB is told of a stop; sentences of ours are printed there before."""
+        """The stop reply after a run of the board. GDB prints our sentences about it first."""
         pe = self._board.running
         said = ""
         signal = SIGTRAP
@@ -226,7 +225,7 @@ class Debugger:
         return self._reply_of(signal, said, pe.number)
 
     def _why(self, number: int, stopped: Stopped | None) -> str:
-        """What a stop reply says of a stop; what an event was is printed in GDB."""
+        """The reason of a stop, as a stop reply has it; GDB prints the sentence about an event."""
         if stopped is None:
             return ""
         if stopped.detail:
@@ -262,7 +261,7 @@ class Debugger:
             self._around.held(False)
 
     def _remembering(self, resume: Resume | None) -> Resume | None:
-        """Keep the past from here on, while there is a debugger and the run goes on."""
+        """Keep the past from now on while there is a debugger; forget it otherwise."""
         wanted = resume is not None and self._client.connection is not None and self._history > 0
         if wanted and self._travel is None:
             self._travel = Travel(self._board, self._history)
@@ -279,7 +278,7 @@ class Debugger:
         return resume
 
     def _serve_once(self, reply: str | None) -> Resume | None:
-        """Answer what there is to answer, and wait a little if there is nothing."""
+        """Answer the packets that have arrived, or wait a little if there are none."""
         try:
             if reply and self._client.connection is not None and self._client.commands is not None:
                 self._client.commands.stop = reply
@@ -296,7 +295,7 @@ class Debugger:
         return resume
 
     def _answer_packets(self) -> Resume | None:
-        """Answer what has arrived; how the machine goes on, None if it does not yet."""
+        """Answer the packets that have arrived. How the machine goes on, None if it stands."""
         connection, commands = self._client.connection, self._client.commands
         if connection is None or commands is None:
             return None
@@ -313,7 +312,7 @@ class Debugger:
     # Connections
 
     def _look(self) -> None:
-        """While the machine runs: see whether a debugger has come, or wants something."""
+        """While the machine runs: check whether a debugger has come, or wants something."""
         try:
             if self._client.has_come():
                 self._ask()

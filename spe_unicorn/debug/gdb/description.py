@@ -1,8 +1,9 @@
 """The target description: which registers there are, and their fields, as GDB's XML has it.
 
 The first features have the names and the order that GDB prescribes for AArch64 (GDB manual,
-"AArch64 Features"). Those after them are ours: a feature a group, so that ``info registers spe``
-shows SPE's, and a flags type a register, so that GDB prints fields by name.
+"AArch64 Features"). The features after them are ours. There is one for each group, so that ``info
+registers spe`` shows SPE's registers, and each register has a flags type, so that GDB prints fields
+by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Events that a debugger stops at: accesses to System registers, SPE's events, exceptions.
 
-Each stops after the operation that caused it, on the PE where it happened.
+Each event stops the machine after the operation that caused it, on the PE where it happened.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 EVENTS: Final = ("buffer-full", "collision", "irq", "exception")
-"""The events that there are."""
+"""The names of events."""
 _INTERRUPTS: Final = frozenset({ExceptionType.IRQ, ExceptionType.FIQ})
 
 
 class EventError(ValueError):
-    """An event or a register that there is not; the message is one line."""
+    """An unknown event or register; the message is one line."""
 
 
 class EventBreaks:
@@ -72,7 +72,7 @@ class EventBreaks:
         def on_access(access: Access) -> None:
             register = registers.reached(access.key)
             if register is not None and register.__name__ != name:
-                return  # an alias, which means another one where the PE stands
+                return  # this alias reaches another register at the PE's Exception level
             pc, did = access.pc, "read" if access.kind == READ else "written"
             if access.raised:
                 pe.runner.stops.stop(f"{name} was not {did} at {pc:#x}: it raised an exception")
@@ -93,7 +93,7 @@ class EventBreaks:
         raise EventError(f"nothing stops at `{name}`")
 
     def clear(self) -> None:
-        """Stop at none any more."""
+        """Stop at no event any more."""
         for name in list(self._ends):
             self._forget(name)
 
@@ -101,7 +101,7 @@ class EventBreaks:
         for end in self._ends.pop(name, ()):
             end()
 
-    # What there is to listen to on one PE
+    # The events of one PE
 
     def _buffer_full(self, pe: ProcessingElement) -> Callable[[], None] | None:
         if not isinstance(pe.unit, StatisticalProfilingUnit):

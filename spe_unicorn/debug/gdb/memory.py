@@ -1,7 +1,7 @@
 """Guest memory as GDB reads and writes it: through a PE's translation, or physical.
 
-Nothing is refused that is memory: flash and pages that the guest may only read are written. Devices
-are no memory: reading one has effects, and debugging changes nothing.
+All memory can be written, also flash and pages that the guest may only read. Devices are no memory:
+reading a device has effects, and debugging has none.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MASK: Final = (1 << 64) - 1
 
 
 class DebuggerMemory:
-    """Memory of one board. ``physical`` says which addresses those of GDB are."""
+    """Memory of one board. ``physical`` is whether GDB's addresses are physical ones."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self.physical = False
 
     def read(self, pe: ProcessingElement, address: int, size: int) -> bytes:
-        """Bytes from ``address`` on, as many as can be read up to ``size``; none for none."""
+        """Up to ``size`` bytes from ``address`` on, as many as can be read."""
         found = bytearray()
         while len(found) < size:
             at = address + len(found) & _MASK
@@ -42,7 +42,7 @@ class DebuggerMemory:
         return bytes(found)
 
     def write(self, pe: ProcessingElement, address: int, data: bytes) -> bool:
-        """Store ``data``; False, with nothing written, where some of it cannot be."""
+        """Store ``data``; False, and nothing is written, if a part of it cannot be."""
         pieces = []
         done = 0
         while done < len(data):
@@ -72,8 +72,8 @@ def translate(
 ) -> tuple[int, PASpace] | None:
     """The physical address behind a virtual one, None where nothing is mapped.
 
-    By the translation of the PE's Exception level, whoever may access it; or as the regime of
-    ``el`` has it, without what the PE's TLB holds.
+    Without ``el`` it is the translation of the PE's Exception level, whatever the permissions. With
+    another ``el`` the tables of that level's regime are walked, without the PE's TLB.
     """
     cpu = pe.cpu
     if el is None or el == cpu.el:

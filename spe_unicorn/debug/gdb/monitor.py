@@ -1,6 +1,6 @@
-"""What GDB's ``monitor`` asks for: words of ours, each answered with text.
+"""The commands behind GDB's ``monitor``, each of which is answered with text.
 
-A command that cannot be read is answered with how it is written.
+A command that cannot be read is answered with its usage.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _MOST_RECORDS: Final = 1 << 12
 
 
 class MonitorError(ValueError):
-    """A command that cannot be done; the message is one line."""
+    """A monitor command that cannot be done; the message is one line."""
 
 
 @dataclass(frozen=True)
 class MonitorCommand:
-    """One command: how it is written, and what it is for."""
+    """One command: its usage, and a few words about it."""
 
     usage: str
     help: str
     run: Callable[[ProcessingElement, Sequence[str]], str]
     writes: bool = False
-    """Whether the machine is another one after it."""
+    """Whether the command changes the machine."""
 
 
 class Monitor:
-    """The commands on one board. ``why`` says of each PE why it has no records."""
+    """The commands of one board. ``why`` says for each PE why it has no records."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Monitor:
         """By name. Whoever brings another command adds it."""
 
     def command(self, pe: ProcessingElement, text: str) -> bytes:
-        """Do what ``text`` says, and answer the packet; what there is to say goes to ``say``."""
+        """Do a command and answer its packet. The text of the answer goes to ``say``."""
         words = text.split()
         name, arguments = (words[0], words[1:]) if words else ("help", [])
         known = self.commands.get(name)
@@ -119,7 +119,7 @@ class Monitor:
         return b"OK"
 
     def usage(self, name: str) -> MonitorError:
-        """The error of a command that is written otherwise."""
+        """The error that a command is not written so."""
         return MonitorError(f"it is written: monitor {self.commands[name].usage}")
 
     def _help(self, _pe: ProcessingElement, _words: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 PACKET_SIZE: Final = 0x4000
 """Bytes of data that a packet may have, before escaping; GDB is told so."""
 _LONGEST: Final = 2 * PACKET_SIZE + 16
-"""Bytes of a packet on the wire before it is refused."""
+"""The most bytes of a packet on the wire; a longer one is refused."""
 _ESCAPE: Final = 0x7D
 _ESCAPED: Final = frozenset(b"#$}*")
 INTERRUPT: Final = 0x03
@@ -25,7 +25,7 @@ class Event(Enum):
     INTERRUPT = auto()
     """Ctrl-C in the debugger."""
     REFUSED = auto()
-    """A packet whose checksum is wrong: to be asked for again."""
+    """A packet whose checksum is wrong: it is asked for again."""
     REPEAT = auto()
     """The other side did not understand our last packet."""
 

@@ -1,4 +1,4 @@
-"""The last records of each PE, for who asks while the machine stands."""
+"""The last records of each PE, for a debugger that asks while the machine stands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spe_unicorn.machine.board import Board
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 _KEPT: Final = 1 << 18
-"""Bytes of records that are kept of a PE, at the most twice as many."""
+"""Bytes of records that are kept of each PE, not counting the oldest batch."""
 
 
 class RecentRecords:

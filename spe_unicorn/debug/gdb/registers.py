@@ -53,22 +53,22 @@ def groups_of(registers: Iterable[type[SysReg]]) -> list[tuple[str, list[type[Sy
 
 
 class RegisterError(LookupError):
-    """A register that is not there, or that takes no such value; the message is one line."""
+    """An unknown register, or a value that a register does not take; the message is one line."""
 
 
 class PERegisters:
-    """Those of one PE. ``bits`` is the length of SVE's vectors that GDB is told, 0 without SVE."""
+    """The registers of one PE. ``bits`` is the vector length that GDB is told, 0 without SVE."""
 
     def __init__(self, pe: ProcessingElement, bits: int) -> None:
         self._pe = pe
         self._bits = bits
         self._system = SystemRegisters(pe)
         self.described: tuple[Described, ...] = describe(groups_of(self._system), bits)
-        """What there is, by number."""
+        """The registers by number."""
 
     @property
     def general(self) -> tuple[Described, ...]:
-        """Those that a ``g`` packet holds: the core's and the vectors."""
+        """The registers in a ``g`` packet: the core's and the vectors."""
         return tuple(r for r in self.described if r.sysreg is None)
 
     def read(self, number: int) -> bytes:
@@ -78,7 +78,7 @@ class PERegisters:
         return (self._value(register) & mask).to_bytes(register.bits // 8, "little")
 
     def write(self, number: int, data: bytes) -> None:
-        """Write a register. Raises RegisterError for one that is not there or not written."""
+        """Write a register. Raises RegisterError for an unknown or read-only one."""
         register = self._numbered(number)
         if len(data) != register.bits // 8:
             raise RegisterError(f"{register.name} has {register.bits // 8} bytes, not {len(data)}")

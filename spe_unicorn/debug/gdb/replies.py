@@ -1,4 +1,4 @@
-"""What GDB's stop replies say: by which signal, and of what reason."""
+"""The signals and reasons in stop replies to GDB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNALS: Final = {
     Ending.ASLEEP: SIGTRAP,
     Ending.FAILED: SIGABRT,
 }
-"""How GDB is told that the run cannot go on, or not as it is."""
+"""The signal of a stop after which the run cannot go on, or not without a change."""
 
 
 def why(stopped: Stopped, breakpoints: Breakpoints, pc: int) -> str:

@@ -1,4 +1,4 @@
-"""What GDB asks for when it lets the machine go on: ``vCont``, ``c`` and ``s``, as values."""
+"""How GDB lets the machine go on (``vCont``, ``c`` and ``s``), as values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN_ON: Final = Resume()
 DETACH: Final = Resume(detached=True)
 
 ALL, ANY = -1, 0
-"""Thread numbers of GDB's that stand for several PEs."""
+"""GDB's thread numbers that stand for several PEs."""
 
 
 def thread_id(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Being told of MRS, MSR and SYS by their encodings, whoever answers: the engine or the host."""
+"""Watches MRS, MSR and SYS by their encodings, whether the engine or the host carries them out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED
 from spe_unicorn.machine.pe import ProcessingElement
 
 _SYSTEM_INSTRUCTIONS: Final = (0xFFC0_0000, 0xD500_0000)
-"""The bits that MRS, MSR of registers, and SYS have in common, and what they are."""
+"""The mask of the bits that MRS, MSR of registers and SYS have in common, and their values."""
 _READS, _SYS = 1 << 21, 1
 _MASK: Final = (1 << 64) - 1
 _ZERO_REGISTER: Final = 31
 _GENERIC: Final = re.compile(r"S([23])_(\d)_C(\d{1,2})_C(\d{1,2})_(\d)", re.ASCII)
 _ENDS: Final = (4, 8, 16, 16, 8)
-"""What the parts of an encoding are less than."""
+"""The first number that each part of an encoding cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """One access that was executed: ``kind`` is READ, WRITE or SYSTEM, ``key`` its encoding's.
 
-    ``value`` is what Xt was before it, or for a read after it; ``old`` what :class:`AccessWatch`
-    was to look up before. ``raised``: it ended in an exception.
+    ``value`` is Xt before the access, or after it for a read. ``old`` is what the ``held`` of
+    :class:`AccessWatch` found before the access. ``raised``: the access ended in an exception.
     """
 
     pc: int
@@ -46,7 +46,7 @@ class Access:
 
 
 def access_of(word: int) -> tuple[int, int] | None:
-    """What a word accesses: READ, WRITE or SYSTEM, and the ``Encoding.key``; None for nothing."""
+    """READ, WRITE or SYSTEM, and the ``Encoding.key``, of a word; None if it is no such access."""
     mask, bits = _SYSTEM_INSTRUCTIONS
     if word & mask != bits:
         return None
@@ -65,16 +65,16 @@ class Registers:
         self._known = {register.encoding: register for register in known}
 
     def keys(self, register: type[SysReg]) -> frozenset[int]:
-        """All encodings that can reach a register, an alias among them."""
+        """All encodings that can reach a register, aliases among them."""
         encoding = register.encoding
         aliases = [alias for alias, el1 in EL12_NAMES.items() if el1 == encoding]
         aliases += [el1 for el1, el2 in REDIRECTED.items() if el2 == encoding]
         return frozenset(one.key for one in (encoding, *aliases))
 
     def named(self, name: str) -> tuple[str, frozenset[int]] | None:
-        """A register by its name, in capitals or not, as ``S3_0_C9_C9_0`` too; None for none.
+        """The name of a register and all encodings that can reach it; None for an unknown register.
 
-        Its name, and all encodings that can reach it.
+        ``name`` may be in small letters, and of the form ``S3_0_C9_C9_0``.
         """
         name = name.upper()
         for register in self._known.values():
@@ -98,7 +98,7 @@ class Registers:
         return name, frozenset({encoding.key}) | aliases
 
     def reached(self, key: int) -> type[SysReg] | None:
-        """The register that an encoding reaches where the PE stands, None for one of no class."""
+        """The register that an encoding reaches at the PE's Exception level; None if unknown."""
         encoding = Encoding.from_key(key)
         if encoding in EL12_NAMES:
             encoding = EL12_NAMES[encoding]
@@ -107,7 +107,7 @@ class Registers:
         return self._known.get(encoding)
 
     def held(self, key: int) -> int | None:
-        """What the register holds that an encoding reaches, None where a device has it."""
+        """The value of the register that an encoding reaches; None for a device's register."""
         register = self.reached(key)
         if register is None or register not in self._cpu.registers:
             return None
@@ -115,9 +115,9 @@ class Registers:
 
 
 class AccessWatch:
-    """Tells ``told`` of accesses of one PE among ``system``, after them; an ``Observer``.
+    """Calls ``told`` after each access of one PE that is among ``system``; an ``Observer``.
 
-    ``held`` looks up what the register of an access holds, before it.
+    ``held`` is called before an access: it gives the ``old`` of the access.
     """
 
     watched: Collection[tuple[int, int, bool, bool]] = ()
@@ -136,7 +136,7 @@ class AccessWatch:
         self._made: tuple[int, int, int, int, int, int, int | None] | None = None
 
     def before(self, pc: int, instruction: Instruction, accesses: Iterable[MemoryAccess]) -> None:
-        """Note an access of ours that is about to be made."""
+        """Note an access that is about to be made."""
         self._made = None
         found = access_of(instruction.word)
         if found is not None and found in self.system:
@@ -146,7 +146,7 @@ class AccessWatch:
             self._made = pc, self._cpu.el, instruction.word, kind, key, value, old
 
     def after(self) -> None:
-        """Tell of it."""
+        """Tell of the access that was made."""
         if self._made is None:
             return
         (pc, el, word, kind, key, value, old), self._made = self._made, None

@@ -1,4 +1,4 @@
-"""Traces of what the machine tells by itself: System registers, exceptions, interrupts, SPE."""
+"""Traces of what the machine has signals for: System registers, exceptions, interrupts, SPE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 
 def shown(number: int | None) -> str | None:
-    """A number as programs read it: JSON has no hexadecimal ones."""
+    """A number as hexadecimal text, which JSON has no number for; None stays None."""
     return None if number is None else hex(number)
 
 
@@ -91,7 +91,7 @@ def trace_spe(to: Tracer) -> None:
     seen = {name: getattr(counts, name) for name in ("collisions", "filtered", "discarded", "lost")}
 
     def dropped() -> dict[str, int]:
-        """What was selected and did not become a record since this was last asked."""
+        """How many selected operations became no record since the last call, by reason."""
         found = {}
         for name, before in seen.items():
             seen[name] = getattr(counts, name)
@@ -155,7 +155,7 @@ def trace_irq(to: Tracer) -> None:
             to.tell("irq", f"INTID {intid} {what}{at}", {"intid": intid, **data}, pc, el)
 
     def on_driven(number: int, intid: int, level: bool) -> None:
-        # an SPI's input is nobody's, so it is told with the first PE
+        # an SPI belongs to no PE: the first PE's trace has it
         if pe.number == (number if intid < PRIVATE else 0):
             data: dict[str, object] = {"what": "level", "level": level}
             tell(intid, f"level {int(level)}", data, where=False)

@@ -1,4 +1,4 @@
-"""Which happenings a trace tells of: by PE, Exception level and place in the code."""
+"""Filters of traces: by PE, Exception level and place in the code."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from spe_unicorn.machine.names import Names
 
 KEYS: Final = ("cpu", "el", "range", "symbol")
-"""What can be asked for."""
+"""The keys of a filter."""
 _LEVELS: Final = 4
 _ADDRESSES: Final = 1 << 64
 _CPUS: Final = 1 << 16
 
 
 class FilterError(ValueError):
-    """A text that is no filter, or a symbol that there is not; the message is one line."""
+    """A text that is no filter, or an unknown symbol; the message is one line."""
 
 
 @dataclass(frozen=True)
 class TraceFilter:
-    """What one ``--trace-filter`` asks for: of each key that it names, one of the values.
+    """One ``--trace-filter``. It lets pass what has, for each of its keys, one of the key's values.
 
-    ``ranges`` are the first and last addresses, ``symbols`` names that are not looked up yet.
+    ``ranges`` are first and last addresses. ``symbols`` are names that are not looked up yet.
     """
 
     cpus: frozenset[int] = frozenset()
@@ -38,7 +38,7 @@ class TraceFilter:
         return ",".join([*words, *(f"symbol={name}" for name in self.symbols)])
 
     def resolved(self, names: Names) -> TraceFilter:
-        """The same with the ranges of its symbols. Raises FilterError for one that is not there."""
+        """The filter with the ranges of its symbols. Raises FilterError for an unknown symbol."""
         ranges = list(self.ranges)
         for name in self.symbols:
             found = names.extents(name)
@@ -48,7 +48,7 @@ class TraceFilter:
         return TraceFilter(self.cpus, self.levels, tuple(ranges))
 
     def passes(self, cpu: int, el: int, pc: int) -> bool:
-        """Whether something at ``pc`` and ``el`` of a PE is told."""
+        """Whether it lets pass what happens at ``pc`` and ``el`` of a PE."""
         return (
             (not self.cpus or cpu in self.cpus)
             and (not self.levels or el in self.levels)
@@ -108,7 +108,7 @@ def _range(word: str, text: str) -> tuple[int, int]:
 
 
 def passes(filters: Sequence[TraceFilter], cpu: int, el: int, pc: int) -> bool:
-    """Whether any of ``filters`` lets something pass; all of it passes where there are none."""
+    """Whether any of ``filters`` lets something pass; without filters everything passes."""
     return not filters or any(one.passes(cpu, el, pc) for one in filters)
 
 

@@ -17,14 +17,14 @@ _EVERYWHERE: Final = ((0, (1 << 64) - 1, True, True),)
 _PAGE: Final = 1 << 12
 _MASK: Final = (1 << 64) - 1
 _TEXTS: Final = 1 << 16
-"""Instructions whose text is remembered."""
+"""The most instructions whose text is remembered."""
 _EXCLUSIVE: Final = (0x3FC0_0000, 0x0800_0000)
-"""The bits that all exclusive stores have in common, and what they are; CASP has them, too."""
+"""The mask of the bits that exclusive stores have in common, and their values; CASP has them."""
 _PAIR, _WIDE = 1 << 21, 1 << 31
 
 
 def trace_insn(to: Tracer) -> None:
-    """Each instruction that is executed, whatever becomes of it, with its disassembly."""
+    """Each instruction that is attempted, with its disassembly."""
     checks = to.pe.handler.controls.checks
     texts: dict[tuple[int, int], str] = {}
 
@@ -60,11 +60,11 @@ def trace_memory(to: Tracer) -> None:
 
 @dataclass(slots=True)
 class _Access:
-    """An access that is about to be made; ``value`` is what memory held, or a device is given."""
+    """An access that is about to be made. ``value`` is what memory holds or a device is given."""
 
     access: MemoryAccess
     places: tuple[tuple[int, int], ...]
-    """The pieces of it within one page: physical address and size."""
+    """Its pieces, each within one page: physical address and size."""
     value: int | None
     device: bool
 
@@ -91,7 +91,7 @@ class _MemoryTrace:
         for access in accesses:
             places = self._places(access)
             if places is None:
-                break  # it faults, and what comes after it is not accessed
+                break  # it faults, so the accesses after it are not made
             held = self._held(places)
             device = held is None
             if device:
@@ -162,7 +162,7 @@ class _MemoryTrace:
         return int.from_bytes(data, "little")
 
     def _moved(self, number: int, size: int) -> int | None:
-        """What a load or store of a device moves, as its register has it."""
+        """The value that a load or store of a device moves, from its register."""
         moved = transfer(self._word)
         if moved is None:
             return None

@@ -1,4 +1,4 @@
-"""Who writes a trace: what happened on a PE becomes a line, unless a filter leaves it out."""
+"""Writes lines of traces, unless a filter leaves a line out."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Write = Callable[[str], None]
 """Takes a line, newline included."""
 Form = Literal["text", "jsonl"]
 _PLACES: Final = 1 << 16
-"""Places whose names are remembered."""
+"""The most places whose names are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a trace goes: ``filters`` with the ranges of their symbols, any of which may pass."""
+    """Where a trace goes: lines that any of ``filters`` lets pass. Their symbols are looked up."""
 
     write: Write
     form: Form = "text"
@@ -30,19 +30,19 @@ class Output:
 
 
 class Tracer:
-    """Writes what happens on one PE of a board; what is connected to it ends with :attr:`ends`."""
+    """Writes the lines about one PE of a board."""
 
     def __init__(self, board: Board, pe: ProcessingElement, output: Output) -> None:
         self.board = board
         self.pe = pe
         self.ends = ExitStack()
-        """What stops the trace."""
+        """Disconnects what was connected for the trace."""
         self._output = output
         self._alone = len(board.pes) == 1
         self._places: dict[int, Place] = {}
 
     def wants(self, pc: int, el: int) -> bool:
-        """Whether something at a place is told."""
+        """Whether what happens at a place is written."""
         return passes(self._output.filters, self.pe.number, el, pc)
 
     def place(self, pc: int) -> Place:
@@ -63,13 +63,13 @@ class Tracer:
         el: int,
         number: int | None = None,
     ) -> None:
-        """Write what happened: in words, and for programs.
+        """Write a line: ``text`` in words, or ``data`` for programs.
 
-        ``number`` is that of the operation, by default of the one that is being counted.
+        ``number`` is that of the operation, by default of the current one.
         """
         pe = self.pe
         if number is None:
-            pe.handler.controls.checks.observers.take()  # what was executed before it
+            pe.handler.controls.checks.observers.take()  # lines of earlier operations come first
             number = pe.cpu.counted()
         if self._output.form == "text":
             moment = str(number) if self._alone else f"cpu {pe.number} {number}"

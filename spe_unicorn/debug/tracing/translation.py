@@ -26,7 +26,7 @@ from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.host.native.state import SYSTEM, WRITE
 
 _TRANSLATION_FAULTS: Final = 0x10
-"""Fault status codes below this are of translation: address size, translation, flag, permission."""
+"""Fault status codes below this: address size, translation, access flag and permission faults."""
 _TLBI_CRN: Final = (8, 9)
 _FETCHES: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})
@@ -47,19 +47,19 @@ _REGISTERS: Final = frozenset(
     }.items()
     for el in levels
 )
-"""The registers whose writes are told."""
+"""The registers whose writes become lines."""
 _PAR_F: Final = 1
 _PAR_EL1: Final = Encoding(3, 0, 7, 4, 0)
 _ADDRESS: Final = ((1 << 52) - 1) & ~0xFFF
 
 
 class _SeenMemory:
-    """Physical memory of which reads are noted, and that nobody writes."""
+    """Physical memory that notes reads and takes no writes."""
 
     def __init__(self, memory: PhysicalMemory) -> None:
         self._memory = memory
         self.seen: list[tuple[int, int]] = []
-        """Addresses of descriptors, and what they hold."""
+        """The addresses and values of descriptors that were read."""
 
     def read(self, address: int, size: int, space: PASpace = PASpace.Secure) -> bytes | None:
         """Bytes, None where there is no memory."""
@@ -69,7 +69,7 @@ class _SeenMemory:
         return data
 
     def write(self, address: int, data: bytes, space: PASpace = PASpace.Secure) -> bool:
-        """Hardware updates nothing: this walk is told, and not made."""
+        """Pretend to update a descriptor: this walk is for the trace alone."""
         return True
 
 
@@ -79,7 +79,7 @@ def trace_mmu(to: Tracer) -> None:
     registers = Registers(pe)
 
     def walk(address: int, access: AccessDescriptor) -> tuple[str, list[dict[str, str]]]:
-        """The descriptors that lead to an address, as the guest's registers have it now."""
+        """The walk to an address by the present registers, in words and as data."""
         memory = _SeenMemory(pe.cpu.memory)
         context = context_for(pe.cpu, translation_regime(pe.cpu, pe.cpu.el))
         found = full_translate(context, address, access, memory)
@@ -158,7 +158,7 @@ def _changed(
 
 
 def _maintained(instruction: str, value: int) -> str:
-    """What a TLBI is about: its register, by its fields where it names one page."""
+    """The operand of a TLBI in words, by its fields if it names one page."""
     name, _, operand = instruction.removeprefix("tlbi ").partition(",")
     if not operand:
         return ""
