@@ -113,7 +113,7 @@ def frozen_by_overflow(
 ) -> bool:
     """Whether a counter of the same range has overflowed, and that freezes the others.
 
-    ``overflows`` are PMOVSSET_EL0's bits of counters that are not in synchronous mode.
+    ``overflows`` are PMOVSSET_EL0's bits of counters whose SYNC is 0.
     """
     if Feature.FEAT_PMUv3p7 not in pe.features:
         return False

@@ -317,7 +317,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
             return True
         if prohibited(pe, el, el2s=el2s):
             return False
-        overflows = state.overflowed & ~self.synchronous
+        overflows = state.overflowed & ~self._configured.marked
         if frozen_by_overflow(pe, control, overflows, self.implemented, el2s=el2s):
             return False
         if cycles and Feature.FEAT_SPE_DPFZS not in pe.features:

@@ -43,8 +43,12 @@ _MAPS: Final[dict[type[SysReg], tuple[str, bool]]] = {
     r.PMINTENCLR_EL1: ("noticed", False),
 }
 """Which map a register is of, and whether writing 1 sets."""
-VIEWED: Final = tuple(register for register in r.PMU_REGISTERS if register not in r.PMU_VALUES)
-"""The registers of which this is the home; the others are plain values in the register file."""
+VIEWED: Final = tuple(
+    register
+    for register in r.PMU_REGISTERS
+    if register not in r.PMU_VALUES or register is r.PMUACR_EL1
+)
+"""The registers that show the counters; the others are plain values in the register file."""
 
 
 class MonitorView:
@@ -62,6 +66,8 @@ class MonitorView:
         """What an MRS gets that is allowed. Raises KeyError for a register that is not here."""
         state = self._monitors.s
         register = self._named(register)
+        if register is r.PMUACR_EL1:
+            return self._pe.registers.raw(register) & self._visible(write=False)
         if register in _MAPS:
             value: int = getattr(state, _MAPS[register][0])
             return value & self._visible(write=False)
@@ -97,6 +103,9 @@ class MonitorView:
             self._monitors.software_increment(value & visible & ALL_EVENT_COUNTERS)
         elif register is r.PMZR_EL0:
             self._zero(value & visible & ~self._read_only())
+        elif register is r.PMUACR_EL1:
+            old = self._pe.registers.raw(register)
+            self._pe.registers.write(register, old & ~visible | value & visible)
         elif register is r.PMIAR_EL1:
             state.address = self._legal(register, value)
         elif not register.read_only:

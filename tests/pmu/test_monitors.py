@@ -421,6 +421,15 @@ def test_overflows_of_synchronous_counters_freeze_nothing() -> None:
     assert subject.s.values[:2] == [1, 1]
 
 
+def test_an_overflow_flag_with_sync_freezes_nothing_whatever_the_event() -> None:
+    """LD_RETIRED is no synchronous event: its counter stands still, and its flag can be written."""
+    subject, _ = synchronous(E.LD_RETIRED, E.SW_INCR)
+    subject.s.control = PMCR_EL0.of(E=1, FZO=1).value
+    subject.s.overflowed = 1
+    operation(subject, E.LD_RETIRED, E.SW_INCR)
+    assert subject.s.values[:2] == [0, 1]
+
+
 def test_more_counters_than_registers_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 31 event counters, got 32"):
         PerformanceMonitors(MonitoredPE(P7), 32)

@@ -165,6 +165,28 @@ def test_el0_with_uen_has_the_counters_that_pmuacr_gives_it() -> None:
     assert monitors.s.enabled == 0b010 | C
 
 
+@pytest.mark.parametrize(
+    ("el", "shown"), [(1, 0b000111 | C | F0), (2, 0b111111 | C | F0), (3, 0b111111 | C | F0)]
+)
+def test_pmuacr_has_the_counters_of_its_level_and_no_others(el: int, shown: int) -> None:
+    """Six counters, of which three are EL2's."""
+    subject, _, pe = view(el=el, hpmn=3)
+    subject.write(r.PMUACR_EL1, (1 << 64) - 1)
+    assert subject.read(r.PMUACR_EL1) == shown
+    assert pe.registers.raw(r.PMUACR_EL1) == shown
+
+
+def test_el1_leaves_what_el2_gave_in_pmuacr() -> None:
+    subject, _, pe = view(el=1, hpmn=3)
+    pe.registers.set_raw(r.PMUACR_EL1, 0b111001)
+    assert subject.read(r.PMUACR_EL1) == 0b001
+    subject.write(r.PMUACR_EL1, C | 0b010)
+    assert pe.registers.raw(r.PMUACR_EL1) == C | 0b111010
+    pe.set(HDFGWTR2_EL2)  # nPMICFILTR_EL0 0: EL2 traps writes of the instruction counter's filter
+    subject.write(r.PMUACR_EL1, F0)
+    assert pe.registers.raw(r.PMUACR_EL1) == 0b111000
+
+
 def test_el0_only_reads_the_kinds_of_counters_that_er_cr_and_ir_name() -> None:
     subject, monitors, pe = view(el=0)
     pe.set(r.PMUACR_EL1, P=0b1, C=1, F0=1)
@@ -212,6 +234,6 @@ def test_writes_program_what_counts() -> None:
     monitors.retired(5)
     monitors.completed(0)
     assert subject.read(r.PMEVCNTRS[1]) == 5
-    assert len(VIEWED) == len(r.PMU_REGISTERS) - 4
+    assert len(VIEWED) == len(r.PMU_REGISTERS) - 3
     for register in VIEWED:
         subject.read(register)

@@ -93,7 +93,7 @@ def registers(
         if register not in absent
     }
     for register in r.PMU_VALUES:
-        if register in file:
+        if register in file and register not in result:
             result[register] = PlainRegister(file, register, settle, changed)
     return result
 
