@@ -94,6 +94,7 @@ _WITH_ARGUMENTS: Final[tuple[Any, ...]] = (
     lambda made: lambda _, f, a, b, c: made,
     lambda made: lambda _, f, a, b, c, d: made,
     lambda made: lambda _, f, a, b, c, d, e: made,
+    lambda made: lambda _, f, a, b, c, d, e, g: made,
 )
 """Numba counts an intrinsic's arguments by the function that types it."""
 

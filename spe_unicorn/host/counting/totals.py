@@ -248,7 +248,8 @@ class EventTotals(Stateful[TotalsState]):
     def after_run(self, done: int) -> None:
         """The engine has stopped; ``done`` operations of the block that began last have run."""
         tallies, state = self.tallies, self._state
-        tallies.after_block(done == state.block_operations, self._cpu.pc)
+        if state.falls_to:
+            tallies.after_block(done == state.block_operations, self._cpu.pc)
         if tallies.straight:
             ran = tallies.straight[: self._cpu.executed - tallies.straight_from]
             tallies.add(ran)

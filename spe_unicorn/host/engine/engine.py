@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NoReturn
 
 from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, UcError
@@ -20,7 +20,7 @@ from unicorn.unicorn_py3.arch.arm64 import UcRegCP64
 from unicorn.unicorn_py3.unicorn import uclib
 
 from spe_unicorn.arch.registers.sysreg import Encoding
-from spe_unicorn.host.engine.surviving import ABORTED, MOST_ABORTS, surviving_start
+from spe_unicorn.host.engine.surviving import ABORTED, MOST_ABORTS, SurvivingStart
 from spe_unicorn.signals import Signal
 
 NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
@@ -114,7 +114,7 @@ class Engine:
         self._many_count = len(numbers)
         self._read = lib.uc_reg_read
         self._write = lib.uc_reg_write
-        self._start = surviving_start(lib.uc_emu_start)
+        self._start = SurvivingStart(lib.uc_emu_start)
         self.code_forgotten: Signal[[]] = Signal()
         """Told when all translations have been dropped."""
         self.aborts = 0
@@ -223,10 +223,28 @@ class Engine:
         """
         return self._run(begin, until, 0)
 
+    def run_by(self, runs: Callable[..., int], user: int, begin: int, until: int) -> int:
+        """As :meth:`run`, by compiled code that may run the engine several times.
+
+        ``runs(engine, user, start, buffer, begin, until)`` is called with addresses: ``start`` is
+        that of ``uc_emu_start``, whose arguments ``buffer`` precedes unless it is 0.
+        """
+        self._set_exits(until)
+        start = self._start
+        handle = self.handle.value
+        return self._ended(
+            start.ended(runs(handle, user, start.address, start.buffer, begin, until))
+        )
+
     def _run(self, begin: int, until: int, count: int) -> int:
+        self._set_exits(until)
+        return self._ended(self._start(self.handle, begin, until, 0, count))
+
+    def _set_exits(self, until: int) -> None:
         if self.halts:
             self.uc.ctl_set_exits([until, *self.halts])
-        status = int(self._start(self.handle, begin, until, 0, count))
+
+    def _ended(self, status: int) -> int:
         if status == ABORTED:
             self.aborts += 1
         return status

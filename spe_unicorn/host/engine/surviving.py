@@ -202,29 +202,40 @@ def _survival(start: int) -> _Survival | None:
     return _Survival(start)
 
 
-def surviving_start(start: Callable[..., int]) -> Callable[..., int]:
+class SurvivingStart:
     """``start``, the C function ``uc_emu_start``, with :data:`ABORTED` as one more status.
 
     Each thread, and each engine, needs one of its own.
     """
-    survival = _survival(_address(start))
-    if survival is None:
-        return start
-    run, purge = survival.run, survival.purge
-    buffer = ctypes.create_string_buffer(_JUMP_BUFFER)
 
-    def surviving(engine: Any, begin: int, until: int, timeout: int, count: int) -> int:
-        status = run(buffer, engine, begin, until, timeout, count)
-        if status == ABORTED:
-            purge()
-        return int(status)
+    def __init__(self, start: Callable[..., int]) -> None:
+        self._start = start
+        self._survival = _survival(_address(start))
+        self._buffer = ctypes.create_string_buffer(_JUMP_BUFFER)
+        survival = self._survival
+        self.address = _address(start if survival is None else survival.run)
+        """Where the C function is, for compiled code."""
+        self.buffer = 0 if survival is None else ctypes.addressof(self._buffer)
+        """What that function takes before the arguments of ``start``; 0 if it takes no more."""
 
-    return surviving
+    def __call__(self, engine: Any, begin: int, until: int, timeout: int, count: int) -> int:
+        """Run the engine. Return its status."""
+        if self._survival is None:
+            return self._start(engine, begin, until, timeout, count)
+        return self.ended(
+            int(self._survival.run(self._buffer, engine, begin, until, timeout, count))
+        )
+
+    def ended(self, status: int) -> int:
+        """A run has ended with ``status``, which is returned."""
+        if status == ABORTED and self._survival is not None:
+            self._survival.purge()
+        return status
 
 
 @contextmanager
 def surviving_aborts(start: Callable[..., int]) -> Iterator[None]:
-    """While this is active, runs by :func:`surviving_start` survive."""
+    """While this is active, runs by :class:`SurvivingStart` survive."""
     survival = _survival(_address(start))
     if survival is None:
         yield

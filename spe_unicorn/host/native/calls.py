@@ -10,6 +10,12 @@ call_ask: Final = ForeignCall("int32")
 """The function that answers :attr:`~state.Action.ASK`, ``int f(void)``."""
 call_stop: Final = ForeignCall("int32", ("pointer",))
 """``uc_emu_stop(engine)``."""
+call_start: Final = ForeignCall("int32", ("pointer", "uint64", "uint64", "uint64", "uint64"))
+"""``uc_emu_start(engine, begin, until, timeout, count)``."""
+call_surviving: Final = ForeignCall(
+    "int32", ("pointer", "pointer", "uint64", "uint64", "uint64", "uint64")
+)
+"""The same behind a buffer, as ``host.engine.surviving`` has it."""
 call_context: Final = ForeignCall("int32", ("pointer", "pointer"))
 """``uc_context_save(engine, context)`` and ``uc_context_restore``."""
 call_register: Final = ForeignCall("int32", ("pointer", "int32", "pointer"))

@@ -19,7 +19,13 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2, SPSR_EL3
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
-from spe_unicorn.host.native.calls import call_context, call_read, call_register
+from spe_unicorn.host.native.calls import (
+    call_context,
+    call_read,
+    call_register,
+    call_start,
+    call_surviving,
+)
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state import (
@@ -34,6 +40,7 @@ from spe_unicorn.host.native.state import (
     TAKEN_ESR,
     TAKEN_FAR,
     State,
+    Stop,
 )
 
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
@@ -55,6 +62,9 @@ _PAGE: Final = ~0xFFF
 _CLASS: Final = 26
 _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
+_INTERRUPT: Final = int(Stop.INTERRUPT)
+_MOST_IRQS: Final = 1 << 6
+"""IRQs taken in a run after which it ends, so that Ctrl-C and limits are looked at."""
 _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
 _SYNC, _IRQ = int(ExceptionType.SYNC), int(ExceptionType.IRQ)
@@ -196,7 +206,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
 def enter_irq(engine: Any, user: Any) -> Any:
     """Take the IRQ before which the engine has stopped, ``user`` being the state.
 
-    False, and nothing has changed, if that is for Python.
+    False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC.
     """
     s = record_at(user, LAYOUT)
     if s.entries == 0 or s.irq_targets == 0 or s.checking != 0:
@@ -227,6 +237,36 @@ def enter_irq(engine: Any, user: Any) -> Any:
     at_level(s, target)
     s.entered = 1
     return True
+
+
+@entry("int32", "pointer", "pointer", "pointer", "pointer", "uint64", "uint64")
+def run_through_irqs(
+    engine: Any, user: Any, start: Any, buffer: Any, begin: Any, until: Any
+) -> Any:
+    """Run the engine from ``begin`` on. Take each IRQ before which it stops, and go on.
+
+    ``user`` is the state. ``start`` and ``buffer`` are as for ``Engine.run_by``. Return the
+    engine's error number. The run ends at an IRQ that is for Python.
+    """
+    s = record_at(user, LAYOUT)
+    status = _start(engine, start, buffer, begin, until)
+    for _ in range(_MOST_IRQS):
+        if status != 0 or s.stop != _INTERRUPT or not enter_irq(engine, user):
+            break
+        s.stop = 0
+        s.attend = -1 if s.deliver != 0 else 2 * s.tally + s.weigh
+        status = _start(engine, start, buffer, s.scratch, until)
+    return status
+
+
+@routine
+def _start(engine: Any, start: Any, buffer: Any, begin: Any, until: Any) -> Any:
+    """One run of the engine."""
+    if address_of(buffer) == 0:
+        return call_start(address_of(start), address_of(engine), begin, until, 0, 0)
+    return call_surviving(
+        address_of(start), address_of(buffer), address_of(engine), begin, until, 0, 0
+    )
 
 
 @routine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.exception import run_through_irqs
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import (
     READ,
@@ -116,6 +118,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.impdef = impdef
         self.hooks = NativeHooks(engine)
         self.state = self.hooks.state
+        self._state_at = ctypes.addressof(self.state)
         self.rate = rate
         """The frequencies of the system counter and of the cycle counter."""
         self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of
@@ -244,7 +247,9 @@ class UnicornCPU(Stateful[CPUState]):
     @property
     def executed(self) -> int:
         """Operations attempted since the machine began; exact while the engine is stopped."""
-        return int(self.state.granted - self.state.budget) - self.inside
+        state = self.state
+        executed: int = state.granted - state.budget - self.inside
+        return executed
 
     def counted(self) -> int:
         """Operations attempted up to the one that is being counted, that one included."""
@@ -253,7 +258,8 @@ class UnicornCPU(Stateful[CPUState]):
     @property
     def cycles(self) -> int:
         """Cycles so far: one for each operation, and those that were slept away."""
-        return self.executed + int(self.state.skipped)
+        cycles: int = self.executed + self.state.skipped
+        return cycles
 
     def physical_count(self) -> int:
         """CNTPCT_EL0 in ticks of ``counter.FREQUENCY``: an ``arch.ports.Clock``."""
@@ -325,8 +331,10 @@ class UnicornCPU(Stateful[CPUState]):
         self.engine.set_x(0, x0)
         self.pc = entry
 
-    def execute(self, until: int) -> int:
-        """Run the engine from the PC on. Return its error number, 0 for none.
+    def execute(self, pc: int, until: int, *, irqs: bool = False) -> int:
+        """Run the engine from ``pc`` on. Return its error number, 0 for none.
+
+        With ``irqs`` compiled code takes IRQs in the run.
 
         At ``until``, and at each of ``Engine.halts``, the engine ends the run by executing a WFI of
         its own. That WFI never ends while HCR_EL2.VI or VF is set, so both are 0 in the engine
@@ -336,17 +344,22 @@ class UnicornCPU(Stateful[CPUState]):
         virtual = halts and s.HCR_EL2 in self.registers
         hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
         if not hcr & _VIRTUAL:
-            status = self.engine.run(self.pc, until)
+            status = self._run(pc, until, irqs)
             self.stand()
             return status
         encoding = s.HCR_EL2.encoding
         theirs, writes = self.engine.system(encoding), self.state.writes
         self.engine.set_system(encoding, theirs & ~_VIRTUAL)
-        status = self.engine.run(self.pc, until)
+        status = self._run(pc, until, irqs)
         if self.state.writes == writes:
             self.engine.set_system(encoding, theirs)
         self.stand()
         return status
+
+    def _run(self, pc: int, until: int, irqs: bool) -> int:
+        if irqs:
+            return self.engine.run_by(run_through_irqs, self._state_at, pc, until)
+        return self.engine.run(pc, until)
 
     def stand(self) -> None:
         """After a run that a hook stopped at a System access: move the PC back to that access."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Final
 
 from unicorn import unicorn_const as uc_const
@@ -12,7 +11,6 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.state import (
     MARK_ORDER,
     NOTICE_RETURN,
@@ -76,6 +74,7 @@ class EngineRuns:
 
     def run(
         self,
+        pc: int,
         budget: int,
         until: int,
         samples_itself: bool = False,
@@ -83,7 +82,7 @@ class EngineRuns:
         *,
         straight: bool = False,
     ) -> Stop:
-        """Grant ``budget`` operations and run the engine until something stops it.
+        """Grant ``budget`` operations and run the engine from ``pc`` on until something stops it.
 
         ``straight`` says that the run executes ``budget`` operations in a row from the PC on, so
         the hooks have no block to look at.
@@ -91,7 +90,6 @@ class EngineRuns:
         state = self._state
         population = self._population
         state.begin(budget, samples_itself)
-        self._cpu.forget_el()
         collects = self._watching.watcher is not None or True in self._unit.enabled_at
         collects = collects or self._cpu.follows_context
         if collects and not state.collects:
@@ -106,7 +104,7 @@ class EngineRuns:
         state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()
         population.row = None
-        position = population.position
+        position = 0 if self._cracker is None else population.position
         weigh = self._cracker is not None and not straight and self._unit.enabled
         state.weigh = weigh
         state.speculates = population.wrong_paths is not None and self._unit.enabled
@@ -114,7 +112,7 @@ class EngineRuns:
             # the hook subtracts weights from `members` even where the population is operations
             state.members_granted, state.members = position + members, members
             if straight:
-                population.row = population.weights(self._cpu.pc, budget)
+                population.row = population.weights(pc, budget)
         plain = self._plain and not straight and not self._cpu.tally
         if plain and not weigh:
             state.gic_at = self._handler.gic_levels()
@@ -122,7 +120,7 @@ class EngineRuns:
         self.note_flow()
         state.ready()
         self.target = until
-        self._execute(until)
+        self._execute(pc, until, plain)
         if plain:
             self._go_on(until)
         if state.notice == NOTICE_RETURN:
@@ -144,8 +142,8 @@ class EngineRuns:
             self._model.stopped(whole, pc)
         return stop
 
-    def _execute(self, until: int) -> None:
-        status = self._cpu.execute(until)
+    def _execute(self, pc: int, until: int, plain: bool) -> None:
+        status = self._cpu.execute(pc, until, irqs=plain)
         if status == ABORTED and self._state.stop == Stop.NONE:
             self._state.stop = Stop.UNTRANSLATED
             status = 0
@@ -156,18 +154,14 @@ class EngineRuns:
             self._handler.interrupts_rose(rose)
 
     def _go_on(self, until: int) -> None:
-        """Go on after stops that take one act alone: entering an interrupt, accessing a device."""
+        """Go on after stops that take an access to a device and nothing else."""
         state = self._state
         for _ in range(_ACCESSES):
-            if state.stop == Stop.INTERRUPT:
-                if not enter_irq(self._cpu.engine.handle.value, ctypes.addressof(state)):
-                    return
-                self._cpu.forget_el()
-            elif state.stop not in _OF_DEVICES or not self._answer_device():
+            if state.stop not in _OF_DEVICES or not self._answer_device():
                 return
             state.stop = 0
             state.update_special()
-            self._execute(until)
+            self._execute(self._cpu.pc, until, plain=True)
 
     def _answer_device(self) -> bool:
         """Carry out the access before which the engine stands, if it concerns a device alone."""

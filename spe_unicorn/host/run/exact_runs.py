@@ -34,10 +34,11 @@ class ExactRuns:
             return True
         parts = self._parts
         cpu = parts.cpu
-        target = cpu.pc + 4 * operations & _MASK
-        parts.engine.forget_code(cpu.pc, cpu.pc + 4)
+        pc = cpu.pc
+        target = pc + 4 * operations & _MASK
+        parts.engine.forget_code(pc, pc + 4)
         parts.counting.goes_straight(operations)
-        stop = parts.runs.run(operations, target, straight=True)
+        stop = parts.runs.run(pc, operations, target, straight=True)
         if stop is Stop.NONE and cpu.pc == target and not parts.handler.status:
             parts.counting.ran_straight()
             parts.population.count_all()
@@ -119,7 +120,7 @@ class ExactRuns:
             parts.handler.idle()
 
     def _step_over(self, pc: int) -> Stop:
-        return self._parts.runs.run(1, pc + 4 & _MASK, straight=True)
+        return self._parts.runs.run(pc, 1, pc + 4 & _MASK, straight=True)
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""

@@ -45,9 +45,19 @@ def arrived(horizons: Sequence[Horizon], executed: int) -> Horizon | None:
     return None
 
 
-def nearest(horizons: Sequence[Horizon], approach: Approach) -> int:
-    """The least number of operations among the horizons with one approach."""
-    return min((h.at() for h in horizons if h.approach is approach), default=NEVER_HAPPENS)
+def nearest(horizons: Sequence[Horizon]) -> tuple[int, int]:
+    """The least number of operations among the exact horizons, and among those at a block."""
+    exact = block = NEVER_HAPPENS
+    for horizon in horizons:
+        if horizon.approach is Approach.EXACT:
+            at = horizon.at()
+            if at < exact:
+                exact = at
+        elif horizon.approach is Approach.BLOCK:
+            at = horizon.at()
+            if at < block:
+                block = at
+    return exact, block
 
 
 def first_within(horizons: Sequence[Horizon], end: int) -> tuple[Horizon, int] | None:

@@ -93,7 +93,8 @@ class Population:
         """Tell the unit of everything that has been executed since it was last told."""
         if self._count(self.position - self._counted):
             raise RuntimeError("an operation was chosen that nobody looked at")
-        self.take_wrong_path()
+        if self._state.wrong:
+            self.take_wrong_path()
         self._unit.told()
 
     def take_wrong_path(self) -> None:

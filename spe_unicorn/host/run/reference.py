@@ -36,7 +36,7 @@ class ReferenceRunner(Runner):
         if cpu.model is not None:
             cpu.model.step_by_step(True)
 
-    def _run_engine(self, until: int) -> None:
+    def _run_engine(self, pc: int, until: int, limits: tuple[int, int]) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
         if self._host.take_interrupt():
             return

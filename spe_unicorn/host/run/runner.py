@@ -111,10 +111,18 @@ class Runner:
 
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
+        with surviving_aborts(lib.uc_emu_start):
+            self._begin_slice()
+            return self.turn(operations, until)
+
+    def turn(self, operations: int | None, until: int) -> Ending:
+        """As :meth:`run`, of many that make a whole: :func:`surviving_aborts` is active.
+
+        The slice goes on from turn to turn.
+        """
         self.running = True
         try:
-            with surviving_aborts(lib.uc_emu_start):
-                return self._run_on(operations, until)
+            return self._run_on(operations, until)
         finally:
             self.running = False
             self._observers.rest()
@@ -131,14 +139,14 @@ class Runner:
         cpu.forget_el()
         self.unit.refresh()
         self._parts.counting.settle()
-        self._begin_slice()
         while handler.ending is None:
-            horizon = arrived(self.horizons, cpu.executed)
-            pc = cpu.pc
+            executed, pc = cpu.executed, cpu.pc
+            limits = nearest(self.horizons)
+            horizon = arrived(self.horizons, executed) if executed >= min(limits) else None
             if pc == until and (horizon is None or horizon is self._slice):
                 return Ending.UNTIL
             if self.stops.active:
-                if self.stops.reached(pc, cpu.executed):
+                if self.stops.reached(pc, executed):
                     return Ending.STOPPED
                 self.stops.insert(pc)
             if horizon is None and (self._slices.over or self.stopping):
@@ -150,7 +158,7 @@ class Runner:
                 continue
             self._slices.count_stop()
             if not self._executed_without_engine(pc):
-                self._go(until)
+                self._go(pc, until, limits)
             self._parts.counting.settle()
             if handler.system.failure is not None:
                 failure, handler.system.failure = handler.system.failure, None
@@ -220,23 +228,26 @@ class Runner:
         self._host.execute(Stop.TRAP)
         return True
 
-    def _go(self, until: int) -> None:
-        """Run the engine up to the nearest horizon, and do what its stop asks for."""
+    def _go(self, pc: int, until: int, limits: tuple[int, int]) -> None:
+        """Run the engine up to the nearest horizon, and do what its stop asks for.
+
+        ``pc`` is the PE's PC, and ``limits`` are the nearest horizons.
+        """
         if not self.handler.memory.letting_through:
-            self._run_engine(until)
+            self._run_engine(pc, until, limits)
             return
         self._one_operation = self.cpu.executed + 1
-        self._run_engine(until)
+        self._run_engine(pc, until, nearest(self.horizons))
         self._one_operation = NEVER_HAPPENS
         self.handler.memory.close()
 
-    def _run_engine(self, until: int) -> None:
+    def _run_engine(self, pc: int, until: int, limits: tuple[int, int]) -> None:
         parts, state = self._parts, self._state
         parts.population.look_at_translations()
-        state.limit = nearest(self.horizons, Approach.EXACT)
-        state.horizon = min(int(state.limit), nearest(self.horizons, Approach.BLOCK))
-        grant = self._chosen.grant(int(state.horizon) - self.cpu.executed)
-        stop = parts.runs.run(grant.budget, until, grant.samples_itself, grant.members)
+        horizon = min(limits)
+        state.limit, state.horizon = limits[0], horizon
+        grant = self._chosen.grant(horizon - self.cpu.executed)
+        stop = parts.runs.run(pc, grant.budget, until, grant.samples_itself, grant.members)
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
@@ -254,7 +265,7 @@ class Runner:
         end = executed + int(state.block_operations)
         found = first_within(self.horizons, end)
         if found is None:
-            if nearest(self.horizons, Approach.BLOCK) < end:
+            if nearest(self.horizons)[1] < end:
                 self._slices.over = True
             return
         horizon, at = found

@@ -8,6 +8,8 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1
 from spe_unicorn.devices.gicv3 import registers as icc
+from spe_unicorn.host.engine import surviving
+from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -161,6 +163,37 @@ def test_an_interrupt_of_another_pe_ends_its_wait_and_the_turn(runner):
         board.run(1)
     assert board.pes[1].cpu.executed == len(receiver) + 2
     assert board.pes[0].cpu.executed == before + 1
+
+
+@pytest.mark.parametrize("survives", [True, False])
+def test_compiled_code_takes_the_irqs_of_a_run(survives, monkeypatch):
+    """On hosts, too, on which a failed assertion of the engine ends the process."""
+    if not survives:
+        monkeypatch.setattr(surviving, "_survival", lambda start: None)
+    rounds = 400
+    program = [
+        *a64.mov64(9, RAM + CODE // 2),
+        a64.msr(VBAR_EL1, 9),
+        a64.daifclr(2),
+        *a64.mov64(0, sgi(5, 1)),
+        *a64.mov64(8, rounds),
+        a64.msr(SGI1R, 0),
+        a64.subs_imm(8, 8, 1),
+        a64.b_cond(NE, -8),
+    ]
+    boards = [board_of([program], runner) for runner in (Runner, ReferenceRunner)]
+    asked: list[Board] = []
+    take = Interrupts.take
+    for board in boards:
+        interrupts = board.pes[0].interrupts
+        monkeypatch.setattr(
+            interrupts, "take", lambda i=interrupts, b=board: asked.append(b) or take(i)
+        )
+        board.run(len(program) + rounds * 7)
+    assert x(boards[0], 21) == [5 * rounds]
+    assert looks(boards[0]) == looks(boards[1])
+    assert asked.count(boards[0]) < rounds / 50
+    assert asked.count(boards[1]) >= rounds
 
 
 def random_program(rng: random.Random, number: int) -> list[int]:

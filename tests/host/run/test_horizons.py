@@ -31,9 +31,9 @@ def test_the_first_of_the_list_that_is_reached_goes_first() -> None:
 
 def test_exact_horizons_and_others_are_looked_at_apart() -> None:
     horizons = [at(10), at(7, Approach.BLOCK), at(30), at(2, Approach.CHOSEN)]
-    assert nearest(horizons, Approach.EXACT) == 10
-    assert nearest(horizons, Approach.BLOCK) == 7
-    assert nearest([], Approach.EXACT) == NEVER_HAPPENS
+    assert nearest(horizons) == (10, 7)
+    assert nearest([at(2, Approach.CHOSEN), at(8)]) == (8, NEVER_HAPPENS)
+    assert nearest([]) == (NEVER_HAPPENS, NEVER_HAPPENS)
 
 
 def test_a_chosen_operation_has_not_arrived_before_compiled_code_had_its_chance() -> None:

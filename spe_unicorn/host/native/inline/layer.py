@@ -98,10 +98,11 @@ class Inline:
 
     def prepare(self) -> None:
         """Find memory for stubs, if it is time; begin anew if it is full. The engine stands."""
-        free, end, place = (int(self._numbers[name][0]) for name in ("free", "end", "place"))
-        if self._begin > 0 and free + STUB > end:
-            self._engine.forget_all_code()
-        elif not self._begin and place:
+        numbers = self._numbers
+        if self._begin > 0:
+            if numbers["free"][0] + STUB > numbers["end"][0]:
+                self._engine.forget_all_code()
+        elif not self._begin and (place := int(numbers["place"][0])):
             self._begin = memory_near(place, STUBS)
             if self._begin > 0:
                 weakref.finalize(self._engine.uc, unmap, self._begin, STUBS)
