@@ -41,6 +41,8 @@ from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 _COUNTERS: Final = MOST_COUNTERS + 2
+_E: Final = PMCR_EL0.E.mask
+_HPME: Final = MDCR_EL2.HPME.mask
 _WIDE: Final = 64
 _NARROW: Final = 32
 _MASK: Final = (1 << _WIDE) - 1
@@ -283,9 +285,10 @@ class PerformanceMonitors(Stateful[MonitorState]):
         state = self.s
         if not state.enabled:
             return False
-        pe = self._pe
-        el2s = Feature.FEAT_EL2 in pe.features and pe.registers.read(MDCR_EL2).HPME
-        return bool(state.control & PMCR_EL0.E.mask or el2s)
+        if state.control & _E:
+            return True
+        registers = self._pe.registers
+        return MDCR_EL2 in registers and bool(registers.raw(MDCR_EL2) & _HPME)
 
     @property
     def deciding(self) -> tuple[int, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import (
@@ -175,25 +175,30 @@ def _fpen_traps(fpen: int, *, unprivileged: bool) -> bool:
     return fpen & 1 == 0 or (fpen == 0b01 and unprivileged)
 
 
+_WAIT_TRAPS: Final = {
+    WFx.WFI: (HCR_EL2.TWI.mask, SCR_EL3.TWI.mask),
+    WFx.WFE: (HCR_EL2.TWE.mask, SCR_EL3.TWE.mask),
+}
+"""What traps each wait to EL2, and to EL3."""
+
+
 def wait_trap(pe: PE, wait: WFx) -> Routed | None:
     """AArch64.CheckForWFxTrap(). The trap of a WFI or WFE, None where it may wait.
 
     It applies only to a wait that would not complete at once.
     """
-    wfe = wait is WFx.WFE
-    if pe.el == EL0:
+    el, registers = pe.el, pe.registers
+    if el == EL0:
         host = el_is_in_host(pe, EL0)
-        sctlr = pe.registers.read(SCTLR_EL2 if host else SCTLR_EL1)
-        if not (sctlr.nTWE if wfe else sctlr.nTWI):
+        sctlr = registers.read(SCTLR_EL2 if host else SCTLR_EL1)
+        if not (sctlr.nTWE if wait is WFx.WFE else sctlr.nTWI):
             return Routed(EL2 if tge(pe) else EL1, wfx_trap(wait))
-    if pe.el <= EL1 and el2_enabled(pe) and not el_is_in_host(pe, pe.el):
-        hcr = pe.registers.read(HCR_EL2)
-        if hcr.TWE if wfe else hcr.TWI:
-            return Routed(EL2, wfx_trap(wait))
-    if pe.el <= EL2 and have_el(pe, EL3):
-        scr = pe.registers.read(SCR_EL3)
-        if scr.TWE if wfe else scr.TWI:
-            return Routed(EL3, wfx_trap(wait))
+    to_el2, to_el3 = _WAIT_TRAPS[wait]
+    trapped = el <= EL1 and have_el(pe, EL2) and registers.raw(HCR_EL2) & to_el2
+    if trapped and el2_enabled(pe) and not el_is_in_host(pe, el):
+        return Routed(EL2, wfx_trap(wait))
+    if el <= EL2 and have_el(pe, EL3) and registers.raw(SCR_EL3) & to_el3:
+        return Routed(EL3, wfx_trap(wait))
     return None
 
 

@@ -127,7 +127,7 @@ class Controls(Stateful[ControlsState]):
         :meth:`relax`."""
         self.checks = Checks(cpu)
         cpu.hooks.state.sve = Feature.FEAT_SVE in cpu.features
-        self.levels = Levels(cpu, self.marks_at, self.checks.at)
+        self.levels = Levels(cpu, self.checks)
         self.changed()
 
     def watch_order(self) -> None:
@@ -195,7 +195,7 @@ class Controls(Stateful[ControlsState]):
         self._redirect(host)
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
-        self.levels.changed(meaning)
+        self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 
     def _trap(self) -> frozenset[int]:
         """Tell the hooks what traps now. Return all of it, by the numbers of ``trap_id``."""
@@ -291,7 +291,7 @@ class Controls(Stateful[ControlsState]):
             return sve_access_trap(cpu)
         return fp_access_trap(cpu) if marks & MARK_FP else None
 
-    def marks_at(self, el: int) -> int:
+    def _marks_at(self, el: int) -> int:
         """The marks of blocks that the engine must not execute by itself at an Exception level."""
         meaning = self._meaning
         marks = MARK_FP if meaning.fp_traps[el] else 0

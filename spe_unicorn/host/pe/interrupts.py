@@ -171,10 +171,10 @@ class Interrupts(Stateful[InterruptsState]):
 
         A profiling exception ends a WFI only if it is not masked.
         """
-        physical = self.irq.level or self.fiq.level or self.s.serror
         return (
-            physical
-            or (self._cpu.el <= EL1 and self._any_virtual())
+            bool(self._cpu.state.lines)
+            or self.s.serror
+            or (self._any_virtual() and self._cpu.el <= EL1)
             or (self.profiling.level and pending_exception(self._cpu) is not None)
             or (self.monitors.level and exception_target(self._cpu) is not None)
         )
@@ -210,6 +210,13 @@ class Interrupts(Stateful[InterruptsState]):
             state.deliver = self._worked_out()
         state.update_special()
         if self.became_pending and self.pending:
+            self.became_pending()
+
+    def rose(self) -> None:
+        """Compiled code has asserted the IRQ or the FIQ, and nothing else has changed."""
+        if self._cpu.state.deliver_irq < 0:
+            self.update()  # more decides what is taken than compiled code looks at
+        elif self.became_pending:
             self.became_pending()
 
     def take(self) -> bool:

@@ -7,7 +7,7 @@ every two Exception levels whether a run of the engine can go on from one to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
@@ -17,6 +17,7 @@ from spe_unicorn.host.native.state import (
     MARK_ERET,
     MARK_RETURN,
 )
+from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
 
@@ -28,26 +29,32 @@ _KNOWN: Final = 64
 class Levels:
     """Tells one PE's hooks which changes of the Exception level need no stop.
 
-    ``marks_at`` gives the marks of blocks that trap at an Exception level, ``checks_at`` the checks
-    before operations that apply there.
+    ``checks`` gives the checks before operations that apply at an Exception level.
     """
 
-    DERIVED = ("_entered", "_known")
+    DERIVED = ("_entered", "_marks", "_known", "_key", "_found")
 
-    def __init__(
-        self, cpu: UnicornCPU, marks_at: Callable[[int], int], checks_at: Callable[[int], int]
-    ) -> None:
+    def __init__(self, cpu: UnicornCPU, checks: Checks) -> None:
         self._cpu = cpu
-        self._marks_at = marks_at
-        self._checks_at = checks_at
+        self._checks = checks
+        self._marks: tuple[int, ...] = (0,) * len(_LEVELS)
+        """The marks of blocks that trap, by Exception level."""
         self._state = cpu.hooks.state
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self._entered: tuple[tuple[int, int], ...] = ()
         self._known: dict[tuple[object, ...], tuple[int, int, int]] = {}
+        self._key: tuple[object, ...] = ()
+        """What was asked for last."""
+        self._found = 0, 0, 0
+        """What came of it."""
 
-    def changed(self, meaning: Meaning) -> None:
-        """A register may have been written; ``meaning`` is what all of them mean now."""
+    def changed(self, meaning: Meaning, marks: tuple[int, ...]) -> None:
+        """A register may have been written; ``meaning`` is what all of them mean now.
+
+        ``marks`` are the marks of blocks that trap, by Exception level.
+        """
         self._entered = meaning.entries
+        self._marks = marks
         for target, kept, added in meaning.entry_pstate:
             self._cpu.hooks.entries.set(target, kept, added)
 
@@ -62,24 +69,24 @@ class Levels:
         cpu = self._cpu
         observed = bool(cpu.exception_taken) or cpu.model is not None or cpu.notes_exceptions
         followed = watched or self._has_pm or cpu.hooks.follows_flow
-        marks = tuple(map(self._marks_at, _LEVELS))
-        checks = tuple(map(self._checks_at, _LEVELS))
-        suspect = int(state.suspect)
         key = (
             enabled_at,
-            suspect,
+            int(state.suspect),
             followed,
             observed,
             cpu.counted_at,
-            marks,
-            checks,
+            self._marks,
+            self._checks.deciding,
             self._entered,
         )
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            found = self._known[key] = self._work_out(enabled_at, followed, observed)
+        if key != self._key:
+            known = self._known.get(key)
+            if known is None:
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                known = self._known[key] = self._work_out(enabled_at, followed, observed)
+            self._key, self._found = key, known
+        found = self._found
         state.watch_at, state.alike, state.entries = found
         return found[0] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
 
@@ -91,11 +98,11 @@ class Levels:
         secure = self._cpu.secure_memory is not None
         counted_at = self._cpu.counted_at
         classes = [
-            (enabled_at[el], self._checks_at(el), secure and el == EL3, counted_at[el])
+            (enabled_at[el], self._checks.at(el), secure and el == EL3, counted_at[el])
             for el in _LEVELS
         ]
         traps = [
-            self._marks_at(el) | (MARK_ERET | MARK_RETURN if suspect >> el & 1 else 0)
+            self._marks[el] | (MARK_ERET | MARK_RETURN if suspect >> el & 1 else 0)
             for el in _LEVELS
         ]
         watch_at = 0

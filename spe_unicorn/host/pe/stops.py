@@ -205,24 +205,25 @@ class StopHandler:
             name = cpu.engine.error(self.status)
             self.fail(f"the engine stopped: {name}")
             return
-        words = cpu.virtual.code(cpu.pc - 4 & _MASK, 1)
+        before = cpu.pc - 4 & _MASK
+        words = cpu.virtual.code(before, 1)
         if words and decode(words[0]).mark is Mark.WFI:
-            cpu.pc = cpu.pc - 4 & _MASK
-            self._wait()
+            self._wait(before)
         else:
             self.ending = Ending.INTERRUPTED
 
-    def _wait(self) -> bool:
-        """Execute the WFI at the PC; True if it trapped.
+    def _wait(self, pc: int) -> bool:
+        """Execute the WFI at ``pc``; True if it trapped.
 
         A WFI with an interrupt pending completes and never traps.
         """
         cpu = self.cpu
         routed = None if self.interrupts.pending else wait_trap(cpu, WFx.WFI)
         if routed is not None:
+            cpu.pc = pc
             self.exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
-        cpu.pc = cpu.pc + 4 & _MASK
+        cpu.pc = pc + 4 & _MASK
         self.sleep()
         return False
 
@@ -280,7 +281,7 @@ class StopHandler:
             self.exceptions.take(exception.record, EL2)
             return True
         if syndrome and syndrome.ec == EC.WFxTrap:
-            return self._wait()  # the engine knows neither what is pending nor EL2's EL0
+            return self._wait(cpu.pc)  # the engine knows neither what is pending nor EL2's EL0
         if syndrome and syndrome.ec == EC.SystemRegisterTrap:
             raised = self.system.rerouted()
             if raised is not None:

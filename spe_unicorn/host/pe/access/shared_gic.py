@@ -53,7 +53,7 @@ class SharedGIC:
         """Lines of some PEs have risen, a bit each."""
         for number, pe in enumerate(self._pes):
             if pes >> number & 1:
-                pe.interrupts.update()
+                pe.interrupts.rose()
 
     def _levels(self, number: int) -> int:
         """Where compiled code may answer for a PE: ``State.gic_at``."""
@@ -62,8 +62,9 @@ class SharedGIC:
             return 0
         registers = pe.cpu.registers
         ich_hcr = self._gic.cpu_interfaces[number].virtual.s.hcr
-        deciding = (registers.raw(r) if r in registers else 0 for r in (SCR_EL3, HCR_EL2))
-        key = (number, ich_hcr.value, *deciding)
+        scr = registers.raw(SCR_EL3) if SCR_EL3 in registers else 0
+        hcr = registers.raw(HCR_EL2) if HCR_EL2 in registers else 0
+        key = (number, ich_hcr.value, scr, hcr)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KNOWN:

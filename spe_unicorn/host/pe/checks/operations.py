@@ -178,6 +178,15 @@ class Checks:
             self._breakpoints[address] = cpu.hooks.add(uc_const.UC_HOOK_CODE, hook, bounds=bounds)
             cpu.engine.forget_code(address, address + 4)
 
+    @property
+    def deciding(self) -> tuple[object, ...]:
+        """What :meth:`at` follows from: while it is the same, nothing else is checked anywhere."""
+        debugger = self._debugger
+        watches = None if debugger is None else bool(debugger.watched)
+        observers = self.observers
+        noted, checking = observers.noted, observers.checking
+        return self.passing, noted, checking, watches, self.alignment.levels, self.debug.levels
+
     def at(self, el: int) -> int:
         """What is checked at an Exception level: ``State.checking``."""
         if self.passing:
