@@ -151,7 +151,7 @@ class ProcessingElement(Stateful[PEState]):
     ``sampler`` makes the sampling unit, ``runner`` is the class of its runner.
     """
 
-    DERIVED = ("deadline",)
+    DERIVED = ("deadline", "due")
     TRANSIT = ("leaves",)
     WIRING = ("alone",)
 
@@ -201,6 +201,8 @@ class ProcessingElement(Stateful[PEState]):
         self.leaves = False
         """Whether it stands where the run is to end, and is to execute that operation first."""
         self.deadline = NEVER_HAPPENS
+        self.due = NEVER_HAPPENS
+        """The time, in cycles, at which a timer of its own drives a line by itself."""
         table, self.device_registers = self._device_registers()
         """The System registers that are devices', and how they are reached."""
         self.handler = StopHandler(cpu, self, table, self.device_registers, interrupts)
@@ -214,6 +216,7 @@ class ProcessingElement(Stateful[PEState]):
         """
         cpu = self.cpu
         self.timer.reset()
+        self.look_at_clock()
         self.interrupts.reset()
         self.counting.before_reset()
         cpu.start(el, entry)
@@ -240,7 +243,8 @@ class ProcessingElement(Stateful[PEState]):
         if self.leaves and (operations is None or operations > 0):
             self.leaves = False
             operations, until = 1, NEVER
-        ending = self.runner.run(operations, until)
+        run = self.runner.run if self.alone else self.runner.turn
+        ending = run(operations, until)
         if self.alone:
             self.s.asleep = self.handler.sleeping
         return ending
@@ -277,12 +281,14 @@ class ProcessingElement(Stateful[PEState]):
     @property
     def runnable(self) -> bool:
         """Whether it has something to execute."""
-        return self.s.on and not (self.s.asleep and not self.interrupts.pending)
+        s = self.s
+        return s.on and (not s.asleep or self.interrupts.pending)
 
     @property
     def waits(self) -> bool:
         """Whether it is in a WFI or WFE that no interrupt ends."""
-        return self.s.on and (self.s.asleep or self.s.dozing) and not self.interrupts.pending
+        s = self.s
+        return s.on and (s.asleep or s.dozing) and not self.interrupts.pending
 
     def wake(self) -> None:
         """What it waited for has happened, or may have."""
@@ -326,11 +332,6 @@ class ProcessingElement(Stateful[PEState]):
         return None if time >= NEVER_HAPPENS else time
 
     @property
-    def due(self) -> int | None:
-        """The time, in cycles, at which a timer of its own drives a line; None for never."""
-        return self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
-
-    @property
     def event_due(self) -> int | None:
         """The time, in cycles, of the next event of the event streams, None if they are off."""
         now = self.cpu.physical_count()
@@ -350,7 +351,8 @@ class ProcessingElement(Stateful[PEState]):
         """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""
         cpu = self.cpu
         cpu.state.skipped = time - cpu.executed
-        self.happen()
+        if time >= self._look_ahead():
+            self.happen()
 
     # Around the PE: host.pe.stops.Platform
 
@@ -426,10 +428,17 @@ class ProcessingElement(Stateful[PEState]):
 
     def look_at_clock(self) -> None:
         """Work out anew at how many executed operations a line changes by itself."""
-        now = self.cpu.physical_count()
-        counts = [self.timer.next_deadline(now), self._board.peripherals.next_deadline()]
-        due = [time for count in counts if (time := self.cycles_of(count)) is not None]
-        self.deadline = min(due) - int(self.cpu.state.skipped) if due else NEVER_HAPPENS
+        due = self.cycles_of(self.timer.next_deadline(self.cpu.physical_count()))
+        self.due = NEVER_HAPPENS if due is None else due
+        self._look_ahead()
+
+    def _look_ahead(self) -> int:
+        """The time, in cycles, of what its timers or a device do next: its deadline from now on."""
+        of_devices = self.cycles_of(self._board.peripherals.next_deadline())
+        due = self.due if of_devices is None else min(self.due, of_devices)
+        never = due == NEVER_HAPPENS
+        self.deadline = NEVER_HAPPENS if never else due - int(self.cpu.state.skipped)
+        return due
 
     def _device_registers(self) -> tuple[SysRegTable, dict[type[SysReg], DeviceRegister]]:
         """The System registers that are devices', and how they are reached."""

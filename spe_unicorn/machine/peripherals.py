@@ -120,8 +120,12 @@ class Peripherals:
 
     def next_deadline(self) -> int | None:
         """The count at which a device drives a line by itself, None for never."""
-        due = (device.next_deadline() for device in self._timed)
-        return min((count for count in due if count is not None), default=None)
+        due = None
+        for device in self._timed:
+            count = device.next_deadline()
+            if count is not None and (due is None or count < due):
+                due = count
+        return due
 
     def update(self) -> None:
         """Let happen what has come due."""

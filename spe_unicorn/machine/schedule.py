@@ -20,7 +20,7 @@ from typing import Final
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.pe.maintenance import hear, maintained
-from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
@@ -69,6 +69,10 @@ class Schedule(Stateful[ScheduleState]):
         wait: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pes = tuple(pes)
+        self._after = tuple(
+            (*self.pes[number + 1 :], *self.pes[: number + 1]) for number in range(len(pes))
+        )
+        """All PEs in the order of their turns after that of each; -1 is the last one, too."""
         self.s = ScheduleState()
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
@@ -107,14 +111,15 @@ class Schedule(Stateful[ScheduleState]):
         if pe is not self.running and (pe.s.asleep or pe.s.dozing):
             pe.wake()
             self._end_turn()
-        self.changed()
+        else:
+            self.changed()
 
     def changed(self) -> None:
         """Another PE than the running one may have something to do now."""
-        running = self.running
-        others = (pe for pe in self.pes if pe is not running)
-        if self.s.alone and any(pe.runnable for pe in others):
-            self._end_turn()
+        if self.s.alone:
+            running = self.running
+            if any(pe.runnable for pe in self.pes if pe is not running):
+                self._end_turn()
 
     def _end_turn(self) -> None:
         """The turn is over: with the operation that runs, or at once for what comes from outside.
@@ -178,29 +183,29 @@ class Schedule(Stateful[ScheduleState]):
 
     def _choose(self) -> bool:
         """Go on with the turn, or begin that of the next PE; False if there is none."""
-        if self.s.left and self.running.runnable and not self.running.waits:
+        s = self.s
+        if s.left and self.running.runnable and not self.running.waits:
             return True
-        count = len(self.pes)
-        first = self.s.last + 1
         self._look_at_memory()
-        able = [pe for n in range(count) if (pe := self.pes[(first + n) % count]).runnable]
-        awake = [pe for pe in able if not pe.waits]
-        if not awake:
+        able = [pe for pe in self._after[s.last] if pe.runnable]
+        chosen = next((pe for pe in able if not pe.waits), None)
+        if chosen is None:
             return False
-        again = awake[0] is self.running and self.s.alone
-        self.s.alone = len(able) == 1
-        self.s.length = min(2 * self.s.length, _LONG_TURN) if self.s.alone and again else TURN
-        if not self.s.alone:
-            self.s.length = min(TURN, awake[0].s.turn, self.s.until_look)
-        self.s.left = self.s.length
-        self.s.running = self.s.last = awake[0].number
-        self.running.wake()
+        again = chosen is self.running and s.alone
+        s.alone = len(able) == 1
+        if s.alone:
+            s.length = min(2 * s.length, _LONG_TURN) if again else TURN
+        else:
+            s.length = min(TURN, chosen.s.turn, s.until_look)
+        s.left = s.length
+        s.running = s.last = chosen.number
+        chosen.wake()
         for pe in able:
             if pe.s.dozing:
                 pe.s.patience -= 1
                 if not pe.s.patience:
                     pe.wake()
-        self.running.move_to(self.s.time)
+        chosen.move_to(s.time)
         return True
 
     def _look_at_memory(self) -> None:
@@ -220,30 +225,27 @@ class Schedule(Stateful[ScheduleState]):
 
     def _run(self, left: int | None, until: int) -> tuple[int, Ending]:
         """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
-        pe = self.running
+        s, pe = self.s, self.running
         cpu = pe.cpu
-        bounds = [self.s.left]
-        if left is not None:
-            bounds.append(left)
-        due = self._next_sleeper()
-        if due is not None:
-            bounds.append(due - self.s.time)
+        most = min(s.left, self._next_sleeper() - s.time)
+        if left is not None and left < most:
+            most = left
         before = cpu.executed
         for other in self.pes:
-            other.cpu.state.waits = self.s.alone or other.s.asleep or other.s.dozing
+            other.cpu.state.waits = s.alone or other.s.asleep or other.s.dozing
         self._runs, self._over = True, False
         try:
-            ending = pe.run(min(bounds), until)
+            ending = pe.run(most, until)
         finally:
             self._runs = False
         done = cpu.executed - before
-        self.s.time = cpu.cycles
-        self.s.left -= done
+        s.time = cpu.cycles
+        s.left -= done
         if ending is Ending.ASLEEP:
             pe.s.asleep = pe.s.on
         if self._over or ending in (Ending.ASLEEP, Ending.TURN):
-            self.s.left = 0
-        elif not self.s.left:
+            s.left = 0
+        elif not s.left:
             pe.turn_over()
         self._spread_maintenance(pe)
         return done, ending
@@ -260,22 +262,20 @@ class Schedule(Stateful[ScheduleState]):
 
     # Those who wait
 
-    def _sleepers(self) -> list[ProcessingElement]:
-        return [pe for pe in self.pes if pe.waits]
-
-    def _next_sleeper(self) -> int | None:
-        """The time at which a timer of a PE that waits goes off, None for never."""
-        times = [pe.due for pe in self._sleepers()]
-        return min((due for due in times if due is not None), default=None)
+    def _next_sleeper(self) -> int:
+        """The time at which a timer of a PE that waits goes off, NEVER_HAPPENS for never."""
+        due = NEVER_HAPPENS
+        for pe in self.pes:
+            if pe.due < due and pe.waits:
+                due = pe.due
+        return due
 
     def _wake_sleepers(self) -> None:
         """Let timers go off whose time has come while another PE ran."""
-        for pe in self._sleepers():
-            due = pe.due
-            if due is not None and due <= self.s.time:
-                pe.move_to(self.s.time)
-                if pe.runnable and self.s.alone:
-                    self.s.left = 0
+        for pe in [pe for pe in self.pes if pe.due <= self.s.time and pe.waits]:
+            pe.move_to(self.s.time)
+            if pe.runnable and self.s.alone:
+                self.s.left = 0
 
     def _skip(self) -> bool:
         """All wait: let time pass to the next thing that happens; False if nothing ever will.
@@ -284,9 +284,10 @@ class Schedule(Stateful[ScheduleState]):
         """
         dozing = [pe for pe in self.pes if pe.s.on and pe.s.dozing]
         events = {pe: pe.event_due or self.s.time + TURN for pe in dozing}
-        times = [self._next_sleeper(), self._devices_due(), *events.values()]
-        due = min((at for at in times if at is not None), default=None)
-        if due is None:
+        devices = self._devices_due()
+        times = [self._next_sleeper(), *events.values()]
+        due = min(times if devices is None else (*times, devices))
+        if due == NEVER_HAPPENS:
             return self._wait()
         self.s.time = max(self.s.time, due)
         for pe in self.pes:
