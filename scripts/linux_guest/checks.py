@@ -392,6 +392,24 @@ class Checks:
         found = re.search(r"serviced (\d+)", result.section("interrupts"))
         _interrupts(tap, result, int(found[1]) if found else None)
 
+    def clock(self, tap: Tap) -> None:
+        """A second of the guest has as many records as its clock has operations."""
+        for clock, hertz in (("1G", 10**9), ("2.5G", 2_500_000_000)):
+            tap.check = f"clock {clock}"
+            # without --warn misuse, with which that takes six times as long
+            result = run(self.guest(), scenario("clock"), (*self.options, "--clock", clock))
+            tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)")
+            text = result.section("bytes").strip()
+            size = int(text) if text.isdecimal() else 0
+            expected = hertz // 65536 * 64
+            tap.ok(
+                expected <= size < expected * 1.1,
+                f"perf has {size} bytes of a second, records of {hertz} operations {expected}",
+                text,
+            )
+            if clock == "2.5G":
+                tap.ok(size >= 2 << 20, "which is 2 MiB and more")
+
     def discard(self, tap: Tap) -> None:
         """What drivers newer than that of Linux 6.1 know: discard mode, more events, no event."""
         result = self.boot(tap, self.guest(), "discard")
@@ -428,7 +446,7 @@ ALL: dict[str, Callable[[Checks, Tap], None]] = {
     for name in (
         *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
         *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-        *("c2c", "virtio", "cores", "repeat"),
+        *("c2c", "virtio", "cores", "clock", "repeat"),
     )
 }
 
