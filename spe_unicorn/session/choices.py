@@ -1,4 +1,4 @@
-"""A machine's options, of what it is made with in Python: a file and options by name."""
+"""Makes MachineOptions of what a Machine is given: a file, and options by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spe_unicorn.machine.options import File, MachineOptions, OptionError
 def machine_options(
     firmware: File | Image | MachineOptions | None, options: dict[str, Any]
 ) -> MachineOptions:
-    """The options of a machine that is made so. Raises OptionError."""
+    """The options of a machine that is given these arguments. Raises OptionError."""
     if isinstance(firmware, MachineOptions):
         if options:
             given = ", ".join(f"`{name}`" for name in options)

@@ -8,27 +8,27 @@ from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.signals import Signal
 
 KEPT = 16 << 20
-"""Bytes of output that are kept, the last ones: no guest grows its host."""
+"""Bytes of output that are kept, the last ones, so that no guest grows its host."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
-    """What is saved of a console."""
+    """The saved state of a console."""
 
     position: int = 0
     """Bytes printed since reset."""
     output: bytes = b""
-    """What is kept of them."""
+    """The bytes of these that are kept."""
     typed: bytes = b""
-    """What was typed by Python and has not been read."""
+    """What Python has typed and the guest has not read."""
 
 
 class Console:
-    """One console. What is typed here is read before what comes from where it leads to."""
+    """One console. The guest reads what Python types here before what the other end gives."""
 
     def __init__(self) -> None:
         self.written: Signal[[bytes]] = Signal()
-        """Told of output, as it comes."""
+        """Told of each piece of output."""
         self.typed: Signal[[]] = Signal()
         """Told after each :meth:`type`."""
         self.position = 0
@@ -41,15 +41,15 @@ class Console:
         """The ends that the board is given."""
 
     def lead_to(self, ends: ConsoleEnds) -> None:
-        """Send output there from now on, in place of keeping it, and read from there."""
+        """From now on send output to ``ends`` instead of keeping it, and take input from there."""
         self._kept = False
         self._to = ends
 
     @property
     def output(self) -> bytes:
-        """What the guest printed so far; of more than :data:`KEPT` bytes the last ones.
+        """What the guest printed so far, of more than :data:`KEPT` bytes the last ones.
 
-        Empty where the output goes somewhere else.
+        It is empty if the console leads somewhere else.
         """
         return bytes(self._output[-KEPT:])
 
@@ -59,9 +59,9 @@ class Console:
         return self.output.decode(errors="replace")
 
     def type(self, data: str | bytes) -> None:
-        """Type: the guest reads it from its UART, or by semihosting, behind what was typed before.
+        """Type ``data``, which the guest reads from its UART or by semihosting.
 
-        Text is UTF-8; a line ends with what the guest expects, mostly a carriage return.
+        Text is sent as UTF-8. A line ends with what the guest expects, mostly a carriage return.
         """
         self._input += data.encode() if isinstance(data, str) else data
         self.typed()

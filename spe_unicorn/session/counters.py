@@ -1,4 +1,4 @@
-"""Events of a run, counted from outside: with none of the guest's counters."""
+"""Counts events of a run from outside, without a counter of the guest."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spe_unicorn.session.machine import Machine
 
 
 class Counters:
-    """What counts on each PE of a machine, from now on.
+    """Counts events on each PE of a machine from now on.
 
-    ``contexts`` are the values of CONTEXTIDR to which counts are bounded, None for no bounds.
+    Only operations with a CONTEXTIDR among ``contexts`` are counted, None for all operations.
     Raises ``pmu.names.EventError`` for an event that this machine cannot know.
     """
 

@@ -1,4 +1,4 @@
-"""Which machine it is: what two machines must have alike for one to go on where the other was."""
+"""The identity of a machine: two machines with equal ones can exchange snapshots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spe_unicorn.machine.boot.plan import BootPlan
 from spe_unicorn.machine.options import MachineOptions
 
 _FILES: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "append", "arguments"})
-"""Options that the boot plan and the command line stand for."""
+"""Options that are left out: the boot plan and the command line are compared instead."""
 _IMAGE: Final = "image"
 _COMMAND_LINE: Final = "command line"
 _DRIVE: Final = "what is on "
@@ -24,13 +24,13 @@ _SAID: Final = {
     "reboot": "`reboot`: what a reset of the machine does differs from the snapshot's",
 }
 _WORDS: Final = {"True": "on", "False": "off", "None": "not said", "[]": "not said"}
-"""What a sentence has in place of a value of Python."""
+"""Words for values of Python."""
 
 
 def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str]) -> dict[str, str]:
-    """What a machine is, as text by name; equal texts make equal machines.
+    """What a machine is, as texts by name: machines with equal texts are equal.
 
-    ``drives`` are the digests of what is on its drives, by the names of their files.
+    ``drives`` are digests of the contents of its drives, by the names of their files.
     """
     pieces = [(p.address, p.size, digest(p.data)) for p in plan.pieces]
     start = (plan.entry, plan.el, plan.x, plan.conduit)
@@ -49,7 +49,7 @@ def identity(options: MachineOptions, plan: BootPlan, drives: Mapping[str, str])
 
 
 def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
-    """One sentence on the first thing that differs, None where nothing does."""
+    """A sentence about the first difference, None if there is none."""
     for name in dict.fromkeys((*mine, *saved)):
         here, there = mine.get(name), saved.get(name)
         if here == there:
@@ -69,7 +69,7 @@ def difference(mine: Mapping[str, str], saved: Mapping[str, str]) -> str | None:
 
 
 def _said(value: str) -> str:
-    """A value of :func:`identity` as a sentence has it: lists without their brackets."""
+    """A value of :func:`identity` for a sentence: a list without its brackets."""
     return _WORDS.get(value) or (value[1:-1] if value[0] == "[" else value)
 
 

@@ -1,4 +1,4 @@
-"""The public machine: made of options, run, looked at, stopped, run on.
+"""The public machine: scripts and the command line make, run, inspect and stop it.
 
 >>> with Machine("firmware.elf", smp=2) as machine:
 ...     outcome = machine.run(until="main")
@@ -59,13 +59,13 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
 class Machine:
     """One machine, loaded and ready to run.
 
-    ``firmware`` is an ELF file, an image, or all options as MachineOptions; the others are those of
-    MachineOptions by name. ``console`` is where the console leads to; without, output is kept in
-    :attr:`console`. With ``misuse`` mistakes in how the guest programs SPE are found. Without
-    ``records`` none are kept.
+    ``firmware`` is an ELF file, an image, or all options as MachineOptions. ``options`` are those
+    of MachineOptions by name. ``console`` is where the console leads to; without it, output is kept
+    in :attr:`console`. With ``misuse`` the machine finds mistakes in how the guest programs SPE.
+    Without ``records`` it keeps no records.
 
-    Raises OptionError, ``cores.profile.CoreError`` and ``machine.boot.image.LoadError``, all of
-    them ValueErrors of one line, for what cannot be built or started.
+    Raises OptionError, ``cores.profile.CoreError`` and ``machine.boot.image.LoadError`` for a
+    machine that cannot be built or started. Each is a ValueError of one line.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Machine:
         **options: Any,
     ) -> None:
         self.options = machine_options(firmware, options)
-        """What machine it is."""
+        """The options of the machine."""
         self.plan = boot_plan(self.options)
         """What was loaded, and where it starts."""
         self.console = Console()
         """What the guest prints and reads."""
         self.secure_console = Console()
-        """What it prints on the second UART, which is there with ``secure``."""
+        """The second UART, which a machine has with ``secure``."""
         self.virtio_console = Console()
-        """What it prints and reads on the virtio console, which is there with that option."""
+        """The virtio console, which a machine has with ``virtio_console``."""
         if console is not None:
             self.console.lead_to(console)
             self.secure_console.lead_to(ConsoleEnds(console.write_secure))
@@ -137,7 +137,7 @@ class Machine:
 
     @property
     def image(self) -> Image:
-        """What the first PE starts in, with its symbols."""
+        """The image in which the first PE starts, with its symbols."""
         return self.plan.image
 
     @property
@@ -152,7 +152,7 @@ class Machine:
             yield from pe.records
 
     def watch_misuse(self) -> None:
-        """Find mistakes in how the guest programs SPE, from now on."""
+        """From now on find mistakes in how the guest programs SPE."""
         from spe_unicorn.debug.misuse import watch_misuse
 
         if self._runs.misuses is None:
@@ -160,28 +160,28 @@ class Machine:
 
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
-        """The PEs whose samples keep step with a loop, so that they are all of a few operations."""
+        """The PEs whose samples keep step with a loop: the samples are of a few operations only."""
         return few_places(self.board)
 
     @property
     def misuses(self) -> tuple[Misuse, ...]:
-        """Mistakes in how the guest programs SPE; none unless the machine was made to find them."""
+        """Mistakes in how the guest programs SPE, if the machine was made to find them."""
         return () if self._runs.misuses is None else tuple(self._runs.misuses.found)
 
     @property
     def why_no_samples(self) -> tuple[str | None, ...]:
-        """Why each PE has no record; None if it has some, or if its guest wants none."""
+        """Why each PE has no record; None for a PE that has some, or whose guest wants none."""
         return tuple(why_no_samples(history.sampling()) for history in self._sampling)
 
     def symbol(self, name: str) -> int:
-        """The address of a symbol of the image. Raises PointError for none, or for several."""
+        """The address of a symbol of the image. Raises PointError unless there is exactly one."""
         place = resolve(parse_point(name), self.image.symbols, self.image.path.name)
         if not isinstance(place, AtAddress):
             raise PointError(f"{name!r} is no symbol")
         return place.address
 
     def symbolize(self, address: int | Register) -> str | None:
-        """An address, or that of a record (``record.pc``), as ``name+0x10``; None for none."""
+        """An address, or the payload ``record.pc``, as ``name+0x10``; None without a symbol."""
         if isinstance(address, Register):
             address = canonical_address(address.value)
         return self.board.names.symbol(address)
@@ -196,12 +196,12 @@ class Machine:
     ) -> Outcome:
         """Run on, up to whatever comes first; without arguments until the guest ends.
 
-        ``operations`` is how many to execute at most, of all PEs together. ``until`` is a POINT as
-        ``session.point`` has it; a PE that stands at its address already has to come back to it.
-        ``timeout`` is in seconds of the host; everything else is exact.
+        ``operations`` is the most to execute, of all PEs together. ``until`` is a POINT as
+        ``session.point`` describes it; a PE that stands at its address has to come back to it.
+        ``timeout`` is in seconds of the host. All but ``timeout`` is exact.
 
-        Raises PointError for a point that there is not, or that has gone by, and MachineEndedError
-        when the guest has ended before.
+        Raises PointError for an unknown point or one that has gone by, and MachineEndedError if the
+        guest has ended before or the machine is closed.
         """
         self._runs.must_go_on()
         if operations is not None and operations < 0:
@@ -211,11 +211,11 @@ class Machine:
     # Snapshots
 
     def save(self, earlier: Snapshot | None = None) -> Snapshot:
-        """Take this moment down, for :meth:`restore`, here or in an equal machine.
+        """Take a snapshot of this moment, for :meth:`restore` here or in an equal machine.
 
-        Memory that is as in the ``earlier`` snapshot takes no more room. What is no part of the
-        architecture's state is forgotten, as in a machine that is restored: the TLBs, and
-        translated code. Raises ``machine.snapshot.NotAtRestError`` within a run.
+        Memory that has not changed since the ``earlier`` snapshot takes no more room. TLBs and
+        translated code are forgotten here, as they are in a machine that is restored. Raises
+        ``machine.snapshot.NotAtRestError`` within a run.
         """
         from spe_unicorn.machine.snapshot.pages import NO_PAGES
         from spe_unicorn.session.snapshot import Snapshot
@@ -231,9 +231,10 @@ class Machine:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there: the guest cannot tell that anything has been in between.
+        """Go back to a snapshot: the guest cannot tell that anything has happened in between.
 
-        What Python keeps of console and records is as it was, too; observers are told nothing.
+        The console output and the records that Python keeps go back as well. Observers are told
+        nothing.
         Raises SnapshotError for a snapshot of another machine, and NotAtRestError within a run.
         """
         from spe_unicorn.session.snapshot import SnapshotError
@@ -251,7 +252,7 @@ class Machine:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """What an equal machine has alike: ``session.identity``."""
+        """The identity of the machine, which equal machines share: ``session.identity``."""
         from spe_unicorn.session.identity import identity
 
         return identity(self.options, self.plan, self.board.stores.drives.digests())
@@ -274,11 +275,11 @@ class Machine:
         waits: bool = True,
         history: int | None = None,
     ) -> Debugger:
-        """Have a debugger outside, which connects at ``listener``, hold and run this machine.
+        """Have a debugger that connects at ``listener`` hold and run this machine.
 
-        With ``waits`` nothing runs before one has connected. ``history`` is how many bytes of the
-        past are kept to go back to: 0 for none, None for ``debug.travel.HISTORY``. Close what is
-        returned at the end.
+        With ``waits`` nothing runs before a debugger has connected. ``history`` is the number of
+        bytes that the past may take: 0 to keep none, None for ``debug.travel.HISTORY``. Close the
+        returned object at the end.
         """
         from spe_unicorn.debug.gdb.debugger import Debugger
         from spe_unicorn.debug.travel import HISTORY
@@ -297,34 +298,34 @@ class Machine:
         return debugger
 
     def step(self, operations: int = 1) -> Outcome:
-        """Execute exactly so many operations, of the PE whose turn it is."""
+        """Execute exactly so many operations; the first is of the PE whose turn it is."""
         return self.run(operations)
 
     def stop(self, cause: str = "stopped from outside") -> None:
-        """Have the run end within a tenth of a second; from anywhere, also from a signal handler.
+        """End the run within a tenth of a second. Any thread or signal handler may call it.
 
-        ``cause`` is the sentence that the outcome then has. A machine that does not run ends its
-        next run at once.
+        ``cause`` becomes the outcome's sentence. A machine that does not run ends its next run at
+        once.
         """
         self._runs.stop("interrupted", cause)
 
     def press_power_key(self) -> None:
-        """Press the power key of the guest (pin 3 of the PL061); from anywhere, at any time.
+        """Press the guest's power key (pin 3 of the PL061). Any thread or signal handler may do so.
 
-        An operating system shuts down then. A machine that runs takes notice within a tenth of a
-        second, one that does not at the start of its next run. The key comes up by itself.
+        An operating system then shuts down. The guest notices within a tenth of a second, or at the
+        start of the next run. The key comes up by itself.
         """
         self.board.outside.press_power_key()
 
     def place(self, point: str | Point) -> Place:
-        """What a POINT is on this machine. Raises PointError."""
+        """The place that a POINT means on this machine. Raises PointError."""
         parsed = parse_point(point) if isinstance(point, str) else point
         return resolve(parsed, self.image.symbols, self.image.path.name)
 
     def as_one_console(self) -> Console:
-        """Where to type for one who keeps one text: the virtio console, if there is one.
+        """The console to type at if one text of both is wanted: the virtio console, if it exists.
 
-        What is printed there is in :attr:`console` as well from now on.
+        From now on its output is in :attr:`console` as well.
         """
         if not self.options.virtio_console:
             return self.console
@@ -334,9 +335,9 @@ class Machine:
     # Observing
 
     def observe(self, kind: Kind, observer: Observer) -> Callable[[], None]:
-        """Have ``observer`` told of what happens; what is returned ends that.
+        """Call ``observer`` when something of a kind happens; the returned function ends that.
 
-        It is told, each time after the PE concerned (``PE``, but for console and misuse):
+        The first argument is the PE, except for console and misuse. The others are:
 
         - ``record``: the record, decoded, and its bytes, padding included
         - ``management``: the event, and the Exception level whose PMBSR_ELx records it
@@ -344,7 +345,7 @@ class Machine:
         - ``sysreg``: the access to a System register that the rules answer (``SystemAccess``)
         - ``pmbirq``: the level of the interrupt line
         - ``console``: bytes of output
-        - ``misuse``: a mistake, the first time at its place; the machine has to be made for it
+        - ``misuse``: a mistake, the first time at its place; make the machine with ``misuse``
 
         Observers change nothing for the guest. ``record`` makes sampling slower;
         ``machine.records`` does not.
@@ -364,10 +365,11 @@ class Machine:
         form: Form = "text",
         filters: Iterable[str | TraceFilter] = (),
     ) -> Callable[[], None]:
-        """Have ``write`` get a line for each thing that happens; what is returned ends that.
+        """Call ``write`` with a line for each event of a trace; the returned function ends that.
 
-        ``kinds``, lines and ``filters`` are those of ``--trace`` and ``--trace-filter``; ``form``
-        is ``text`` or ``jsonl``. Not within a run. Raises ``debug.tracing.filters.FilterError``.
+        ``kinds``, lines and ``filters`` are those of ``--trace`` and ``--trace-filter``. ``form``
+        is ``text`` or ``jsonl``. Call it between runs. Raises
+        ``debug.tracing.filters.FilterError``.
         """
         from spe_unicorn.debug.trace import trace
 
@@ -377,7 +379,7 @@ class Machine:
     # Outputs
 
     def write_records(self, path: File, form: str | None = None) -> None:
-        """Write the records that come to a file: by its suffix, or as ``form`` says.
+        """From now on write records to a file, in the format of its suffix or in ``form``.
 
         Formats are raw (.spe), perf (.data) and jsonl (.jsonl). The file is complete when the
         machine is closed. Raises ``output.formats.OutputError`` and OSError.

@@ -1,4 +1,4 @@
-"""Guest memory as Python reads and writes it, by physical and by virtual address."""
+"""Guest memory, read and written from Python by physical or by virtual address."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 
 class GuestMemoryError(LookupError):
-    """Memory that is not there; the message is one line with the address."""
+    """Guest memory cannot be accessed; the message is one line with the address."""
 
 
 class _Memory:
-    """What both kinds of memory have in common."""
+    """Memory by some kind of address."""
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes. Raises GuestMemoryError where they cannot be read."""

@@ -1,4 +1,4 @@
-"""``monitor snapshot`` of a debugger: moments of a machine, kept by name in memory."""
+"""GDB's ``monitor snapshot``: snapshots of a machine, kept in memory by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spe_unicorn.machine.snapshot.board_state import NotAtRestError
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
 
 _MOST: Final = 16
-"""Snapshots that are kept at a time; equal pages of memory are kept once."""
+"""The most snapshots at a time. Equal pages of memory are kept once."""
 
 
 class MonitorSnapshots:

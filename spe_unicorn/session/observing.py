@@ -1,4 +1,4 @@
-"""What can be observed of a machine: records, exceptions, accesses and the like of each PE."""
+"""Connects observers to what happens on the PEs of a machine."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spe_unicorn.spe.record import PlacedRecord, read_record
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 Kind = Literal["record", "management", "exception", "sysreg", "pmbirq", "console", "misuse"]
-"""What can be observed."""
+"""The kinds of what can be observed."""
 Observer = Callable[..., object]
 
 
 def observe_each(
     kind: Kind, pes: Iterable[tuple[PE, ProcessingElement]], observer: Observer
 ) -> Callable[[], None]:
-    """Connect ``observer`` to what happens on some PEs; what is returned takes it off again.
+    """Connect ``observer`` to what happens on some PEs; the returned function disconnects it.
 
-    ``kind`` is one of a PE: not ``console`` and not ``misuse``.
+    ``kind`` is neither ``console`` nor ``misuse``: these are not of one PE.
     """
     taken_off = ExitStack()
     for mine, pe in pes:
@@ -38,7 +38,7 @@ def observe_each(
 def _connected(
     kind: Kind, mine: PE, pe: ProcessingElement, observer: Observer
 ) -> Callable[[], None] | None:
-    """Connect ``observer`` to what happens on one PE; None where it never does."""
+    """Connect ``observer`` to what happens on one PE; None if it cannot happen there."""
 
     def on_record(raw: bytes, operation: Operation) -> None:
         placed = read_record(raw, 0)

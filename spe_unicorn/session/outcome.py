@@ -1,4 +1,4 @@
-"""What a run came to: why it ended, where, and what was counted."""
+"""The outcome of a run: why it ended, where, and what was counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ for an interrupt that nothing can raise. failed: the guest did what cannot go on
 
 @dataclass(frozen=True)
 class Share:
-    """What one PE came to. ``pmu_events`` are counts by the events' numbers."""
+    """What was counted of one PE since reset. ``pmu_events`` are counts by the events' numbers."""
 
     operations: int
     statistics: Statistics
@@ -34,48 +34,48 @@ class Share:
 class Outcome:
     """How a run ended, where, and what was counted of each PE since reset.
 
-    ``cause`` is a sentence, None if the guest ended itself. ``running`` numbers the PE that
-    ran last, ``places`` and ``shares`` are by PE. ``seconds`` are the host's, and
-    ``executed`` the operations of all PEs, of this run alone.
+    ``cause`` is a sentence, None if the guest ended itself. ``running`` is the number of the PE
+    that ran last. ``places`` and ``shares`` are by PE. ``seconds`` of the host and ``executed``
+    operations of all PEs are those of this run alone.
     """
 
     ending: Ending
     cause: str | None
     exit_status: int | None
-    """What the guest ended with, 0 to 255; None while it has not."""
+    """The status with which the guest ended, 0 to 255; None if it has not ended."""
     running: int
     places: tuple[Whereabouts, ...]
     seconds: float
     shares: tuple[Share, ...]
     executed: int
     misuses: tuple[Misuse, ...] | None = None
-    """None where nobody watched for any."""
+    """None if the machine does not look for mistakes."""
     inline: Counted | None = field(default=None, compare=False)
-    """Whether blocks counted themselves, and how many: a matter of the host's."""
+    """Whether blocks counted themselves, and how many. The host decides that, not the guest."""
 
     @property
     def pc(self) -> int:
-        """Where the PE stands that ran last: at a WFI, if it waits there."""
+        """The PC of the PE that ran last; the address of the WFI if it waits in one."""
         return self.places[self.running].place.pc
 
     @property
     def symbol(self) -> str | None:
-        """The symbol there, as ``name+0x10``; None for none."""
+        """The symbol at :attr:`pc`, as ``name+0x10``; None without a symbol."""
         return self.places[self.running].place.symbol
 
     @property
     def operations(self) -> int:
-        """Those of all PEs."""
+        """Operations of all PEs since reset."""
         return sum(share.operations for share in self.shares)
 
     @property
     def statistics(self) -> Statistics:
-        """Those of all PEs."""
+        """The statistics of sampling of all PEs together."""
         return sum((share.statistics for share in self.shares), Statistics())
 
     @property
     def pmu_events(self) -> dict[int, int]:
-        """Those of all PEs."""
+        """Counts of all PEs together, by the events' numbers."""
         total: Counter[int] = Counter()
         for share in self.shares:
             total.update(share.pmu_events)

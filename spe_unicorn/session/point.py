@@ -1,4 +1,4 @@
-"""A POINT of a run, in one grammar everywhere.
+"""POINTs of a run, in one grammar for all commands and functions.
 
 ====================  ==========================================================
 ``250000``            that many operations of all PEs since reset
@@ -27,12 +27,12 @@ _SYMBOL: Final = re.compile(r"(?P<name>[^\s\d+\-:][^\s+:]*)(?:\+(?P<offset>0[xX]
 
 
 class PointError(ValueError):
-    """A text that is no POINT, or one that this image does not have; the message is one line."""
+    """A text that is no POINT, or a point that an image does not have; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtOperation:
-    """So many operations of all PEs since reset."""
+    """The point after ``count`` operations of all PEs since reset."""
 
     count: int
 
@@ -42,7 +42,7 @@ class AtOperation:
 
 @dataclass(frozen=True, slots=True)
 class AtAddress:
-    """The first arrival at a virtual address; ``name`` is how it was asked for."""
+    """The first arrival at a virtual address; ``name`` is the text that asked for it."""
 
     address: int
     name: str = ""
@@ -79,7 +79,7 @@ Point = Place | AtSymbol
 
 
 def parse_point(text: str) -> Point:
-    """The point that ``text`` writes. Raises PointError for a text that is none."""
+    """The point that ``text`` means. Raises PointError for a text that is no POINT."""
     if text.startswith(_CONSOLE):
         output = text.removeprefix(_CONSOLE)
         if not output:
@@ -111,9 +111,9 @@ def _address(text: str) -> int:
 
 
 def resolve(point: Point, symbols: SymbolTable, image: str) -> Place:
-    """The place that a point is where ``symbols`` are those of the file ``image``.
+    """The place of a point in the file ``image``, which has ``symbols``.
 
-    Raises PointError for a symbol that is not there, or that several places have.
+    Raises PointError for an unknown symbol, and for one that several places have.
     """
     if not isinstance(point, AtSymbol):
         return point

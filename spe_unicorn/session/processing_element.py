@@ -1,4 +1,4 @@
-"""One PE as Python reads and writes it while the machine stands."""
+"""One PE, read and written from Python while the machine stands."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ class Numbered:
 
 
 class PE:
-    """One PE of a machine. What is written takes effect before its next operation."""
+    """One PE of a machine. A write takes effect before the PE's next operation."""
 
     def __init__(self, board: Board, pe: ProcessingElement) -> None:
         self._pe = pe
         engine = pe.cpu.engine
         self.number = pe.number
-        """Its number, from 0 on; Aff0 of its MPIDR_EL1."""
+        """The number of the PE, from 0 up, which is Aff0 of its MPIDR_EL1."""
         self.x = Numbered("x", 31, 64, engine.x, engine.set_x)
         """X0 to X30."""
         self.v = Numbered("v", 32, 128, engine.vector, engine.set_vector)
-        """V0 to V31; of an SVE register the low 128 bits."""
+        """V0 to V31: the low 128 bits of SVE's Z0 to Z31."""
         self.registers = Registers(SystemRegisters(pe))
         """System registers by name and field: ``pe.registers.PMSCR_EL1.E1SPE = 1``."""
         self.memory = VirtualMemory(board, pe)
-        """Memory as this PE sees it now."""
+        """Memory by virtual address, as this PE translates it now."""
         self.records = Records()
-        """The records of its SPE, in their order."""
+        """The records of its SPE, in order."""
         self._held: object = None
 
     def hold(self, engine: object) -> None:
@@ -97,7 +97,7 @@ class PE:
 
     @property
     def sp(self) -> int:
-        """The stack pointer that is in use."""
+        """The current stack pointer: SP_EL0 or SP_ELx."""
         return self._pe.cpu.engine.get(SP)
 
     @sp.setter
@@ -121,7 +121,7 @@ class PE:
 
     @property
     def on(self) -> bool:
-        """Whether it executes, or waits for an interrupt, at all (PSCI)."""
+        """Whether the PE is on (PSCI). One that waits for an interrupt is on."""
         return self._pe.s.on
 
     @property
@@ -131,12 +131,12 @@ class PE:
 
     @property
     def cycles(self) -> int:
-        """Its time: a cycle an operation, and those that it slept; CNTPCT_EL0 is a sixteenth."""
+        """The PE's time in cycles: one for each operation, and the cycles in which it slept."""
         return self._pe.cpu.cycles
 
     @property
     def statistics(self) -> Statistics:
-        """What its sampling came to so far."""
+        """The statistics of its sampling so far."""
         return self._pe.unit.statistics
 
     @property

@@ -1,4 +1,4 @@
-"""The records of a run as objects, and what files of records say of the image that made them."""
+"""The records of a run as objects, and the description of an image in files of records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 _BLOCK: Final = 1 << 20
 KEPT: Final = 256 << 20
-"""Bytes of records that are kept, the last ones: no guest grows its host."""
+"""Bytes of records that are kept, the last ones, so that no guest grows its host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ NO_RECORDS: Final = KeptRecords()
 
 
 class Records:
-    """The records of one PE, in their order; decoded when they are looked at.
+    """The records of one PE, in order. They are decoded when they are read.
 
     >>> [record.pc for record in machine.pes[0].records]
     """
 
     def __init__(self) -> None:
         self._blocks: deque[bytes] = deque()
-        """Of whole records, all of about one size."""
+        """Blocks of whole records, all of about one size."""
         self._last = bytearray()
         self.forgotten = 0
-        """Bytes of the oldest records that are no longer here, since there were too many."""
+        """Bytes of old records that were dropped, as there were too many."""
 
     def add(self, data: bytes) -> None:
         """Take one or more whole records."""
@@ -52,7 +52,7 @@ class Records:
 
     @property
     def raw(self) -> bytes:
-        """Their bytes, as the guest has them in its memory."""
+        """The bytes of the records, as the guest has them in memory."""
         return b"".join((*self._blocks, self._last))
 
     def __iter__(self) -> Iterator[Record]:
@@ -65,11 +65,11 @@ class Records:
         return sum(1 for _ in self)
 
     def clear(self) -> None:
-        """Forget those so far."""
+        """Forget the records so far."""
         self.restore(NO_RECORDS)
 
     def save(self) -> KeptRecords:
-        """Those so far, to be given to :meth:`restore`."""
+        """The records so far, for :meth:`restore`."""
         return KeptRecords(tuple(self._blocks), bytes(self._last), self.forgotten)
 
     def restore(self, kept: KeptRecords) -> None:
@@ -80,7 +80,7 @@ class Records:
 
 
 def image_info(image: Image) -> ImageInfo:
-    """What outputs say of an image: all of it, where it runs and, before the MMU is on, lies."""
+    """The description of an image in files of records: its segments, by both of their addresses."""
     places = dict.fromkeys(
         LoadedSegment(address, segment.offset, segment.size)
         for segment in image.segments

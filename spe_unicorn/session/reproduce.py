@@ -1,4 +1,4 @@
-"""The command that runs the same machine."""
+"""Makes the command that runs a machine with given options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spe_unicorn.machine.options import MachineOptions
 
 _ELSEWHERE = frozenset({"firmware", "arguments", "sampling", "reboot", "flash"})
 _VALUES = {"virtio_console": "stdio"}
-"""What stands behind an option that is true or false in Python, and more on the command line."""
+"""The values on the command line of options that are True or False in Python."""
 
 
 def command_line(options: MachineOptions) -> str:
@@ -23,7 +23,7 @@ def command_line(options: MachineOptions) -> str:
 
 
 def command_words(options: MachineOptions, more: tuple[str, ...] = ()) -> list[str]:
-    """The words of that command, with ``more`` options."""
+    """The words of the command, with the words of ``more`` options."""
     sampling = options.sampling
     words = ["spe-unicorn", "run" if sampling is None else "record"]
     for field in fields(options):

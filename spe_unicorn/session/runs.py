@@ -21,9 +21,9 @@ from spe_unicorn.session.point import AtAddress, AtOperation, AtOutput, Place, P
 from spe_unicorn.signals import Signal
 
 Drive = Callable[[int | None, int], ports.Ending]
-"""What runs a board: so many operations, or up to an address."""
+"""Runs a board for a number of operations, or up to an address."""
 _GOES_ON: Final = frozenset({"until", "limit"})
-"""How a run ends that is not the last one."""
+"""Endings after which the machine can run on."""
 _ENDINGS: Final[dict[ports.Ending, Ending]] = {
     ports.Ending.EXIT: "exit",
     ports.Ending.UNTIL: "until",
@@ -39,14 +39,14 @@ class MachineEndedError(RuntimeError):
 
 
 class Runs:
-    """What runs a board, one run after the other.
+    """Runs a board, one run after the other.
 
     ``written`` tell of console output.
     """
 
     def __init__(self, board: Board, written: Sequence[Signal[[bytes]]]) -> None:
         self.drive: Drive = board.run
-        """What runs the board: a debugger does once it has it."""
+        """The function that runs the board: a debugger's once there is one."""
         self.ended: str | None = None
         """Why the guest does not go on, None where it does."""
         self.closed = False
@@ -88,7 +88,7 @@ class Runs:
         return replace(outcome, seconds=seconds, executed=board.executed - before)
 
     def stop(self, ending: Ending, cause: str) -> None:
-        """Have the run end soon, and say why; a board that does not run ends its next run."""
+        """End the run soon, for this cause. A board that does not run ends its next run at once."""
         if self._stopped is None:
             self._stopped = ending, cause
         self._board.stop()
@@ -151,9 +151,9 @@ class Runs:
 
 
 class _Search:
-    """Looks for a text in what comes piece by piece, and calls ``found`` each time it is complete.
+    """Looks for a text in pieces of output, and calls ``found`` when a piece completes the text.
 
-    It keeps no more than could be the text's beginning.
+    It keeps only bytes that may be the beginning of the text.
     """
 
     def __init__(self, text: bytes, found: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A machine as it was at one moment: plain data from which it, or an equal one, goes on."""
+"""Snapshots: plain data from which a machine, or an equal one, goes on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class SnapshotError(ValueError):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment of a machine; nobody changes it.
+    """One moment of a machine. It never changes.
 
-    ``operations`` is how many all PEs together had executed. What is ``kept`` are the records that
-    Python had, which a file leaves out.
+    ``operations`` is the number of operations that all PEs together had executed. ``kept`` are the
+    records that Python kept, which a file leaves out.
     """
 
     options: MachineOptions | None
-    """Of the machine; None where a file could not hold them."""
+    """The options of the machine; None if a file could not hold them."""
     identity: dict[str, str]
     operations: int
     board: BoardState
@@ -34,20 +34,20 @@ class Snapshot:
     """Why the guest does not go on, None where it does."""
     kept: tuple[KeptRecords, ...] = field(default=(), repr=False)
     of_file: bool = field(default=False, repr=False)
-    """Whether the states are still as a file has them."""
+    """Whether the states are still in the form of a file."""
 
     def __repr__(self) -> str:
         size = self.board.memory.size
         return f"<Snapshot at operation {self.operations}, {size >> 10} KiB of memory>"
 
     def check(self, identity: dict[str, str]) -> None:
-        """Raise SnapshotError where a machine with that identity is another one."""
+        """Raise SnapshotError if a machine with this identity is another machine."""
         found = difference(identity, self.identity)
         if found is not None:
             raise SnapshotError(f"the snapshot is of another machine: {found}")
 
     def give_back(self, consoles: Iterable[Console], records: Iterable[Records]) -> None:
-        """Give Python's console and records what they had."""
+        """Restore the consoles and records that Python keeps."""
         for console, state in zip(consoles, self.consoles, strict=True):
             console.restore(state)
         for number, mine in enumerate(records):

@@ -33,22 +33,22 @@ from spe_unicorn.session.console import ConsoleState
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError
 
 VERSION: Final = 3
-"""Of the file's form. It goes up with each change of what is in it."""
+"""The version of the file's form. Each change of the contents raises it."""
 _KIND: Final = b"spe-unicorn snapshot "
 _DIGEST: Final = 32
 _LENGTH: Final = 8
 _MOST_HEADER: Final = 16 << 20
 _BLOCK: Final = 256
-"""Pages that are compressed together."""
+"""The number of pages that are compressed together."""
 _MOST_STATES: Final = 1 << 30
-"""Bytes of the states as JSON, at most."""
+"""The most bytes of the states as JSON."""
 _PATHS: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "semihosting_dir"})
 _MOST_EARLIER: Final = 64
-"""Files that stand one on another."""
+"""The most files that build on one another."""
 
 
 class _Opened(NamedTuple):
-    """A file that is whole, and of this version."""
+    """A file whose digest and version are right."""
 
     header: dict[str, Any]
     data: memoryview
@@ -59,10 +59,10 @@ class _Opened(NamedTuple):
 def write_snapshot(
     snapshot: Snapshot, path: str | os.PathLike[str], since: str | os.PathLike[str] | None = None
 ) -> int:
-    """Write a snapshot, all of it or nothing; how many bytes it takes.
+    """Write a snapshot, all of it or nothing. Return the size of the file in bytes.
 
-    With ``since``, the file of an earlier snapshot, only the pages that are others than there: both
-    files are then needed. Raises SnapshotError for what cannot be written.
+    ``since`` is the file of an earlier snapshot: only pages that differ from that file are written,
+    and both files are needed to read the snapshot. Raises SnapshotError if it cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -80,8 +80,8 @@ def write_snapshot(
 def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
     """Read a file of :func:`write_snapshot`.
 
-    Raises SnapshotError, one line with the file's name, for what is none, is cut, altered or of
-    another release.
+    Raises SnapshotError, one line with the file's name, for a file that is no snapshot, was cut or
+    altered, or is of another release.
     """
     file = Path(path)
     opened = _open(file)
@@ -106,9 +106,9 @@ def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
 
 
 def decoded(snapshot: Snapshot, parts: Mapping[str, Any]) -> Snapshot:
-    """A snapshot of a file with its states as those of a machine's ``parts`` are.
+    """A snapshot of a file, with its states decoded for the ``parts`` of a machine.
 
-    Raises SnapshotError where they are others.
+    Raises SnapshotError if the states are those of other parts.
     """
     if not snapshot.of_file:
         return snapshot
@@ -162,7 +162,7 @@ def _parts(
 
 
 def _deflated(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=1).compress(data)  # one a call: threads cannot share one
+    return zstandard.ZstdCompressor(level=1).compress(data)  # threads cannot share one
 
 
 def _write(target: Path, path: object, pieces: Iterator[bytes]) -> int:
@@ -185,7 +185,7 @@ def _write(target: Path, path: object, pieces: Iterator[bytes]) -> int:
 
 
 def _plain_options(options: MachineOptions | None) -> dict[str, Any] | None:
-    """The options as JSON has them; None where they hold what no file does."""
+    """The options as JSON; None if they hold an object that no file can hold."""
     if options is None:
         return None
     found: dict[str, Any] = {}
@@ -207,7 +207,7 @@ def _plain_options(options: MachineOptions | None) -> dict[str, Any] | None:
 
 
 def _open(path: Path) -> _Opened:
-    """The file, when its digest is right."""
+    """Read a file, and check its kind, version and digest."""
     with _naming(path):
         if not stat.S_ISREG(path.stat().st_mode):
             raise SnapshotError("is no regular file")
@@ -255,7 +255,7 @@ def _inflate(piece: memoryview, most: int) -> bytes:
 
 
 def _pages(path: Path, opened: _Opened, depth: int = 0) -> Pages:
-    """The pages of a file, with those of the earlier ones that it stands on."""
+    """The pages of a file and of the earlier files on which it builds."""
     with _naming(path):
         before = NO_PAGES
         earlier = opened.header["earlier"]
@@ -314,7 +314,7 @@ _DAMAGED: Final = (
 
 @contextmanager
 def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the file's name before what is wrong with it."""
+    """Put the file's name before the error within."""
     name = str(path) if str(path).isprintable() else repr(str(path))
     try:
         yield

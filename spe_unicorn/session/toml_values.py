@@ -34,7 +34,7 @@ def whole(least: int) -> Callable[[Any], int]:
 
 
 def seconds(value: Any) -> float:
-    """A time in seconds, more than none."""
+    """A time in seconds, more than 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise ValueError(f"is a number of seconds, got {value!r}")
     return float(value)
