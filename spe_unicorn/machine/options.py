@@ -6,12 +6,14 @@ Messages name an option in backquotes: `smp`. The command line puts its own spel
 
 from __future__ import annotations
 
+import operator
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.cores.profile import Core, ModelName, load_core
@@ -47,6 +49,42 @@ def parse_size(text: str) -> int:
     return int(digits, 16 if digits[:2] in ("0x", "0X") else 10) << _SHIFTS[suffix.upper()]
 
 
+_FILE: Final = "a file name"
+_OF_KIND: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "bool": ("True or False", lambda value: isinstance(value, bool)),
+    "int": ("a whole number", lambda value: type(value) is int),
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "File": (_FILE, lambda value: isinstance(value, (str, os.PathLike))),
+    "File | Image": (_FILE, lambda value: isinstance(value, (str, os.PathLike, Image))),
+    "tuple[str, ...]": (
+        "a list of texts",
+        lambda value: isinstance(value, tuple) and all(isinstance(text, str) for text in value),
+    ),
+    "Sampling": ("a Sampling", lambda value: isinstance(value, Sampling)),
+}
+"""What values of a declared type are, in words, and whether a value is one."""
+_WORDS: Final = {"ram": "a number of bytes, such as 128 << 20"}
+"""What values of an option are, where its type says too little."""
+
+
+def _of_declared_types(options: Any) -> None:
+    """Raise OptionError for a value that is not of its option's type; make lists tuples."""
+    for option in fields(options):
+        value = getattr(options, option.name)
+        kind = str(option.type).removesuffix(" | None")
+        if kind not in _OF_KIND or (value is None and kind != option.type):
+            continue
+        if kind == "int" and hasattr(value, "__index__") and not isinstance(value, bool):
+            value = operator.index(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        words, is_one = _OF_KIND[kind]
+        if not is_one(value):
+            words = _WORDS.get(option.name, words)
+            raise OptionError(f"`{option.name}` is {words}, got {value!r}")
+        object.__setattr__(options, option.name, value)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Sampling from outside: every ``period``-th operation, of ``kinds`` (all if none is named).
@@ -64,6 +102,7 @@ class Sampling:
     event: str | None = None
 
     def __post_init__(self) -> None:
+        _of_declared_types(self)
         if self.period < 1:
             raise OptionError(f"`period` is a number of operations from 1 on, got {self.period}")
         if self.period > _LONGEST:
@@ -156,12 +195,11 @@ class MachineOptions:
     """Sampling from outside, in place of the SPE that the guest sees."""
 
     def __post_init__(self) -> None:
+        _of_declared_types(self)
         if not 1 <= self.smp <= MAX_PES:
             raise OptionError(f"`smp` is a number of PEs from 1 to {MAX_PES}, got {self.smp}")
         if not isinstance(self.core, (str, Core)):
             raise OptionError(f"`core` is a name, the path of a file or a Core, got {self.core!r}")
-        if not isinstance(self.ram, int):
-            raise OptionError(f"`ram` is a number of bytes, such as 128 << 20, got {self.ram!r}")
         if not 0 < self.ram <= RAM_MAX or self.ram % _PAGE:
             raise OptionError(f"`ram`: allowed are multiples of 4K up to 255G, got {self.ram:#x}")
         if len(self.pflash) > 2 - (self.bios is not None):
@@ -169,6 +207,8 @@ class MachineOptions:
         others = self.entropy + self.virtio_console
         if len(self.drive) + len(self.share) + others > VIRTIO_SLOTS:
             raise OptionError(f"`drive`: there are {VIRTIO_SLOTS} places for virtio devices")
+        if self.seed < 0:
+            raise OptionError(f"`seed` is a number from 0 on, got {self.seed}")
         if self.clock is not None:
             try:
                 Rate.of(self.clock)

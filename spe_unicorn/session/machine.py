@@ -204,8 +204,10 @@ class Machine:
         guest has ended before or the machine is closed.
         """
         self._runs.must_go_on()
-        if operations is not None and operations < 0:
-            raise ValueError(f"`operations` is a number from 0 on, got {operations}")
+        if operations is not None and (not isinstance(operations, int) or operations < 0):
+            raise ValueError(f"`operations` is a whole number from 0 on, got {operations!r}")
+        if timeout is not None and (not isinstance(timeout, (int, float)) or not timeout >= 0):
+            raise ValueError(f"`timeout` is a number of seconds from 0 on, got {timeout!r}")
         return self._runs.run(operations, None if until is None else self.place(until), timeout)
 
     # Snapshots
@@ -320,6 +322,8 @@ class Machine:
     def place(self, point: str | Point) -> Place:
         """The place that a POINT means on this machine. Raises PointError."""
         parsed = parse_point(point) if isinstance(point, str) else point
+        if not isinstance(parsed, Point):
+            raise PointError(f"{point!r} is no POINT: write a text such as 'main' or '0x40000100'")
         return resolve(parsed, self.image.symbols, self.image.path.name)
 
     def as_one_console(self) -> Console:

@@ -28,8 +28,15 @@ class _Memory:
         return int.from_bytes(self.read(address, size), "little")
 
     def write_int(self, address: int, value: int, size: int = 8) -> None:
-        """Store a number as ``size`` bytes, little-endian."""
+        """Store a number as ``size`` bytes, little-endian. Raises ValueError if it does not fit."""
+        if not 0 <= value < 1 << 8 * size:
+            raise ValueError(f"{size} bytes do not hold {value:#x}")
         self.write(address, value.to_bytes(size, "little"))
+
+
+def _check_size(size: int) -> None:
+    if size < 0:
+        raise ValueError(f"a size is a number of bytes from 0 on, got {size}")
 
 
 class PhysicalMemory(_Memory):
@@ -40,6 +47,7 @@ class PhysicalMemory(_Memory):
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes. Raises GuestMemoryError where no memory is."""
+        _check_size(size)
         data = self._board.memory.read(address, size, PASpace.Secure)
         if data is None:
             raise GuestMemoryError(self._missing(address, size))
@@ -71,6 +79,7 @@ class VirtualMemory(_Memory):
 
     def read(self, address: int, size: int) -> bytes:
         """``size`` bytes. Raises GuestMemoryError where they are not mapped, or are a device's."""
+        _check_size(size)
         data = self._pe.cpu.virtual.read(address, size)
         if data is None:
             raise GuestMemoryError(self._missing(address, size, "read"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 
 from spe_unicorn.arch.registers.by_name import Registers
@@ -40,9 +41,7 @@ class Numbered:
 
     def __setitem__(self, number: int, value: int) -> None:
         self._checked(number)
-        if not 0 <= value < 1 << self._bits:
-            raise ValueError(f"{self._name}{number} takes {self._bits} bits, got {value:#x}")
-        self._write(number, value)
+        self._write(number, _fitting(f"{self._name}{number}", self._bits, value))
 
     def __iter__(self) -> Iterator[int]:
         return (self._read(number) for number in range(self._count))
@@ -55,6 +54,17 @@ class Numbered:
             last = f"{self._name}{self._count - 1}"
             raise IndexError(f"no register {self._name}{number}: they end with {last}")
         return number
+
+
+def _fitting(name: str, bits: int, value: object) -> int:
+    """A value for a register. Raises TypeError and ValueError for what it does not take."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} takes a whole number, got {value!r}") from None
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{name} takes {bits} bits, got {number:#x}")
+    return number
 
 
 class PE:
@@ -91,7 +101,7 @@ class PE:
 
     @pc.setter
     def pc(self, address: int) -> None:
-        self._pe.cpu.pc = address
+        self._pe.cpu.pc = _fitting("pc", 64, address)
         self._pe.s.asleep = False
         self._pe.resync()
 
@@ -102,7 +112,7 @@ class PE:
 
     @sp.setter
     def sp(self, address: int) -> None:
-        self._pe.cpu.engine.put(SP, address)
+        self._pe.cpu.engine.put(SP, _fitting("sp", 64, address))
 
     @property
     def pstate(self) -> SPSR_EL1:

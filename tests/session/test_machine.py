@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+import numpy as np
 import pytest
 
 import spe_unicorn
@@ -372,6 +373,95 @@ def test_a_machine_says_why_it_has_no_samples(tmp_path):
     copy = Machine(COPY)
     copy.run()
     assert copy.why_no_samples == (None,)
+
+
+# What is not of its kind
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"smp": "2"}, "`smp` is a whole number, got '2'"),
+        ({"smp": True}, "`smp` is a whole number, got True"),
+        ({"seed": 1.5}, "`seed` is a whole number, got 1.5"),
+        ({"seed": "x"}, "`seed` is a whole number, got 'x'"),
+        ({"seed": -1}, "`seed` is a number from 0 on, got -1"),
+        ({"ram": "128M"}, "`ram` is a number of bytes, such as 128 << 20, got '128M'"),
+        ({"drive": "disk.img"}, "`drive` is a list of texts, got 'disk.img'"),
+        ({"arguments": ("a", 1)}, r"`arguments` is a list of texts, got \('a', 1\)"),
+        ({"secure": "no"}, "`secure` is True or False, got 'no'"),
+        ({"append": 3}, "`append` is a text, got 3"),
+        ({"bios": 3}, "`bios` is a file name, got 3"),
+        ({"clock": 1e9}, "`clock` is a whole number, got 1000000000.0"),
+        ({"sampling": 1000}, "`sampling` is a Sampling, got 1000"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else None,
+)
+def test_an_option_of_another_kind_is_refused_by_its_name(given, said):
+    with pytest.raises(OptionError, match=f"^{said}$"):
+        MachineOptions(COPY, **given)
+
+
+def test_what_is_started_is_a_file_or_an_image():
+    with pytest.raises(OptionError, match="`firmware` is a file name, got 5"):
+        Machine(5)
+
+
+def test_sampling_takes_values_of_its_kinds():
+    for given, said in (
+        ({"period": "9"}, "`period` is a whole number"),
+        ({"period": 9, "kinds": "load"}, "`kinds` is a list of texts"),
+        ({"period": 9, "jitter": 1}, "`jitter` is True or False"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            Sampling(**given)
+
+
+def test_lists_and_numbers_of_other_libraries_are_taken():
+    options = MachineOptions(COPY, arguments=["a", "b"], seed=np.int64(7))
+    assert options == MachineOptions(COPY, arguments=("a", "b"), seed=7)
+    assert type(options.seed) is int
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"operations": 1.5}, "`operations` is a whole number from 0 on, got 1.5"),
+        ({"operations": -1}, "`operations` is a whole number from 0 on, got -1"),
+        ({"timeout": -1}, "`timeout` is a number of seconds from 0 on, got -1"),
+        ({"timeout": float("nan")}, "`timeout` is a number of seconds from 0 on, got nan"),
+        ({"timeout": "1"}, "`timeout` is a number of seconds from 0 on, got '1'"),
+        ({"until": 0x4000_0000}, "1073741824 is no POINT: write a text such as 'main'"),
+        ({"until": b"main"}, "b'main' is no POINT: write a text such as 'main'"),
+    ],
+    ids=str,
+)
+def test_what_no_run_can_go_up_to_is_refused_before_it_begins(calls, given, said):
+    with pytest.raises(ValueError, match=said):
+        calls.run(**given)
+    assert calls.operations == 0
+
+
+def test_a_register_takes_what_fits(calls):
+    pe = calls.pes[0]
+    for name in ("pc", "sp"):
+        with pytest.raises(ValueError, match=f"{name} takes 64 bits, got 0x1"):
+            setattr(pe, name, 1 << 64)
+        with pytest.raises(ValueError, match=f"{name} takes 64 bits, got -0x4"):
+            setattr(pe, name, -4)
+        with pytest.raises(TypeError, match=f"{name} takes a whole number, got 'a'"):
+            setattr(pe, name, "a")
+    with pytest.raises(TypeError, match=r"x3 takes a whole number, got 1\.5"):
+        pe.x[3] = 1.5
+
+
+def test_memory_takes_what_fits(calls):
+    for memory in (calls.memory, calls.pes[0].memory):
+        with pytest.raises(ValueError, match="4 bytes do not hold 0x100000000"):
+            memory.write_int(RAM, 1 << 32, 4)
+        with pytest.raises(ValueError, match="a number of bytes from 0 on, got -4"):
+            memory.read(RAM, -4)
+        assert memory.read(RAM, 0) == b""
 
 
 # Closing
