@@ -56,16 +56,6 @@ def test_each_pe_that_works_gets_equal_turns() -> None:
     assert [executed for _, executed in counts(board)] == [2 * TURN] * PES
 
 
-def test_a_slice_of_a_pe_goes_on_from_turn_to_turn() -> None:
-    """At its end hooks are removed that nobody uses any more. It has a million operations."""
-    board = board_at(LOOP, 2)
-    ended: list[int] = []
-    for pe in board.pes:
-        pe.runner.slice_ended.connect(lambda n=pe.number: ended.append(n))
-    board.run(3 << 20)
-    assert {*ended} == {0, 1}
-
-
 def test_time_goes_on_from_turn_to_turn() -> None:
     """Each PE notes the counter at its first operation: the turns before are its time."""
     board = board_at([a64.mrs(5, CNTPCT_EL0), *LOOP], PES)

@@ -112,14 +112,10 @@ class Runner:
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
         """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
         with surviving_aborts(lib.uc_emu_start):
-            self._begin_slice()
             return self.turn(operations, until)
 
     def turn(self, operations: int | None, until: int) -> Ending:
-        """As :meth:`run`, of many that make a whole: :func:`surviving_aborts` is active.
-
-        The slice goes on from turn to turn.
-        """
+        """As :meth:`run`, for who is in :func:`surviving_aborts` for many turns."""
         self.running = True
         try:
             return self._run_on(operations, until)
@@ -139,6 +135,7 @@ class Runner:
         cpu.forget_el()
         self.unit.refresh()
         self._parts.counting.settle()
+        self._begin_slice()
         while handler.ending is None:
             executed, pc = cpu.executed, cpu.pc
             limits = nearest(self.horizons)
