@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spe_unicorn.compiled import ForeignCall, address_of, routine
+from spe_unicorn.host.engine.engine import PC
+from spe_unicorn.host.native.state import begin_anew_after_block
+
+_PC: Final = int(PC)
 
 call_ask: Final = ForeignCall("int32")
 """The function that answers :attr:`~state.Action.ASK`, ``int f(void)``."""
@@ -35,3 +39,15 @@ def stop_engine(s: Any, engine: Any) -> None:
     """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
     s.attend = -1
     call_stop(s.emu_stop, address_of(engine))
+
+
+@routine
+def move_on(s: Any, uc: Any, scratch: Any) -> None:
+    """Move the PC past the System access in whose hook this is: the engine does not make it.
+
+    ``scratch`` is the address of ``State.scratch``.
+    """
+    call_register(s.reg_read, uc, _PC, scratch)
+    s.scratch += 4
+    call_register(s.reg_write, uc, _PC, scratch)
+    begin_anew_after_block(s)

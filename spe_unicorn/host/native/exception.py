@@ -101,14 +101,25 @@ def _plain(number: Any, syndrome: Any, pc: Any, own_calls: Any) -> Any:
 
 
 @routine
-def _goes_there(number: Any, el: Any, target: Any) -> Any:
-    """Whether nothing but what is known here leads from one Exception level to another.
+def _is_busy(s: Any) -> Any:
+    """Whether Python has to see any exception, as something is on its way."""
+    return s.entries == 0 or s.notice != 0 or s.pending != 0 or s.weigh != 0
 
-    What else goes from EL1 to EL2, or to EL3, is for Python: stage 2, traps, External aborts.
+
+@routine
+def _may_enter(s: Any, number: Any, pstate: Any, target: Any) -> Any:
+    """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
+
+    From EL1 to EL2 that is HVC alone, to EL3 SMC alone. Stage 2, traps and External aborts are for
+    Python.
     """
-    if target == EL3:
-        return number == SMC
-    return el != EL1 or target != EL2 or number == HVC
+    el = pstate >> 2 & 3
+    if target == EL3 and number != SMC:
+        return False
+    if el == EL1 and target == EL2 and number != HVC:
+        return False
+    plain = s.entries >> 4 * el + target & 1 != 0 and s.suspect >> target & 1 == 0
+    return plain and pstate & _IL == 0
 
 
 @routine
@@ -142,12 +153,20 @@ def _save_pstate(s: Any, uc: Any, target: Any, pstate: Any) -> None:
 
 
 @routine
+def _change_pstate(s: Any, uc: Any, scratch: Any, pstate: Any, target: Any) -> None:
+    """Have PSTATE be what an exception taken to ``target`` makes of it, and save the old one."""
+    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
+    _save_pstate(s, uc, target, pstate)
+
+
+@routine
 def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     """Take the exception at ``State.pc`` that ``State.context`` tells of.
 
     False, and nothing has changed, if that is for Python.
     """
-    if s.entries == 0 or s.stop != 0 or s.notice != 0 or s.pending != 0 or s.weigh != 0:
+    if s.stop != 0 or _is_busy(s):
         return False
     found = array_at(pointer_to(s.exception), (5,), np.uint32)
     syndrome = np.int64(found[0])
@@ -160,18 +179,14 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     call_register(s.reg_read, uc, _PSTATE, scratch)
     pstate = s.scratch
     el = pstate >> 2 & 3
-    if not _goes_there(number, el, target):
-        return False
-    if s.entries >> 4 * el + target & 1 == 0 or pstate & _IL != 0 or s.suspect >> target & 1 != 0:
+    if not _may_enter(s, number, pstate, target):
         return False
     call_register(s.reg_read, uc, _VBAR + target, scratch)
     vector = vector_address(s.scratch, el, target, pstate & 1, _SYNC)
     if vector == pc:
         return False
     _set_pc(s, uc, scratch, vector)
-    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
-    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
-    _save_pstate(s, uc, target, pstate)
+    _change_pstate(s, uc, scratch, pstate, target)
     known = vector & _PAGE | target ^ s.epoch * SPREAD
     if s.vectors != known:
         if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
@@ -209,9 +224,7 @@ def enter_irq(engine: Any, user: Any) -> Any:
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC.
     """
     s = record_at(user, LAYOUT)
-    if s.entries == 0 or s.irq_targets == 0 or s.checking != 0:
-        return False
-    if s.notice != 0 or s.pending != 0 or s.weigh != 0 or s.samples_in_ring != 0:
+    if s.irq_targets == 0 or s.checking != 0 or s.samples_in_ring != 0 or _is_busy(s):
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     s.scratch = 0
@@ -219,16 +232,12 @@ def enter_irq(engine: Any, user: Any) -> Any:
     pstate = s.scratch
     el = pstate >> 2 & 3
     target = s.irq_targets >> 2 * el & 3
-    if target == 0 or s.entries >> 4 * el + target & 1 == 0 or not _goes_there(0, el, target):
-        return False
-    if pstate & _IL != 0 or s.suspect >> target & 1 != 0:
+    if target == 0 or not _may_enter(s, 0, pstate, target):
         return False
     call_register(s.reg_read, uc, _PC, address_of(user) + _STOP_PC)
     call_register(s.reg_read, uc, _VBAR + target, scratch)
     vector = vector_address(s.scratch, el, target, pstate & 1, _IRQ)
-    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
-    _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
-    _save_pstate(s, uc, target, pstate)
+    _change_pstate(s, uc, scratch, pstate, target)
     call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     s.scratch = vector
     call_register(s.reg_write, uc, _PC, scratch)

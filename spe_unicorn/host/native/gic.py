@@ -42,14 +42,13 @@ from spe_unicorn.devices.gicv3.cells import (
     signals,
 )
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
-from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import call_register
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import call_register, move_on
 from spe_unicorn.host.native.state import (
     LAYOUT,
     READ,
     WRITE,
     State,
-    begin_anew_after_block,
     end_after_block,
 )
 
@@ -76,7 +75,6 @@ IRQ_LINE, FIQ_LINE = 1, 2
 
 _GIC_PE_BYTES: Final = GIC_PE.itemsize
 _SCRATCH: Final = State.scratch.offset
-_PC: Final = int(PC)
 _PSTATE: Final = int(PSTATE)
 _SS: Final = int(SPSR.SS.mask)
 _CRN_OF_PMR: Final = icc.ICC_PMR_EL1.encoding.crn
@@ -110,10 +108,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
     _drive(s, signals(k, f))
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
     s.attend = -1 if s.deliver != 0 or s.notice != 0 else 2 * s.tally + s.weigh
-    call_register(s.reg_read, uc, _PC, scratch)
-    s.scratch += 4
-    call_register(s.reg_write, uc, _PC, scratch)
-    begin_anew_after_block(s)
+    move_on(s, uc, scratch)
     return True
 
 

@@ -16,6 +16,7 @@ from spe_unicorn.host.native.calls import (
     call_ask,
     call_control,
     call_register,
+    move_on,
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, forget_line
@@ -37,7 +38,6 @@ from spe_unicorn.host.native.state import (
     Answer,
     State,
     Stop,
-    begin_anew_after_block,
     end_after_block,
 )
 
@@ -158,10 +158,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
             # an MSR by the name of EL1 would have emptied the engine's TLB
             s.epoch += action == _TRANSLATION
             call_control(s.control, uc, _FLUSH_TLB, 0, 0)
-    call_register(s.reg_read, uc, _PC, scratch)
-    s.scratch += 4
-    call_register(s.reg_write, uc, _PC, scratch)
-    begin_anew_after_block(s)
+    move_on(s, uc, scratch)
     return True
 
 
