@@ -43,7 +43,7 @@ UNCLEAR: Final = 1 << 52
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
 """``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
 memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
-MRS, MSR and SYS that somebody looks at (``native.system``); and whether operations are noted.
+MRS, MSR and SYS that somebody looks at (``registers.system``); and whether operations are noted.
 """
 RANGES: Final = 64
 """Rows of the table of watched ranges."""

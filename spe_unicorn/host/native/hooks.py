@@ -41,13 +41,13 @@ from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
 from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
+from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
 from spe_unicorn.host.native.state import (
     CODE_WORDS,
     LAYOUT,
     State,
     Stop,
 )
-from spe_unicorn.host.native.system import on_mrs, on_msr, on_sys
 from spe_unicorn.host.native.tables import (
     AccessTable,
     BlockTable,

@@ -13,7 +13,7 @@ from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
-from tests.host.native.gic_accesses import EOIR1, IAR1, PMR, SGI1R, asks
+from tests.host.native.registers.gic_accesses import EOIR1, IAR1, PMR, SGI1R, asks
 from tests.support import a64
 from tests.support.small_boards import RAM, board_at
 

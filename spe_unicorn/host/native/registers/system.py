@@ -20,7 +20,7 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, forget_line
-from spe_unicorn.host.native.gic import answer_gic
+from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,

@@ -1,0 +1,1 @@
+"""System registers in compiled code: accesses by MRS, MSR and SYS."""
