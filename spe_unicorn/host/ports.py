@@ -179,6 +179,14 @@ class Monitored(Protocol):
         """The number of event counters."""
         ...
 
+    @property
+    def quiet(self) -> tuple[int, ...] | None:
+        """What decides whether anything counts or asks for an interrupt, beside the controls.
+
+        None unless, with the controls of now, nothing counts anywhere and no overflow is told.
+        """
+        ...
+
     def needs_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact."""
         ...

@@ -16,7 +16,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
-from spe_unicorn.arch.registers.pmu import PMU_VALUES
+from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.outside import OutsideCounts
@@ -282,6 +282,19 @@ class Counting(Stateful[CountingState]):
         return self.totals.settled_by_stop(write=write)
 
     # Resets, exceptions and returns: host.ports.Monitored
+
+    @property
+    def quiet(self) -> tuple[int, ...] | None:
+        """What decides whether anything counts or asks for an interrupt, beside the controls.
+
+        None unless, with the controls of now, nothing counts anywhere and no overflow is told.
+        """
+        monitors, state = self.monitors, self.monitors.s
+        told = self._asserted or monitors.asks_for_exception or state.pending
+        if told or self.outside is not None or monitors.any_enabled:
+            return None
+        enabled, stopped = state.control & PMCR_EL0.E.mask, monitors.deciding[1]
+        return enabled, state.enabled, state.overflowed, state.noticed, stopped
 
     @property
     def implemented(self) -> int:

@@ -95,7 +95,7 @@ class Engine:
     """One ``Uc``: registers, execution and maintenance."""
 
     WIRING = ("uc", "handle")
-    TRANSIT = ("aborts", "halts")
+    TRANSIT = ("aborts", "halts", "system_stores")
 
     def __init__(self, uc: Uc) -> None:
         self.uc = uc
@@ -117,6 +117,8 @@ class Engine:
         self._start = SurvivingStart(lib.uc_emu_start)
         self.code_forgotten: Signal[[]] = Signal()
         """Told when all translations have been dropped."""
+        self.system_stores = 0
+        """How often :meth:`set_system` has been called."""
         self.aborts = 0
         """How often a failed assertion of the engine ended a run."""
         self.halts: frozenset[int] = frozenset()
@@ -194,6 +196,7 @@ class Engine:
         A store to any of them also makes the engine rebuild what it caches of the PE's state
         (Exception level, translation regime), which a PSTATE write alone does not.
         """
+        self.system_stores += 1
         cp = self._cp
         cp.crn, cp.crm, cp.op0, cp.op1, cp.op2 = (
             encoding.crn,

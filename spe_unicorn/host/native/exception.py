@@ -27,13 +27,12 @@ from spe_unicorn.host.native.calls import (
     call_surviving,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
+from spe_unicorn.host.native.levels import at_level, return_changes
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state import (
     ENTRY_PSTATE,
     FETCH,
     LAYOUT,
-    LEVEL_BITS,
-    LEVEL_MARKS,
     OWN_HVC,
     OWN_SMC,
     SPREAD,
@@ -118,8 +117,9 @@ def _may_enter(s: Any, number: Any, pstate: Any, target: Any) -> Any:
         return False
     if el == EL1 and target == EL2 and number != HVC:
         return False
-    plain = s.entries >> 4 * el + target & 1 != 0 and s.suspect >> target & 1 == 0
-    return plain and pstate & _IL == 0
+    if s.suspect >> target & 1 != 0 and s.control_set == 0:
+        return False
+    return s.entries >> 4 * el + target & 1 != 0 and pstate & _IL == 0
 
 
 @routine
@@ -158,6 +158,18 @@ def _change_pstate(s: Any, uc: Any, scratch: Any, pstate: Any, target: Any) -> N
     entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
     _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
     _save_pstate(s, uc, target, pstate)
+
+
+@routine
+def _arrive(s: Any, target: Any) -> None:
+    """Look out for what matters at the Exception level that has taken an exception.
+
+    Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right.
+    """
+    if s.suspect >> target & 1 != 0:
+        return_changes(s, target, target)
+    else:
+        at_level(s, target)
 
 
 @routine
@@ -212,7 +224,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
         s.unretired += 1
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate
     s.taken_after = s.granted - s.budget
-    at_level(s, target)
+    _arrive(s, target)
     s.entered = 1
     return True
 
@@ -243,7 +255,7 @@ def enter_irq(engine: Any, user: Any) -> Any:
     call_register(s.reg_write, uc, _PC, scratch)
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _IRQ, s.pc, pstate
     s.taken_after, s.taken_has = s.granted - s.budget, 0
-    at_level(s, target)
+    _arrive(s, target)
     s.entered = 1
     return True
 
@@ -276,13 +288,6 @@ def _start(engine: Any, start: Any, buffer: Any, begin: Any, until: Any) -> Any:
     return call_surviving(
         address_of(start), address_of(buffer), address_of(engine), begin, until, 0, 0
     )
-
-
-@routine
-def at_level(s: Any, el: Any) -> None:
-    """The Exception level changes within a run: take over what ``State`` holds for the new one."""
-    s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
-    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
 
 
 @routine

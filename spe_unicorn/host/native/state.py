@@ -253,6 +253,12 @@ class Transit(ctypes.Structure):
             "Whether that is for a write to a register that steers SPE or the hooks"
             " (CONTROLS_WRITTEN), or of which only records tell (RECORD_CONTROLS_WRITTEN).",
         ),
+        Field(
+            "control_key",
+            _TURNS,
+            "`Encoding.key` of the write that `controls_written` is about; 0 for several, or none.",
+        ),
+        Field("control_value", _HOOKS, "What that wrote."),
         Field("stale_code", _TURNS, "Whether it is for instruction cache maintenance."),
         Field("level", _HOOKS, "The Exception level of the ERET that is noticed."),
         Field("entered", _TURNS, "Whether compiled code has entered an exception."),
@@ -278,9 +284,26 @@ class Transit(ctypes.Structure):
 
 
 class Steer(ctypes.Structure):
-    """What Python has worked out for the hooks; it can be worked out again at any time."""
+    """What Python has worked out for the hooks; it can be worked out again at any time.
+
+    Hooks replace some of it by what Python has worked out before (``registers.switches``).
+    """
 
     FIELDS: Final = (
+        Field(
+            "control_set",
+            _TURNS,
+            "Which row of the table `control_sets` holds; 0 if no write may lead to another.",
+        ),
+        Field("level_marks", _TURNS, "Marks of what traps, LEVEL_BITS each Exception level."),
+        Field(
+            "class_pairs",
+            _PYTHON,
+            "Bit `4 * a + b`: sampling, checks and counters are the same at EL a and EL b.",
+        ),
+        Field("plain_entries", _TURNS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
+        Field("followed", _PYTHON, "Whether somebody has to know of each return."),
+        Field("observed", _PYTHON, "Whether somebody has to know of each exception."),
         Field(
             "deliver",
             _TURNS,
@@ -297,15 +320,15 @@ class Steer(ctypes.Structure):
         Field("lines", _TURNS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
         Field(
             "deliver_irq",
-            _PYTHON,
+            _TURNS,
             "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ.",
         ),
-        Field("irq_alone", _PYTHON, "`irq_targets` while IRQ alone is asserted."),
-        Field("deliver_fiq", _PYTHON, "`deliver` while FIQ alone is asserted."),
+        Field("irq_alone", _TURNS, "`irq_targets` while IRQ alone is asserted."),
+        Field("deliver_fiq", _TURNS, "`deliver` while FIQ alone is asserted."),
         Field("waits", _PYTHON, "Whether somebody has to hear at once when a line rises."),
         Field(
             "gic_at",
-            _PYTHON,
+            _TURNS,
             "A bit for each Exception level: the CPU interface of the GIC is answered there in"
             " compiled code.",
         ),
@@ -325,35 +348,35 @@ class Steer(ctypes.Structure):
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
         Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
         Field("relevant", _PYTHON, "All marks that `watch` can come to hold."),
-        Field("watch_at", _PYTHON, "`watch` for each Exception level, LEVEL_BITS each."),
+        Field("watch_at", _TURNS, "`watch` for each Exception level, LEVEL_BITS each."),
         Field(
             "entries",
-            _PYTHON,
+            _TURNS,
             "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
         ),
         Field("own_calls", _PYTHON, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
-        Field("alike", _PYTHON, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
-        Field("counters", _PYTHON, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
+        Field("alike", _TURNS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
+        Field("counters", _TURNS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
         Field(
             "suspect",
-            _PYTHON,
+            _TURNS,
             "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
         ),
         Field(
             "legal_returns",
-            _PYTHON,
+            _TURNS,
             "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
         ),
         Field(
             "trapping",
-            _PYTHON,
+            _TURNS,
             "Table of what traps now: a byte for each number of `trap_id`, a bit for each EL.",
         ),
         Field("checking", _PYTHON, "What is checked before operations: bits of `checks`."),
         Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
         Field(
             "engine_identity",
-            _PYTHON,
+            _TURNS,
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
@@ -402,6 +425,8 @@ class Wiring(ctypes.Structure):
             ("gic", "Table of the PEs of the interrupt controller: rows of `gic.GIC_PE`."),
             ("gic_pes", "How many there are."),
             ("gic_own", "Which row is this PE's."),
+            ("control_sets", "Table of what sets of controls mean: rows of `switches.SET`."),
+            ("control_switches", "Table of writes between them: rows of `switches.SWITCH`."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3 as it does."),
             ("alias", "Any register of EL2 as it does."),
@@ -453,7 +478,7 @@ class State(ctypes.Structure):
         if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
-        self.gic_at = 0
+        self.gic_at = self.control_set = self.control_key = 0
         self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
         self.special = False
         self.attend = 0
@@ -465,8 +490,7 @@ class State(ctypes.Structure):
 
     def update_special(self) -> None:
         """Work :attr:`special` and :attr:`attend` out anew."""
-        self.special = bool(self.watch or self.deliver or self.weigh or self.room or self.tally)
-        self.attend = -1 if self.deliver else 2 * self.tally + self.weigh
+        work_out_special(self)
 
     def take_tallied(self) -> tuple[list[int], int]:
         """Take what compiled code has added up since the last call: each lane, and ``jumps``."""
@@ -499,6 +523,13 @@ def grant(s: Any, budget: Any) -> None:
     """From here on ``budget`` operations are left; how many have been executed stays."""
     s.granted += budget - s.budget
     s.budget = budget
+
+
+@routine
+def work_out_special(s: Any) -> None:
+    """Work ``special`` and ``attend`` out anew."""
+    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
+    s.attend = -1 if s.deliver != 0 or s.notice != 0 else 2 * s.tally + s.weigh
 
 
 @routine

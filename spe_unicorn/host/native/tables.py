@@ -284,6 +284,11 @@ class EntryTable:
         self._words = np.zeros(ENTRY_PSTATE, np.int64)
         state.entry_pstate = self._words.ctypes.data
 
+    @property
+    def words(self) -> Any:
+        """The whole table: ``ENTRY_PSTATE`` words."""
+        return self._words
+
     def set(self, el: int, kept: int, added: int) -> None:
         """An exception taken to ``el`` leaves the bits ``kept`` of PSTATE, and sets ``added``."""
         self._words[2 * el : 2 * el + 2] = signed(kept), signed(added)

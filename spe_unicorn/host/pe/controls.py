@@ -7,9 +7,9 @@ do that in its place, and :class:`Controls` tells them where.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from spe_unicorn.arch.access.fine_grained_traps import (
     syndrome_of,
@@ -56,6 +56,13 @@ from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3
 from spe_unicorn.host.pe.checks.debug import DEBUG_MASKS, masks_debug
 from spe_unicorn.host.pe.checks.operations import Checks
+from spe_unicorn.host.pe.control_sets import (
+    ControlSet,
+    ControlSets,
+    Traps,
+    may_have_sets,
+    others_decide,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.levels import Levels
 from spe_unicorn.host.pe.meaning import Meaning, Meanings
@@ -67,16 +74,6 @@ _KNOWN_TRAPS: Final = 32
 """How many tables of what traps are kept."""
 _EVENT_COUNTERS: Final = (3, 3, 14)
 """op0, op1 and CRn of PMEVCNTR<n>_EL0 and PMEVTYPER<n>_EL0, where CRm is 8 or more."""
-
-
-class _Traps(NamedTuple):
-    """Which operations the host executes in the engine's place, by the numbers of ``trap_id``."""
-
-    anywhere: frozenset[int]
-    at: tuple[bool, ...]
-    """By Exception level, whether there are any."""
-    table: Any
-    """``tables.trap_table``."""
 
 
 @dataclass(slots=True)
@@ -100,6 +97,8 @@ class Controls(Stateful[ControlsState]):
             "_events",
             "_relevant",
             "_asked",
+            "_generation",
+            "_may_have_sets",
         ),
     )
     WIRING = ("watches_order",)
@@ -109,10 +108,12 @@ class Controls(Stateful[ControlsState]):
         self._state = cpu.hooks.state
         self._meanings = Meanings(cpu)
         self._meaning = self._meanings.now()
-        self._traps: dict[tuple[Meaning, bool, bool], _Traps] = {}
+        self._traps: dict[tuple[Meaning, bool, bool], Traps] = {}
         """What traps, by the meaning of the registers and two more conditions."""
-        self._trapping: tuple[bool, ...] = (False,) * 4
-        """Whether anything traps, by Exception level."""
+        self._sets = ControlSets(cpu)
+        self._may_have_sets = False
+        self._generation = 0
+        """How often all of it has been worked out."""
         self._redirects: bool | None = False
         self._asked: frozenset[Encoding] = frozenset()
         """The _EL12 names that Python answers at EL2."""
@@ -138,6 +139,7 @@ class Controls(Stateful[ControlsState]):
 
     def _derive(self) -> None:
         self._redirects = None
+        self._sets.forget()
         self.changed()
 
     @property
@@ -155,6 +157,9 @@ class Controls(Stateful[ControlsState]):
         """Work all of it out anew: a register that it depends on may have been written."""
         cpu = self._cpu
         file = cpu.registers
+        self._generation += 1
+        self._sets.leave()
+        self._may_have_sets = may_have_sets(cpu)
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
         if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
@@ -205,9 +210,9 @@ class Controls(Stateful[ControlsState]):
             if len(self._traps) >= _KNOWN_TRAPS:
                 self._traps.clear()
             levels = [self._traps_at(el) for el in range(4)]
-            found = _Traps(frozenset().union(*levels), tuple(map(bool, levels)), trap_table(levels))
+            found = Traps(frozenset().union(*levels), tuple(map(bool, levels)), trap_table(levels))
             self._traps[key] = found
-        self._trapping = found.at
+        self._trapping = found
         self._cpu.hooks.blocks.trap(found.table)
         return found.anywhere
 
@@ -218,6 +223,51 @@ class Controls(Stateful[ControlsState]):
         if self.checks.debug.steps_itself and el != EL0:
             traps |= DEBUG_MASKS
         return traps | self._counters_at_el3().keys() if el == EL3 else traps
+
+    def work_out_write(self, work_out: Callable[[], None]) -> None:
+        """Call ``work_out`` for a write that has stopped the engine, and learn where it led."""
+        engine = self._cpu.engine
+        stores = engine.system_stores
+        self._sets.noticed()
+        work_out()
+        self._sets.worked_out(self._generation, unchanged=engine.system_stores == stores)
+
+    def look_out(self, enabled_at: Sequence[bool], watched: bool) -> int:
+        """Prepare a run of the engine, as :meth:`Levels.watch` does; return the same."""
+        marks = self.levels.watch(enabled_at, watched)
+        around = self._around(enabled_at) if self._may_have_sets else None
+        if around is None:
+            self._sets.leave()
+        else:
+            now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
+            self._sets.hold(now, self._generation)
+        return marks
+
+    def _around(self, enabled_at: Sequence[bool]) -> Hashable:
+        """What decides beside the controls; None where they decide about more than the hooks."""
+        cpu, state, checks = self._cpu, self._state, self.checks
+        counts = cpu.tally or any(cpu.counted_at)
+        if counts or state.collects or state.followed or self.watches_order:
+            return None
+        if state.deliver_irq < 0:  # more counts than IRQ and FIQ, such as virtual interrupts
+            return None
+        if True in enabled_at or checks.active or checks.debug.stepping or others_decide(cpu):
+            return None
+        quiet = () if cpu.monitors is None else cpu.monitors.quiet
+        if quiet is None:
+            return None
+        decides = int(state.class_pairs), int(state.observed), self.offsets, self.s.waits
+        return *decides, self._meaning.host, self._meaning.asked_el12, quiet
+
+    def follow(self) -> None:
+        """Take over the controls that hold now, as compiled code may have gone over to others."""
+        held = self._sets.moved()
+        if held is None:
+            return
+        self._meaning, self._trapping = held.meaning, held.traps
+        self._events, self._relevant = held.events, held.relevant
+        self._cpu.hooks.blocks.trap(held.traps.table)
+        self.levels.changed(held.meaning, tuple(map(self._marks_at, range(4))))
 
     def relax(self) -> None:
         """A slice has ended: forget marks that are no longer relevant.
@@ -299,7 +349,7 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_SYNC
         if meaning.sve_traps[el]:
             marks |= MARK_SVE
-        if self._trapping[el]:
+        if self._trapping.at[el]:
             marks |= MARK_TRAP
         return marks | (MARK_EVENT if self._events else 0)
 

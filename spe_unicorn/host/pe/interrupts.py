@@ -198,7 +198,7 @@ class Interrupts(Stateful[InterruptsState]):
         state.deliver_irq = -1
         lines = state.lines
         profiling = self.profiling.level or self.monitors.level
-        virtual = self._any_virtual()
+        virtual = self.virq.level or self.vfiq.level or self._any_virtual()
         if not (profiling or virtual or self.signals or self.s.serror):
             irq, state.irq_alone, fiq = self._alone()
             state.deliver_irq, state.deliver_fiq = irq, fiq

@@ -12,11 +12,8 @@ from typing import Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
-from spe_unicorn.host.native.state import (
-    LEVEL_BITS,
-    MARK_ERET,
-    MARK_RETURN,
-)
+from spe_unicorn.host.native.levels import look_out
+from spe_unicorn.host.native.state import LEVEL_BITS
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
@@ -42,10 +39,10 @@ class Levels:
         self._state = cpu.hooks.state
         self._has_pm = Feature.FEAT_EBEP in cpu.features
         self._entered: tuple[tuple[int, int], ...] = ()
-        self._known: dict[tuple[object, ...], tuple[int, int, int]] = {}
+        self._known: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._key: tuple[object, ...] = ()
         """What was asked for last."""
-        self._found = 0, 0, 0
+        self._found: tuple[int, ...] = (0,) * 6
         """What came of it."""
 
     def changed(self, meaning: Meaning, marks: tuple[int, ...]) -> None:
@@ -79,43 +76,33 @@ class Levels:
             self._checks.deciding,
             self._entered,
         )
+        state.followed, state.observed = followed, observed
         if key != self._key:
             known = self._known.get(key)
             if known is None:
                 if len(self._known) >= _KNOWN:
                     self._known.clear()
-                known = self._known[key] = self._work_out(enabled_at, followed, observed)
+                known = self._known[key] = self._work_out(enabled_at)
             self._key, self._found = key, known
         found = self._found
-        state.watch_at, state.alike, state.entries = found
-        return found[0] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
+        state.level_marks, state.class_pairs, state.plain_entries = found[:3]
+        state.watch_at, state.alike, state.entries = found[3:]
+        return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
 
-    def _work_out(
-        self, enabled_at: Sequence[bool], followed: bool, observed: bool
-    ) -> tuple[int, int, int]:
-        """``State.watch_at``, ``State.alike`` and ``State.entries``."""
-        suspect = self._state.suspect
+    def _work_out(self, enabled_at: Sequence[bool]) -> tuple[int, ...]:
+        """What the state is told, from ``level_marks`` to ``entries``."""
+        state = self._state
         secure = self._cpu.secure_memory is not None
         counted_at = self._cpu.counted_at
         classes = [
             (enabled_at[el], self._checks.at(el), secure and el == EL3, counted_at[el])
             for el in _LEVELS
         ]
-        traps = [
-            self._marks[el] | (MARK_ERET | MARK_RETURN if suspect >> el & 1 else 0)
-            for el in _LEVELS
-        ]
-        watch_at = 0
-        for el in _LEVELS:
-            differs = any((classes[to], traps[to]) != (classes[el], traps[el]) for to in range(el))
-            marks = traps[el] | (MARK_RETURN if differs or followed else 0)
-            watch_at |= marks << LEVEL_BITS * el
-        if followed:
-            return watch_at, 0, 0
-        alike = sum(
-            1 << 4 * el + to for el in _LEVELS for to in range(el + 1) if classes[el] == classes[to]
+        state.level_marks = sum(self._marks[el] << LEVEL_BITS * el for el in _LEVELS)
+        state.class_pairs = sum(
+            1 << 4 * el + to for el in _LEVELS for to in _LEVELS if classes[el] == classes[to]
         )
-        if observed:
-            return watch_at, alike, 0
-        entries = sum(1 << 4 * el + to for el, to in self._entered if classes[el] == classes[to])
-        return watch_at, alike, entries
+        state.plain_entries = sum(1 << 4 * el + to for el, to in self._entered)
+        look_out(state)
+        about = (state.level_marks, state.class_pairs, state.plain_entries)
+        return *about, int(state.watch_at), int(state.alike), int(state.entries)

@@ -97,7 +97,7 @@ class EngineRuns:
         state.collects = collects
         if not straight:
             watched = self._watching.tracking
-            state.watch = self._handler.controls.levels.watch(self._unit.enabled_at, watched)
+            state.watch = self._handler.controls.look_out(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER
         state.own_calls = _OWN_CALLS[self._handler.platform.conduit]
@@ -144,6 +144,7 @@ class EngineRuns:
 
     def _execute(self, pc: int, until: int, plain: bool) -> None:
         status = self._cpu.execute(pc, until, irqs=plain)
+        self._handler.controls.follow()
         if status == ABORTED and self._state.stop == Stop.NONE:
             self._state.stop = Stop.UNTRANSLATED
             status = 0

@@ -119,7 +119,7 @@ class HostOperations:
         """Work out anew what depends on the registers that the guest has written."""
         parts, state = self._parts, self._parts.state
         if state.controls_written & CONTROLS_WRITTEN:
-            parts.handler.controls_written()
+            parts.handler.controls.work_out_write(parts.handler.controls_written)
             parts.population.reload()
         else:
             parts.cpu.steering.resync_cells()

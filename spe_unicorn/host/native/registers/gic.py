@@ -50,6 +50,7 @@ from spe_unicorn.host.native.state import (
     WRITE,
     State,
     end_after_block,
+    work_out_special,
 )
 
 for _rule in (
@@ -106,8 +107,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
     elif not _end(k, f, r.value & 0xFF_FFFF):
         return False
     _drive(s, signals(k, f))
-    s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
-    s.attend = -1 if s.deliver != 0 or s.notice != 0 else 2 * s.tally + s.weigh
+    work_out_special(s)
     move_on(s, uc, scratch)
     return True
 
@@ -170,11 +170,17 @@ def _drive(s: Any, lines: Any) -> Any:
     if s.lines == lines:
         return False
     s.lines = lines
+    deliver_by_lines(s)
+    return lines != 0
+
+
+@routine
+def deliver_by_lines(s: Any) -> None:
+    """Say what the PE takes now: IRQ and FIQ alone count, and at most one of them is asserted."""
     s.deliver = 0
     s.irq_targets = 0
-    if lines == IRQ_LINE:
+    if s.lines == IRQ_LINE:
         s.deliver = s.deliver_irq
         s.irq_targets = s.irq_alone
-    elif lines == FIQ_LINE:
+    elif s.lines == FIQ_LINE:
         s.deliver = s.deliver_fiq
-    return lines != 0

@@ -20,7 +20,9 @@ from spe_unicorn.host.native.calls import (
     stop_engine,
 )
 from spe_unicorn.host.native.code import CP_REG, forget_line
+from spe_unicorn.host.native.levels import return_changes
 from spe_unicorn.host.native.registers.gic import answer_gic
+from spe_unicorn.host.native.registers.switches import switches
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state import (
     ALL_COUNTERS,
@@ -114,15 +116,22 @@ def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> 
 
 
 @routine
-def _counted(s: Any, key: Any, value: Any, action: Any) -> None:
+def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
     """Count the write of a value to a register that is noticed; the engine may stop after it."""
     known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
     if known[key] == value:
         return
     matters = (known[key] ^ value) & array_at(pointer_to(s.matters), (KEYS,), np.int64)[key]
     known[key] = value
-    if count_write(s, action, matters != 0):
-        end_after_block(s)  # the access is the last operation of its block
+    written = s.controls_written
+    if not count_write(s, action, matters != 0):
+        return
+    if action != _RECORDS and written == 0 and switches(s, engine, user, key, value):
+        s.controls_written = 0
+        return
+    s.control_key = key if written == 0 else 0
+    s.control_value = value
+    end_after_block(s)  # the access is the last operation of its block
 
 
 @routine
@@ -151,7 +160,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
             row.value = value
             call_register(s.reg_write, uc, _CP_REG, s.alias)
         if action in (_NOTICE, _REGIME, _RECORDS):
-            _counted(s, key, value, action)
+            _counted(s, engine, user, key, value, action)
         elif action != 0:
             s.writes += 1
         if differs and action in (_TRANSLATION, _REGIME):
@@ -217,14 +226,17 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     if action in (_NOTICE, _REGIME, _RECORDS):
         known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
         if known[key] != r.value and _at_its_level(s, engine, user, r.op1):
-            _counted(s, key, r.value, action)
+            _counted(s, engine, user, key, r.value, action)
         return 0
     if action == _RETURN:
         el = max(np.int64(r.op1) >> 1, 1)
         if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
-            s.controls_written |= CONTROLS_WRITTEN
-            end_after_block(s)
+            if s.control_set != 0 and s.notice == 0:
+                return_changes(s, el, s.scratch >> 2 & 3)
+            else:
+                s.controls_written |= CONTROLS_WRITTEN
+                end_after_block(s)
         return 0
     if action == _ALIAS:
         done = _alias(s, engine, user, r, register, kind == READ)

@@ -194,6 +194,7 @@ class SystemAccesses:
         """
         cpu = self._cpu
         state = self._state
+        self._controls.follow()
         cpu.inside = int(state.block_operations - ((state.scratch - state.block) >> 2))
         cpu.forget_el()
         try:

@@ -1,0 +1,64 @@
+"""What the hooks look out for at each Exception level, for Python and compiled code.
+
+``host.pe.levels`` says what traps where, and between which Exception levels a run can go on. What
+is looked out for follows from that and from what SPSR_ELx holds. So it changes within a run: with
+the Exception level, with a write of SPSR_ELx, and with a known set of controls (``switches``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spe_unicorn.compiled import routine
+from spe_unicorn.host.native.state import (
+    LEVEL_BITS,
+    LEVEL_MARKS,
+    MARK_ERET,
+    MARK_RETURN,
+    work_out_special,
+)
+
+LEVELS: Final = 4
+_DOWN: Final = sum(1 << 4 * el + to for el in range(LEVELS) for to in range(el + 1))
+"""Pairs of Exception levels that a return leads from and to."""
+_SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
+
+
+@routine
+def look_out(s: Any) -> None:
+    """Work out ``watch_at``, ``alike`` and ``entries``."""
+    pairs = s.class_pairs
+    watch_at = 0
+    for el in range(LEVELS):
+        marks = _marks(s, el)
+        for to in range(el):
+            if pairs >> 4 * el + to & 1 == 0 or _marks(s, to) != marks:
+                watch_at |= MARK_RETURN << LEVEL_BITS * el
+        if s.followed != 0:
+            watch_at |= MARK_RETURN << LEVEL_BITS * el
+        watch_at |= marks << LEVEL_BITS * el
+    s.watch_at = watch_at
+    s.alike = 0 if s.followed != 0 else pairs & _DOWN
+    s.entries = 0 if s.followed != 0 or s.observed != 0 else pairs & s.plain_entries
+
+
+@routine
+def _marks(s: Any, el: int) -> int:
+    """The marks of blocks that the engine must not execute by itself at an Exception level."""
+    marks: int = s.level_marks >> LEVEL_BITS * el & LEVEL_MARKS
+    return marks | _SUSPECT_MARKS if s.suspect >> el & 1 != 0 else marks
+
+
+@routine
+def at_level(s: Any, el: Any) -> None:
+    """The PE is at another Exception level, or something else matters at its own."""
+    s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
+    work_out_special(s)
+
+
+@routine
+def return_changes(s: Any, el: Any, here: Any) -> None:
+    """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
+    s.suspect ^= 1 << el
+    look_out(s)
+    at_level(s, here)

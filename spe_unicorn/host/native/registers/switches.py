@@ -1,0 +1,111 @@
+"""Writes of control registers whose outcome is known: compiled code goes on with it.
+
+Hypervisors switch between a few sets of controls at each exit of a guest. Python works out what a
+set means (``host.pe.controls``), and notes which write led from one set to another
+(``host.pe.control_sets``). The same write in the same set does not stop the engine. The row of the
+set that it leads to replaces what the hooks look at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from unicorn import arm64_const as regs
+
+from spe_unicorn.compiled import address_of, array_at, pointer_to, record_at, routine
+from spe_unicorn.host.engine.engine import PSTATE
+from spe_unicorn.host.native.calls import call_register
+from spe_unicorn.host.native.code import CP_REG
+from spe_unicorn.host.native.levels import LEVELS, at_level, look_out
+from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE, deliver_by_lines
+from spe_unicorn.host.native.returns import is_suspect
+from spe_unicorn.host.native.state import ENTRY_PSTATE, SPREAD, State
+
+SETS: Final = 64
+"""Rows of the table of sets; none is number 0."""
+COPIED: Final = (
+    *("level_marks", "plain_entries", "counters", "engine_identity", "trapping"),
+    *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
+)
+"""Fields of the state that a row has."""
+SET: Final = np.dtype(
+    [
+        *((name, np.int64) for name in (*COPIED, "relevant", "returning")),
+        ("entry_pstate", np.int64, (ENTRY_PSTATE,)),
+    ]
+)
+"""A row of the table of sets: those fields; the marks that a run with these controls looks out for;
+a bit for each Exception level that has an SPSR_ELx; the table ``entry_pstate``."""
+SWITCHES: Final = 1 << 10
+"""Rows of the table of writes."""
+SWITCH: Final = np.dtype([(name, np.int64) for name in ("before", "el", "key", "value", "after")])
+"""A row of the table of writes: in which set, at which Exception level, which register
+(``Encoding.key``) was given which value, and the set that this led to."""
+
+_SET_BYTES: Final = SET.itemsize
+_SWITCH_BYTES: Final = SWITCH.itemsize
+_PSTATE: Final = int(PSTATE)
+_CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
+_ROW: Final = CP_REG.itemsize
+_SCRATCH: Final = State.scratch.offset
+_BOTH_LINES: Final = IRQ_LINE | FIQ_LINE
+
+
+@routine
+def place_of(before: int, el: int, key: int, value: int) -> int:
+    """Where a write stands in the table of writes."""
+    return ((value ^ key << 3 ^ before << 40 ^ el << 50) * SPREAD >> 40) & SWITCHES - 1
+
+
+@routine
+def switches(s: Any, engine: Any, user: Any, key: Any, value: Any) -> Any:
+    """Whether a write of a control register leads to a known set of controls, which now holds.
+
+    The engine makes the write, or has made it. Nothing has changed if the answer is False.
+    """
+    if s.control_set == 0 or s.notice != 0 or s.deliver_irq < 0 or s.lines == _BOTH_LINES:
+        return False
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    el = s.scratch >> 2 & 3
+    place = s.control_switches + place_of(s.control_set, el, key, value) * _SWITCH_BYTES
+    write = record_at(pointer_to(place), SWITCH)
+    if write.before != s.control_set or write.el != el:
+        return False
+    if write.key != key or write.value != value:
+        return False
+    known = record_at(pointer_to(s.control_sets + write.after * _SET_BYTES), SET)
+    if known.relevant & ~s.relevant != 0:
+        return False
+    s.control_set = write.after
+    s.level_marks, s.plain_entries = known.level_marks, known.plain_entries
+    s.counters, s.engine_identity = known.counters, known.engine_identity
+    s.trapping = known.trapping
+    s.deliver_irq, s.irq_alone, s.deliver_fiq = (
+        known.deliver_irq,
+        known.irq_alone,
+        known.deliver_fiq,
+    )
+    deliver_by_lines(s)
+    s.gic_at = 0  # what ICC_* names mean there is asked for at the next run
+    entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
+    for n in range(ENTRY_PSTATE):
+        entry[n] = known.entry_pstate[n]
+    if s.legal_returns != known.legal_returns:
+        s.legal_returns = known.legal_returns
+        _look_at_returns(s, uc, known.returning)
+    look_out(s)
+    at_level(s, el)
+    return True
+
+
+@routine
+def _look_at_returns(s: Any, uc: Any, returning: Any) -> None:
+    """What makes a return illegal has changed: look at each SPSR_ELx."""
+    saved = array_at(pointer_to(s.saved_states), (LEVELS - 1,), CP_REG)
+    for el in range(1, LEVELS):
+        if returning >> el & 1 != 0:
+            call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
+            suspect = is_suspect(s.legal_returns, el, saved[el - 1].value)
+            s.suspect = s.suspect & ~(1 << el) | (1 << el if suspect else 0)

@@ -1,0 +1,186 @@
+"""Sets of controls that have been worked out, and which writes lead from one to another.
+
+A hypervisor writes the same few values to the same few registers at each exit of a guest. A set is
+all that the values of the control registers mean to the hooks. It becomes a row of a table. A write
+that has led from one set to another becomes a row of a second table, and from then on compiled code
+goes on by itself (``host.native.registers.switches``). Nothing is guessed: a row is made of a write
+that the engine has made and that Python has seen to.
+
+There are sets only where nothing but the hooks depends on the controls. Whatever else decides, and
+is not a control register, is part of a set, and no write leads to a set in which that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.registers import banked
+from spe_unicorn.arch.registers.debug import MDSCR_EL1
+from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBSR_EL1
+from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.arch.registers.system import HCR_EL2
+from spe_unicorn.arch.rules.effective import effective_hcr_nvx
+from spe_unicorn.host.native.registers import switches as native
+from spe_unicorn.host.native.state import CONTROLS_WRITTEN, signed
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.meaning import Meaning
+
+_DEBUG: Final = MDSCR_EL1.MDE.mask | MDSCR_EL1.SS.mask | MDSCR_EL1.KDE.mask
+"""Without these no debug exception is enabled, whatever the controls."""
+
+
+_VIRTUAL: Final = HCR_EL2.VI.mask | HCR_EL2.VF.mask | HCR_EL2.VSE.mask
+"""Virtual interrupts of HCR_EL2 itself, which the host takes out of the engine for a run."""
+
+
+class Traps(NamedTuple):
+    """Which operations the host executes in the engine's place, by the numbers of ``trap_id``."""
+
+    anywhere: frozenset[int]
+    at: tuple[bool, ...]
+    """By Exception level, whether there are any."""
+    table: Any
+    """``tables.trap_table``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSet:
+    """What Python knows of a set, and compiled code need not."""
+
+    meaning: Meaning
+    traps: Traps
+    events: bool
+    """Whether WFE, SEV and SEVL are the host's."""
+    relevant: int
+    """The marks that a run with these controls looks out for."""
+    around: Hashable
+    """What else decides. A write leads only to sets in which it is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write of a control register that has stopped the engine."""
+
+    before: int
+    el: int
+    key: int
+    value: int
+    generation: int = 0
+    """How often the controls have been worked out, the outcome of this write included."""
+
+
+class ControlSets:
+    """The sets of one PE, in tables that hooks look at."""
+
+    DERIVED = ("_held", "_known", "_numbers", "_rows", "_writes")
+    TRANSIT = ("_last",)
+
+    def __init__(self, cpu: UnicornCPU) -> None:
+        self._cpu = cpu
+        self._state = cpu.hooks.state
+        self._rows = np.zeros(native.SETS, native.SET)
+        self._writes = np.zeros(native.SWITCHES, native.SWITCH)
+        self._known: list[ControlSet] = []
+        self._numbers: dict[tuple[Meaning, Hashable], int] = {}
+        """The number of a set, by what it means and what is around it."""
+        self._held = 0
+        """The set by which Python goes; 0 for none."""
+        self._last: _Write | None = None
+        self._state.control_sets = self._rows.ctypes.data
+        self._state.control_switches = self._writes.ctypes.data
+
+    def forget(self) -> None:
+        """Forget all sets."""
+        self._known.clear()
+        self._numbers.clear()
+        self._writes.fill(0)
+        self._last = None
+        self.leave()
+
+    def leave(self) -> None:
+        """From here on no set holds, until :meth:`hold`."""
+        self._held = self._state.control_set = 0
+
+    def moved(self) -> ControlSet | None:
+        """The set that compiled code has gone over to since Python looked last; None for none."""
+        number = int(self._state.control_set)
+        if number in (0, self._held):
+            return None
+        self._held = number
+        return self._known[number - 1]
+
+    def noticed(self) -> None:
+        """The engine has stopped after a write, and nothing has been worked out since."""
+        state = self._state
+        self._last = None
+        known = state.control_set and state.control_key
+        if known and state.controls_written == CONTROLS_WRITTEN:
+            before, key, value = state.control_set, state.control_key, state.control_value
+            self._last = _Write(int(before), self._cpu.el, int(key), int(value))
+
+    def worked_out(self, generation: int, *, unchanged: bool) -> None:
+        """What that write means has been worked out.
+
+        ``unchanged``: the engine's registers have been left as the write made them. ``generation``
+        counts how often the controls have been worked out.
+        """
+        write, accesses = self._last, self._cpu.hooks.accesses
+        if write is None:
+            return
+        kept = signed(accesses.cell(Encoding.from_key(write.key))) == write.value
+        self._last = replace(write, generation=generation) if unchanged and kept else None
+
+    def hold(self, now: ControlSet, generation: int) -> None:
+        """A run of the engine begins with these controls, of which the state has been told."""
+        last, self._last = self._last, None
+        number = self._numbers.get((now.meaning, now.around))
+        if number is None:
+            if len(self._known) + 1 >= native.SETS:
+                self.forget()
+                last = None
+            self._known.append(now)
+            number = self._numbers[now.meaning, now.around] = len(self._known)
+            self._fill(self._rows[number], now)
+        if last is not None and last.generation == generation:
+            self._learn(last, number)
+        self._held = self._state.control_set = number
+
+    def _learn(self, write: _Write, after: int) -> None:
+        if self._known[write.before - 1].around != self._known[after - 1].around:
+            return
+        place = native.place_of(write.before, write.el, write.key, write.value)
+        self._writes[place] = (write.before, write.el, write.key, write.value, after)
+
+    def _fill(self, row: Any, now: ControlSet) -> None:
+        state, registers = self._state, self._cpu.registers
+        for name in native.COPIED:
+            row[name] = getattr(state, name)
+        row["relevant"] = now.relevant
+        row["returning"] = sum(1 << el for el, spsr in banked.SPSR.items() if spsr in registers)
+        row["entry_pstate"] = self._cpu.hooks.entries.words
+
+
+def may_have_sets(cpu: UnicornCPU) -> bool:
+    """Whether nothing but the hooks depends on the controls, as far as control registers say."""
+    if not cpu.whole or cpu.secure_memory is not None or cpu.model is not None:
+        return False
+    if HCR_EL2 not in cpu.registers or Feature.FEAT_SPE_EXC in cpu.features:
+        return False
+    return not (cpu.registers.raw(HCR_EL2) & _VIRTUAL or effective_hcr_nvx(cpu))
+
+
+def others_decide(cpu: UnicornCPU) -> bool:
+    """Whether profiling or debug is set up, so that controls decide about more than the hooks."""
+    registers = cpu.registers
+    if registers.raw(MDSCR_EL1) & _DEBUG:
+        return True
+    if PMBLIMITR_EL1 not in registers:
+        return False
+    return bool(registers.raw(PMBLIMITR_EL1) & PMBLIMITR_EL1.E.mask) or bool(
+        registers.raw(PMBSR_EL1) & PMBSR_EL1.S.mask
+    )

@@ -1,0 +1,224 @@
+"""Random hypervisors: known sets of controls mean what Python works out and stepping finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import astuple
+from random import Random
+
+import pytest
+
+from spe_unicorn.arch.registers import fgt
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.host.native.registers import switches
+from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.pe import controls
+from spe_unicorn.host.pe.control_sets import ControlSets
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.after_stops import AfterStops
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
+from tests.host.guests import put
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
+
+FPEN_ALL = 0b11 << 20
+TRAPS_TPIDR = 1 << 33
+TPIDR, ZCR = (3, 0, 13, 0, 4), (3, 0, 1, 2, 0)
+VECTORS = (0x200, 0x280, 0x400, 0x480)
+"""Synchronous exceptions and IRQs, from the current and from a lower Exception level."""
+GUESTS, EL2_VECTORS, EL1_VECTORS = RAM + 0x8000, RAM + 0x1_0000, RAM + 0x1_1000
+ROUNDS, ENTRIES = 6, 10
+MOST = 6000
+EL0T, EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL = 0x3C0, 0x3C5, 0x345, 0x3C9, 0x3CF, 0x10_03C5
+RW, TGE, E2H, TVM, TID3, IMO, TSC = 1 << 31, 1 << 27, 1 << 34, 1 << 26, 1 << 18, 1 << 4, 1 << 19
+CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
+    s.HCR_EL2: (RW, RW, RW | E2H, RW | E2H | TGE, RW | TVM, RW | TID3, RW | IMO, RW | IMO | TSC),
+    s.CPTR_EL2: (0x33FF, 0x37FF, FPEN_ALL, 0x33FF | 1 << 31, 1 << 20),
+    s.MDCR_EL2: (0, 1 << 9, 1 << 6, 1 << 8),
+    s.CNTHCTL_EL2: (3, 0),
+    s.CPACR_EL1: (0, FPEN_ALL),
+    s.CNTKCTL_EL1: (0, 3),
+    s.VTTBR_EL2: (0, 1 << 48),
+    s.TTBR0_EL1: (RAM, RAM + 0x1000, 1 << 48 | RAM),
+    s.SPSR_EL2: (EL1H, EL1H_OPEN, EL2H, NO_EL, ILLEGAL),
+    s.SPSR_EL1: (EL0T, EL1H, NO_EL),
+    fgt.HFGRTR_EL2: (0, TRAPS_TPIDR),
+}
+"""What a hypervisor writes, each value more than once."""
+TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
+"""TLBI VMALLE1, ALLE1 and VMALLS12E1."""
+IN_GUEST = (
+    *(a.mrs(6, TPIDR), a.mrs(6, (3, 0, 0, 6, 0)), a.mrs(6, (2, 0, 0, 2, 2)), a.fadd(1, 2, 3)),
+    *(a.msr((3, 0, 2, 0, 0), 6), a.mrs(6, (3, 3, 14, 0, 1)), a.add_imm(7, 7, 1)),
+    *(a.msr((3, 0, 1, 0, 2), 31), a.mrs(6, (3, 3, 9, 12, 0)), a.mrs(6, ZCR), a.svc(3), a.ERET),
+)
+"""TPIDR_EL1, ID_AA64ISAR0_EL1, MDSCR_EL1, FP, TTBR0_EL1, CNTPCT_EL0, CPACR_EL1, PMCR_EL0, ZCR_EL1:
+most of it traps by one of those values."""
+
+
+@pytest.fixture
+def noticed(monkeypatch) -> Counter[Stop]:
+    """How often the engine was stopped, by reason."""
+    found: Counter[Stop] = Counter()
+    settle = AfterStops.settle
+    monkeypatch.setattr(
+        AfterStops, "settle", lambda self, stop: (found.update([stop]), settle(self, stop))
+    )
+    return found
+
+
+@pytest.fixture
+def sets(monkeypatch) -> list[ControlSets]:
+    """The sets of all PEs."""
+    found = []
+    init = ControlSets.__init__
+    monkeypatch.setattr(
+        ControlSets, "__init__", lambda self, cpu: (found.append(self), init(self, cpu))[1]
+    )
+    return found
+
+
+def enter(guest: int) -> list[int]:
+    """Enter a guest; the handler at EL2 goes to what comes after this, by X25."""
+    return [*put(s.ELR_EL2, guest), a.adr(25, 8), a.ERET]
+
+
+def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
+    """EL2 writes controls and enters guests, all of it some rounds. X24 tells what it has taken.
+
+    With ``interrupted`` an IRQ is asserted all the time.
+    """
+    random = Random(seed)
+    begin = [
+        *[*put(s.VBAR_EL2, EL2_VECTORS), *put(s.VBAR_EL1, EL1_VECTORS), *put(s.HCR_EL2, RW)],
+        *[*put(s.SCTLR_EL1, 0x30D0_0800), *put(s.CPACR_EL1, FPEN_ALL), *put(s.MDCR_EL2, 0)],
+        *[*put(s.CNTHCTL_EL2, 3), *put(s.CNTKCTL_EL1, 0), *put(s.VTTBR_EL2, 0)],
+        *[*put(s.SPSR_EL1, EL0T), *put(s.ELR_EL1, GUESTS), *put(s.TTBR0_EL1, RAM)],
+        *[*put(fgt.HFGRTR_EL2, 0), *put(s.CPTR_EL2, 0x33FF), *a.mov64(6, RAM), *a.mov64(24, 1)],
+        *a.mov64(19, ROUNDS),
+    ]
+    code = list(begin)
+    guests = []
+    for n in range(ENTRIES):
+        for _ in range(random.randrange(1, 5)):
+            register = random.choice(list(CONTROLS))
+            code += put(register, random.choice(CONTROLS[register]))
+        if random.random() < 0.2:
+            code.append(random.choice(TLBI))
+        if random.random() < 0.8:
+            code += put(s.SPSR_EL2, random.choice((EL1H, EL1H_OPEN, EL0T)))
+        code += enter(GUESTS + 0x100 * n)
+        guests.append([*random.choices(IN_GUEST, k=4), a.hvc(1)])
+    code += [a.subs_imm(19, 19, 1), a.b_cond(1, 4 * (len(begin) - len(code) - 1))]
+    subject = board_at([*code, a.b(0)], el=2, runner=runner)
+    syndrome, address = (astuple(r.encoding) for r in (s.ESR_EL2, s.ELR_EL2))
+    taken = [a.mrs(21, syndrome), a.mrs(22, address), a.eor(24, 24, 21), a.add(24, 24, 24)]
+    for place in VECTORS:
+        subject.memory.fill(EL2_VECTORS + place, a.code([*taken, a.add(24, 24, 22), a.br(25)]))
+        subject.memory.fill(EL1_VECTORS + place, a.code([a.hvc(2)]))
+    for n, guest in enumerate(guests):
+        subject.memory.fill(GUESTS + 0x100 * n, a.code(guest))
+    if interrupted:
+        subject.pes[0].interrupts.irq.set_level(True)
+    return subject
+
+
+def outcome(subject: Board) -> dict[str, object]:
+    cpu = subject.cpu
+    state = cpu.state
+    return {
+        "x": cpu.engine.general(),
+        "pc": cpu.pc,
+        "pstate": cpu.pstate,
+        "executed": cpu.executed,
+        "raw": {r.__name__: cpu.registers.raw(r) for r in cpu.registers},
+        "state": [int(n) for n in (state.suspect, state.counters, state.legal_returns)],
+        "last": cpu.entries.last_exception,
+        "cells": cpu.hooks.accesses.save(),
+    }
+
+
+@pytest.mark.parametrize("inline", ["", "0"])
+@pytest.mark.parametrize("seed", range(12))
+def test_known_sets_of_controls_are_those_that_python_works_out(
+    seed, inline, noticed, monkeypatch
+) -> None:
+    monkeypatch.setenv("SPE_UNICORN_INLINE", inline)
+    subjects, stops = [], []
+    for runner, has_sets in ((Runner, True), (Runner, False), (ReferenceRunner, False)):
+        with monkeypatch.context() as context:
+            if not has_sets:
+                context.setattr(controls, "may_have_sets", lambda cpu: False)
+            noticed.clear()
+            subject = hypervisor(seed, runner, interrupted=seed % 2 == 1)
+            assert subject.run(MOST) is Ending.LIMIT
+            subjects.append(outcome(subject))
+            stops.append(noticed[Stop.NOTICED])
+    first, *others = subjects
+    for other in others:
+        assert other == first
+    assert stops[0] <= stops[1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_sets_hold_wherever_a_run_ends(seed, monkeypatch) -> None:
+    """A run in pieces: what Python knows at the end of each is what it works out from registers."""
+    pieces = hypervisor(seed, Runner, interrupted=seed % 2 == 1)
+    with monkeypatch.context() as context:
+        context.setattr(controls, "may_have_sets", lambda cpu: False)
+        plain = hypervisor(seed, Runner, interrupted=seed % 2 == 1)
+        random = Random(seed)
+        ends = [random.randrange(1, 200) for _ in range(30)]
+    for end in ends:
+        pieces.run(end)
+        with monkeypatch.context() as context:
+            context.setattr(controls, "may_have_sets", lambda cpu: False)
+            plain.run(end)
+        assert outcome(pieces) == outcome(plain)
+
+
+def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets) -> None:
+    """CPTR_EL2.TCPAC, TAM, TTA, TSM, TFP, TZ and HCR_EL2's low bits, all ways."""
+    values = [0x2 | (n & 1) << 10 | (n >> 1 & 1) << 8 | (n >> 2 & 1) << 31 for n in range(8)]
+    code = [*put(s.HCR_EL2, RW)]
+    for hcr in range(16):
+        code += put(s.HCR_EL2, RW | hcr << 3)
+        for value in values:
+            code += put(s.CPTR_EL2, value)
+    subject = board_at([*code, a.b(-4 * len(code))], el=2)
+    assert subject.run(20 * len(code)) is Ending.LIMIT
+    (found,) = sets
+    assert len(found._known) < switches.SETS
+    assert len(found._numbers) == len(found._known)
+
+
+def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed) -> None:
+    loop = [*put(s.CPTR_EL2, 0x33FF), *put(s.CPTR_EL2, 0x37FF), *put(s.HCR_EL2, RW | TVM)]
+    loop += [*put(s.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
+    code = [*put(s.HCR_EL2, RW), *a.mov64(19, 100), *loop, a.b_cond(1, -4 * len(loop)), a.b(0)]
+    subject = board_at(code, el=2)
+    assert subject.run(3000) is Ending.LIMIT
+    assert subject.cpu.registers.raw(s.CPTR_EL2) == 0x37FF
+    assert subject.cpu.engine.x(19) == 0
+    assert noticed[Stop.NOTICED] < 20
+
+
+def test_traps_of_a_known_set_are_taken(noticed) -> None:
+    """ACTLR_EL1 and TTBR0_EL1 at EL1: the second traps by HCR_EL2.TVM, in every other round."""
+    guest = [a.add_imm(20, 20, 1), a.msr((3, 0, 2, 0, 0), 6), a.add_imm(20, 20, 1), a.hvc(1)]
+    code = [*put(s.VBAR_EL2, EL2_VECTORS), *put(s.SPSR_EL2, EL1H), *put(s.HCR_EL2, RW)]
+    code += [*a.mov64(6, RAM), *a.mov64(19, 50)]
+    loop = []
+    for hcr in (RW, RW | TVM):
+        loop += [*put(s.HCR_EL2, hcr), *put(s.SPSR_EL2, EL1H), *enter(GUESTS)]
+    loop.append(a.subs_imm(19, 19, 1))
+    subject = board_at([*code, *loop, a.b_cond(1, -4 * len(loop)), a.b(0)], el=2)
+    subject.memory.fill(GUESTS, a.code(guest))
+    subject.memory.fill(EL2_VECTORS + 0x400, a.code([a.br(25)]))
+    assert subject.run(5000) is Ending.LIMIT
+    assert subject.cpu.engine.x(19) == 0
+    assert subject.cpu.engine.x(20) == 50 * 3
+    assert noticed[Stop.NOTICED] < 20
