@@ -71,9 +71,6 @@ class Action(IntEnum):
     RETURN = 10
     """The engine executes the access to an SPSR_ELx, and stops after it if that makes or ends a
     return which the engine does not know of (``State.suspect``)."""
-    ALIAS = 12
-    """At EL2 the register of EL2 at the same place is accessed, elsewhere the engine's own; Python
-    answers a write to SPSR_EL1 that makes or ends a return which the engine does not know of."""
     GIC = 13
     """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
     Elsewhere as STOP."""
@@ -88,6 +85,15 @@ class Action(IntEnum):
     EL12_REGIME = 23
     EL12_RETURN = 26
     EL12_RECORDS = 27
+    ALIAS = 32
+    """A name of EL1 that means a register of EL2 at EL2, by the table ``aliases``. Python answers
+    where compiled code does not. The actions after this are the same where the access elsewhere has
+    the action that is 32 less."""
+    ALIAS_TRANSLATION = 36
+    ALIAS_NOTICE = 37
+    ALIAS_REGIME = 39
+    ALIAS_RETURN = 42
+    ALIAS_RECORDS = 43
 
 
 class Answer(IntEnum):
@@ -412,6 +418,7 @@ class Wiring(ctypes.Structure):
             ("plans", "The pool of plans and code."),
             ("actions", "Tables of an `Action` for each encoding: MRS, MSR, SYS."),
             ("cells", "Table of values for each encoding."),
+            ("aliases", "Table of `Encoding.key` of what names of EL1 mean to a host at EL2."),
             ("matters", "Table of the bits of each register whose change is noticed."),
             ("tallies", "Table of what each block adds to the lanes, by `slot_of`."),
             ("samples", "The ring of samples: rows of SAMPLE."),
@@ -429,7 +436,7 @@ class Wiring(ctypes.Structure):
             ("control_switches", "Table of writes between them: rows of `switches.SWITCH`."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
             ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3 as it does."),
-            ("alias", "Any register of EL2 as it does."),
+            ("alias", "Any register of EL1 or EL2 as it does."),
             ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as it does."),
             ("values", "Room for what the steps of a recipe give."),
             ("entry_pstate", "Table of what an exception leaves of PSTATE and what it sets."),

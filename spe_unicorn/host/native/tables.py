@@ -163,7 +163,7 @@ class BlockTable:
 class AccessTable:
     """What the hooks do with each encoding of MRS, MSR and SYS, and the values that they know."""
 
-    DERIVED = ("_actions", "_cells", "_in_memory", "_watched")
+    DERIVED = ("_actions", "_aliases", "_cells", "_in_memory", "_watched")
 
     def __init__(self, state: State) -> None:
         self._actions = np.zeros((3, KEYS), np.uint8)
@@ -172,6 +172,9 @@ class AccessTable:
         self._in_memory = (c_int64 * KEYS).from_address(self._cells.ctypes.data)
         """The same memory, of which one number is written much faster so."""
         self._watched = np.full(KEYS, -1, np.int64)
+        self._aliases = np.zeros(KEYS, np.uint16)
+        """``Encoding.key`` of what the names of EL1 mean to a host at EL2."""
+        state.aliases = self._aliases.ctypes.data
         state.actions = self._actions.ctypes.data
         state.cells = self._cells.ctypes.data
         state.matters = self._watched.ctypes.data
@@ -188,6 +191,10 @@ class AccessTable:
     def change(self, action: Action, encoding: Encoding, kind: int) -> None:
         """Choose what the hooks do with an encoding; its value stays."""
         self._actions[kind, encoding.key] = action
+
+    def alias(self, encoding: Encoding, to: Encoding) -> None:
+        """Have ``encoding`` mean ``to`` at EL2, where its action is one of ``Action.ALIAS``."""
+        self._aliases[encoding.key] = to.key
 
     def action(self, encoding: Encoding, kind: int) -> Action:
         """What the hooks do with an encoding."""

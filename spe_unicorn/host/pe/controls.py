@@ -354,10 +354,7 @@ class Controls(Stateful[ControlsState]):
         return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, host: bool) -> None:
-        """Have Python asked about EL1 names while they mean registers of EL2 at EL2.
-
-        Compiled code answers the names of registers that decide nothing, and the _EL12 names.
-        """
+        """Have EL1 names mean registers of EL2 at EL2 to a host, and _EL12 names those of EL1."""
         asked = self._meaning.asked_el12
         if host == self._redirects:
             self._answer_el12(host, self._asked ^ asked)
@@ -365,11 +362,10 @@ class Controls(Stateful[ControlsState]):
         self._redirects = host
         accesses = self._cpu.hooks.accesses
         for encoding, at_el2 in REDIRECTED.items():
+            accesses.alias(encoding, at_el2)
             for kind in (READ, WRITE):
                 normal = self._normal(encoding, kind)
-                plain = normal in (Action.ENGINE, Action.RETURN) and at_el2 == _at_el2(encoding)
-                redirected = Action.ALIAS if plain else Action.ASK
-                accesses.change(redirected if host else normal, encoding, kind)
+                accesses.change(_ALIASES[normal] if host else normal, encoding, kind)
         self._answer_el12(host, EL12_NAMES)
 
     def _normal(self, encoding: Encoding, kind: int) -> Action:
@@ -427,6 +423,15 @@ def _el12(encoding: Encoding) -> Encoding:
     return Encoding(3, 5, encoding.crn, encoding.crm, encoding.op2)
 
 
+_ALIASES: Final = {
+    Action.ENGINE: Action.ALIAS,
+    Action.TRANSLATION: Action.ALIAS_TRANSLATION,
+    Action.NOTICE: Action.ALIAS_NOTICE,
+    Action.REGIME: Action.ALIAS_REGIME,
+    Action.RETURN: Action.ALIAS_RETURN,
+    Action.RECORDS: Action.ALIAS_RECORDS,
+}
+"""The action for an EL1 name that a host has at EL2, by that of the EL1 name elsewhere."""
 _BY_EL12: Final = {
     Action.ENGINE: Action.EL12,
     Action.TRANSLATION: Action.EL12_TRANSLATION,

@@ -54,7 +54,6 @@ _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _FLUSH_TLB: Final = int(uc_const.UC_CTL_TLB_FLUSH | uc_const.UC_CTL_IO_WRITE << 30)
 """Control without arguments."""
 _EL12, _GIC = int(Action.EL12), int(Action.GIC)
-_OP1_OF_EL2: Final = 4
 _SS: Final = int(SPSR.SS.mask)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
@@ -92,30 +91,6 @@ def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
 
 
 @routine
-def _alias(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
-    """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 for the engine, -1 to ask."""
-    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    returns = r.crn == 4 and r.crm == 0 and r.op2 == 0
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if s.scratch >> 2 & 3 != EL2:
-        return -1 if returns and not read else 0
-    row = record_at(pointer_to(s.alias), CP_REG)
-    row.op1, row.crn, row.crm, row.op2 = _OP1_OF_EL2, r.crn, r.crm, r.op2
-    if read:
-        call_register(s.reg_read, uc, _CP_REG, s.alias)
-        s.scratch = row.value
-        call_register(s.reg_write, uc, np.int64(register), scratch)
-        return 1
-    if returns:
-        if changes_return(s, EL2, r.value):
-            return -1
-        s.writes += 1
-    row.value = r.value
-    call_register(s.reg_write, uc, _CP_REG, s.alias)
-    return 1
-
-
-@routine
 def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
     """Count the write of a value to a register that is noticed; the engine may stop after it."""
     known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
@@ -135,6 +110,48 @@ def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) 
 
 
 @routine
+def _translates_anew(s: Any, uc: Any, action: Any) -> None:
+    """A register was written here by another name: by its own the engine empties its TLB."""
+    if action in (_TRANSLATION, _REGIME):
+        s.epoch += action == _TRANSLATION
+        call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+
+
+@routine
+def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, read: Any) -> Any:
+    """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask."""
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if s.scratch >> 2 & 3 != EL2:
+        return 0
+    meant = np.int64(array_at(pointer_to(s.aliases), (KEYS,), np.uint16)[key])
+    action = array_at(pointer_to(s.actions + WRITE * KEYS), (KEYS,), np.uint8)[meant]
+    suspect = not read and action == _RETURN and changes_return(s, EL2, value)
+    if suspect and (s.control_set == 0 or s.notice != 0):
+        return -1
+    row = record_at(pointer_to(s.alias), CP_REG)
+    row.op1, row.crn = meant >> 11 & 7, meant >> 7 & 15
+    row.crm, row.op2 = meant >> 3 & 15, meant & 7
+    call_register(s.reg_read, uc, _CP_REG, s.alias)
+    if read:
+        s.scratch = row.value
+        call_register(s.reg_write, uc, np.int64(register), scratch)
+        return 1
+    if row.value == value:
+        return 1
+    row.value = value
+    call_register(s.reg_write, uc, _CP_REG, s.alias)
+    if action in (_NOTICE, _REGIME, _RECORDS):
+        _counted(s, engine, user, meant, value, action)
+    elif action != 0:
+        s.writes += 1
+    _translates_anew(s, uc, action)
+    if suspect:
+        return_changes(s, EL2, EL2)
+    return 1
+
+
+@routine
 def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any, read: Any) -> Any:
     """An _EL12 name: True if it is done, False if that is for Python.
 
@@ -146,7 +163,8 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
         return False
     key = np.int64(r.op0) << 14 | np.int64(r.crn) << 7 | np.int64(r.crm) << 3 | np.int64(r.op2)
     value = r.value
-    if not read and action == _RETURN and changes_return(s, EL1, value):
+    suspect = not read and action == _RETURN and changes_return(s, EL1, value)
+    if suspect and (s.control_set == 0 or s.notice != 0):
         return False
     row = record_at(pointer_to(s.alias), CP_REG)
     row.op1, row.crn, row.crm, row.op2 = 0, r.crn, r.crm, r.op2
@@ -163,10 +181,10 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
             _counted(s, engine, user, key, value, action)
         elif action != 0:
             s.writes += 1
-        if differs and action in (_TRANSLATION, _REGIME):
-            # an MSR by the name of EL1 would have emptied the engine's TLB
-            s.epoch += action == _TRANSLATION
-            call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+        if differs:
+            _translates_anew(s, uc, action)
+        if suspect:
+            return_changes(s, EL1, EL2)
     move_on(s, uc, scratch)
     return True
 
@@ -203,6 +221,11 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     ):
         return _stop_before(s, engine, user)
     action = array_at(pointer_to(s.actions + kind * KEYS), (KEYS,), np.uint8)[key]
+    if action >= _ALIAS:
+        done = _alias(s, engine, user, r.value, key, register, kind == READ)
+        if done > 0:
+            return 1
+        action = _ASK if done < 0 else action - _ALIAS
     if action == 0:
         return 0
     if action in (_TRANSLATION, _CODE, _LINE):
@@ -238,11 +261,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
                 s.controls_written |= CONTROLS_WRITTEN
                 end_after_block(s)
         return 0
-    if action == _ALIAS:
-        done = _alias(s, engine, user, r, register, kind == READ)
-        if done >= 0:
-            return 1 if done else 0
-    elif action == _GIC:
+    if action == _GIC:
         if answer_gic(s, engine, user, r, register, kind == READ):
             return 1
         action = _STOP
@@ -252,7 +271,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         action = _STOP
     here = address_of(user)
     call_register(s.reg_read, address_of(engine), _PC, here + _SCRATCH)
-    if action in (_ASK, _STOP, _ALIAS):
+    if action in (_ASK, _STOP):
         s.kind = kind
         s.key = key
         s.rt = np.int64(register)

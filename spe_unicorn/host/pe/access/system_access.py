@@ -205,10 +205,6 @@ class SystemAccesses:
                 return translate_address(cpu, encoding, self._engine.x(rt))
             redirected = REDIRECTED.get(encoding)
             if redirected is not None:
-                if cpu.el != EL2:
-                    if not read and self._count_write(encoding, self._engine.x(rt)):
-                        end_after_block(self._state)
-                    return Answer.ENGINE
                 stop = self._el2_register(redirected, rt, read)
                 return Answer.NOTICE if stop else Answer.DONE
             accessor = self._table.get(state.key)
