@@ -68,7 +68,7 @@ class Happening(IntEnum):
     """Lines that L2D_REFILL counts and that did not go past the cluster."""
 
 
-_PAGES, _TLB_REFILLS, _WALKS = (_COUNTS + n for n in range(3))
+PAGES, _TLB_REFILLS, _WALKS = (_COUNTS + n for n in range(3))
 LINES, L1D_REFILLS, L2D_REFILLS, LLC_REFILLS, PEER_CORES = (_COUNTS + n for n in range(3, 8))
 _NOTES: Final = 128
 """So many accesses are noted one by one, more than any operation that is divided makes."""
@@ -217,7 +217,7 @@ def look_up(own: Any, address: Any, end: Any) -> Any:
     """The pages from one address to another in both levels of the TLB: what that did."""
     outcome = np.int64(TLB_ACCESS)
     for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
-        own[_PAGES] += 1
+        own[PAGES] += 1
         if not touch(own, _L1_TLB, page):
             own[_TLB_REFILLS] += 1
             outcome |= L2_TLB_ACCESS

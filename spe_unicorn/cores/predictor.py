@@ -138,13 +138,10 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
     if kind == _CONDITIONAL:
         counter = _COUNTERS + ((branch >> 2 ^ p[_HISTORY]) & p[_COUNTERS_MASK])
         state = p[counter]
-        if state < _TAKEN:
-            predicted = behind
+        predicted = target if state >= _TAKEN else behind
+        # without a branch of the host's, which it would mispredict where the guest does
         taken = np.int64(actual != behind)
-        if taken:
-            p[counter] = min(state + 1, _STRONGLY_TAKEN)
-        else:
-            p[counter] = max(state - 1, 0)
+        p[counter] = min(max(state + 2 * taken - 1, 0), _STRONGLY_TAKEN)
         p[_HISTORY] = (p[_HISTORY] << 1 | taken) & p[_HISTORY_MASK]
     elif kind == _RETURN:
         predicted = behind
@@ -162,7 +159,7 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
         p[_TOP] = p[_TOP] + 1 if p[_TOP] + 1 < p[_DEPTH] else 0
         p[_HELD] = min(p[_HELD] + 1, p[_DEPTH])
     p[_RESOLVED] += 1
-    if predicted != actual:
-        p[_MISPREDICTED] += 1
-        p[MISSED] = 1
+    missed = np.int64(predicted != actual)
+    p[_MISPREDICTED] += missed
+    p[MISSED] |= missed
     return predicted  # type: ignore[no-any-return]

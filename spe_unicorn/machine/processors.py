@@ -65,8 +65,8 @@ def _processor(
         region.map_into(engine.uc)
     rate = Rate.of(options.frequency)
     cpu = UnicornCPU(engine, memory, _features(options, core), core.impdef, random, rate=rate)
-    # The model hooks the engine before the CPU does: its hooks have to be called first.
-    model = make_model(cpu, memory.ranges())
+    # before the CPU is whole: its hook for blocks tells the model of each
+    model = make_model(cpu, memory)
     cpu.own(core.midr, memory, affinity=number, weighed=weighed)
     answer_el12_names(cpu.hooks)
     return Processor(number, cpu, model, Interrupts(cpu, by_state=options.secure), random)

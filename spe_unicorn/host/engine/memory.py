@@ -52,7 +52,8 @@ class Ram:
         except (OSError, OverflowError, ValueError) as error:
             raise MemoryError(f"the host has no {size} bytes for guest memory") from error
         self.bytes = memoryview(self._map)
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        """Where the host has it."""
 
     def _be_a_file(self) -> None:
         """Use a file without a name, which can tell which of its pages are in use.
@@ -73,7 +74,7 @@ class Ram:
 
     def map_into(self, uc: Uc) -> None:
         """Let an engine execute from and read this memory, and write it if that is allowed."""
-        uc.mem_map_ptr(self.base, self.size, self.rights, self._address)
+        uc.mem_map_ptr(self.base, self.size, self.rights, self.address)
         self._given[uc] = UC_PROT_ALL
 
     def give(self, uc: Uc, rights: int) -> None:

@@ -64,6 +64,7 @@ from spe_unicorn.host.native.state import (
     State,
     Stop,
     begin_anew,
+    forget_access,
     grant,
     slot_of,
 )
@@ -232,6 +233,7 @@ def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
 def _await_sample(s: Any) -> None:
     """Have the core model note what the sampled operation of the next block does."""
     if s.data_side != 0:
+        forget_access(s)
         forget_notes(array_at(pointer_to(s.data_side), (ALL,), np.int64))
         array_at(pointer_to(s.predictor), (ALL,), np.int64)[MISSED] = 0
 

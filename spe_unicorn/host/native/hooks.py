@@ -35,6 +35,7 @@ from spe_unicorn.host.native.exception import enter, saved_states
 from spe_unicorn.host.native.flow import on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
+    MODELLED_BLOCK_HOOKS,
     REPLACING_BLOCK_HOOKS,
 )
 from spe_unicorn.host.native.inline.layer import Inline
@@ -63,6 +64,7 @@ _WRITE_UNMAPPED: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
 _FETCH_UNMAPPED: Final = int(uc_const.UC_MEM_FETCH_UNMAPPED)
 _WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
 _FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
+_SEES_ACCESSES: Final = "somebody is told of accesses"
 _FLOW: Final = "records tell the previous branch's target"
 
 
@@ -156,9 +158,12 @@ class NativeHooks:
         instruction = uc_const.UC_HOOK_INSN
         self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
-        hooks = BLOCK_HOOKS
+        modelled = self.state.model_hook != 0
+        hooks = MODELLED_BLOCK_HOOKS if modelled else BLOCK_HOOKS
         self._not_inline = _FLOW if self.follows_flow else not_inline
-        if self._not_inline is None:
+        if self._not_inline is None and modelled:
+            self.inline = Inline(self.engine, self.state, 0)
+        elif self._not_inline is None:
             hooks = REPLACING_BLOCK_HOOKS
             self.inline = Inline(self.engine, self.state, hooks[weighed].address)
             self.state.inline_hook = on_counted_block.address
@@ -218,6 +223,12 @@ class NativeHooks:
         """Have all blocks call the hook from now on, and say ``why`` to those who ask."""
         if self.inline is not None:
             self.inline.stop(why)
+
+    def hook_accesses(self, wanted: bool) -> None:
+        """Somebody has, or has no longer, a hook of his own that is to see each access."""
+        if self.inline is not None and self.state.model:
+            change = self.inline.stop if wanted else self.inline.resume
+            change(_SEES_ACCESSES)
 
     @property
     def counted_inline(self) -> Counted:

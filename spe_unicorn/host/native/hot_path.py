@@ -36,7 +36,7 @@ def slot_by(code: Any, address: Any, operations: Any) -> Any:
     return code.and_(code.xor(code.xor(terms[0], terms[1]), terms[2]), wide(BLOCKS - 1))
 
 
-def _block_hook(weighed: bool, replaces: bool) -> str:
+def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     """The block hook, ``void f(engine, uint64_t address, uint32_t size, State *)``.
 
     ``weighed``: it can count a population of micro-operations beside operations. The blocks that it
@@ -47,6 +47,9 @@ def _block_hook(weighed: bool, replaces: bool) -> str:
     that it has counted, and returns to where that says (``inline.replacing.on_counted_block``).
     Blocks that count themselves call it where ``State.attend`` says so, and it says anew whether
     that has to be.
+
+    ``modelled``: a core model hears of each block first, by ``State.model_hook``, ``void f(engine,
+    int64_t address, int64_t size, State.model, int64_t back)``: ``back`` is where the code goes on.
     """
     module = ir.Module("block_hook")
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
@@ -65,6 +68,8 @@ def _block_hook(weighed: bool, replaces: bool) -> str:
     def place(field: str) -> Any:
         return code.gep(state, [ir.Constant(_HALF, getattr(State, field).offset // _FIELD_SIZE)])
 
+    if modelled:
+        _tell_model(module, code, function.args, place)
     if replaces:
         twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
         counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
@@ -141,12 +146,27 @@ def _block_hook(weighed: bool, replaces: bool) -> str:
     return str(module)
 
 
+def _return_address(module: Any, code: Any) -> Any:
+    """Where the hook returns to, a pointer."""
+    kind = ir.FunctionType(_POINTER, [_HALF])
+    return code.call(ir.Function(module, kind, "llvm.returnaddress"), [ir.Constant(_HALF, 0)])
+
+
+def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
+    """Call ``State.model_hook``."""
+    engine, address, size, _ = arguments
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _WIDE, _POINTER, _WIDE]).as_pointer()
+    back = code.ptrtoint(_return_address(module, code), _WIDE)
+    hook = code.inttoptr(code.load(place("model_hook")), kind)
+    model = code.inttoptr(code.load(place("model")), _POINTER)
+    code.call(hook, [engine, address, code.zext(size, _WIDE), model, back])
+
+
 def _replace(
     module: Any, code: Any, engine: Any, address: Any, size: Any, state: Any, place: Any
 ) -> None:
     """Ask ``State.inline_hook`` where to return to, while there is inline counting."""
-    pointer = ir.FunctionType(_POINTER, [_HALF])
-    back = code.call(ir.Function(module, pointer, "llvm.returnaddress"), [ir.Constant(_HALF, 0)])
+    back = _return_address(module, code)
     asked = ir.FunctionType(_WIDE, [_POINTER, _WIDE, _WIDE, _STATE, _WIDE]).as_pointer()
     zero = ir.Constant(_WIDE, 0)
     with code.if_then(code.icmp_signed("!=", code.load(place("inline")), zero)):
@@ -161,16 +181,20 @@ def _replace(
             code.store(other, code.bitcast(code.call(slot, []), _STATE))
 
 
-def _hooks(suffix: str, replaces: bool) -> tuple[HandWritten, HandWritten]:
+def _hooks(
+    suffix: str, replaces: bool = False, modelled: bool = False
+) -> tuple[HandWritten, HandWritten]:
     """The block hook, and the one that can count micro-operations."""
     plain, weighing = (
-        HandWritten(f"{__name__}.{name}{suffix}", _block_hook, weighed, replaces)
+        HandWritten(f"{__name__}.{name}{suffix}", _block_hook, weighed, replaces, modelled)
         for name, weighed in (("block_hook", False), ("weighing_block_hook", True))
     )
     return plain, weighing
 
 
-BLOCK_HOOKS: Final = _hooks("", False)
+BLOCK_HOOKS: Final = _hooks("")
 """The block hook, and the one that can count micro-operations."""
-REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", True)
+REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", replaces=True)
 """The same, where blocks may come to count themselves."""
+MODELLED_BLOCK_HOOKS: Final = _hooks("_modelled", modelled=True)
+"""The same, where a core model hears of each block first."""

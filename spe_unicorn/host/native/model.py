@@ -19,16 +19,17 @@ engine stopped after the branch, when Python has it called.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
+from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import (
+    LINE_SHIFT,
     NOTED,
     UNBOUNDED,
     UNNOTED,
@@ -39,15 +40,19 @@ from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import Branch, resolve
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.engine import address_of as address_of_function
-from spe_unicorn.host.native.calls import call_misprediction, call_read, call_register
+from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.calls import call_control, call_misprediction, call_read, call_register
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
 from spe_unicorn.host.native.state import (
     LAYOUT,
+    NO_LINE,
     PLAN_PLACE,
     PLAN_PLACES,
     Field,
     State,
     Writer,
+    forget_access,
     signed,
 )
 
@@ -56,6 +61,21 @@ _ENDS: Final = 1 << 12
 _END: Final = np.dtype([(name, np.int64) for name in ("block", "known", "kind", "target")])
 """An entry: address of the block, epoch and size of it, kind of branch, target of a direct one."""
 _END_BYTES: Final = _END.itemsize
+_PLACE: Final = np.dtype([(name, np.int64) for name in ("begin", "end", "physical")])
+"""Memory: its first byte and its end for the host, and its physical address."""
+_PLACE_BYTES: Final = _PLACE.itemsize
+_CODE_PAGE_BITS: Final = 12
+_CODE_PAGES: Final = 1 << 16
+"""Pages that the table tells apart."""
+_STORED: Final = 1 << 8
+_PAGE_BITS: Final = 10
+"""Of a page of the engine's TLB."""
+_TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
+"""Words of its entries: a page that can be written, one that can be fetched from, where the host
+has it less its address; -1 for no page."""
+_NOT_DIRTY: Final = 1 << 8
+"""Beside a page that can be written: stores take the slow way."""
+_FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
 _ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
@@ -77,6 +97,11 @@ class ModelState(ctypes.Structure):
         Field("data_side", _ONCE, "The words of the PE's data caches and TLBs."),
         Field("last", _ONCE, "The words of the last level of cache."),
         Field("peers", _ONCE, "Where the words of all PEs are whose lines are known."),
+        Field("coherent", _ONCE, "Whether there are any but this one."),
+        Field("places", _ONCE, "Table of where the host has memory with caches: rows of _PLACE."),
+        Field("place_count", _ONCE, "How many rows that has."),
+        Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
+        Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
         Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
@@ -155,7 +180,7 @@ def _resolve_pending(m: Any, engine: Any, actual: Any) -> None:
     """The branch that is pending went to ``actual``."""
     m.pending = 0
     predicted = resolve(pointer_to(m.predictor), m.branch, m.kind, m.target, actual)
-    if predicted != actual and m.on_misprediction != 0:
+    if m.on_misprediction != 0 and predicted != actual:
         call_misprediction(
             m.on_misprediction, address_of(engine), m.state, m.branch, predicted, actual
         )
@@ -167,19 +192,21 @@ def went(engine: Any, user: Any, actual: Any) -> None:
     _resolve_pending(record_at(user, _RECORD), engine, actual)
 
 
-@entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_block(engine: Any, address: Any, size: Any, user: Any) -> None:
-    """A block begins, or the engine stops before it."""
+@entry("void", "pointer", "int64", "int64", "pointer", "int64")
+def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
+    """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
-    if m.stepped != 0 or _word_at(m.unattended) != 0:
+    s = record_at(pointer_to(m.state), LAYOUT)
+    if s.inline != 0 and have_accesses_noted(s, engine, here, size, back):
+        _new_code(m, s, engine, here, size)
+    if m.stepped != 0 or s.unattended != 0:
         return
-    here = np.int64(address)
     if m.pending != 0:
         _resolve_pending(m, engine, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
     end = record_at(pointer_to(place), _END)
-    known = _word_at(m.epoch) << 16 | np.int64(size)
-    branch = here + np.int64(size) - 4
+    known = _word_at(m.epoch) << 16 | size
+    branch = here + size - 4
     if end.block != here or end.known != known:
         end.block = here
         end.known = known
@@ -230,6 +257,7 @@ def _withhold(m: Any, engine: Any, user: Any) -> Any:
 @routine
 def _go_on(m: Any, noted: Any) -> None:
     """The access has been made."""
+    forget_access(record_at(pointer_to(m.state), LAYOUT))
     if noted != _AS_IT_WAS:
         array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)[NOTED] = noted
 
@@ -263,20 +291,102 @@ def on_access_among_peers(
         _go_on(m, noted)
 
 
+@routine
+def _physical(m: Any, host: Any) -> Any:
+    """The physical address of memory that the host has at an address; -1 where it has no caches."""
+    for n in range(m.place_count):
+        place = record_at(pointer_to(m.places + n * _PLACE_BYTES), _PLACE)
+        if place.begin <= host < place.end:
+            return host - place.begin + place.physical
+    return np.int64(-1)
+
+
+@entry("int64", "pointer", "int64", "int64", "int64")
+def on_noted_access(user: Any, _: Any, host: Any, what: Any) -> Any:
+    """An access to another line than the one before (``inline.accesses``).
+
+    ``host`` is where the host has what is accessed, ``what`` its size in bytes and STORE. It is not
+    0 if the engine is to take the slow way, by which the hook for accesses comes to know.
+    """
+    m = record_at(user, _RECORD)
+    s = record_at(pointer_to(m.state), LAYOUT)
+    own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
+    if s.pending != 0 or own[NOTED] != UNNOTED:
+        return 1
+    address = _physical(m, host)
+    if address < 0 or not _attended(m):
+        return 1
+    size, store = what & STORE - 1, what & STORE
+    line = host + size - 1 >> own[LINE_SHIFT] << own[LINE_SHIFT]
+    s.line = s.line_stored = line
+    if m.coherent == 0:
+        access(pointer_to(m.data_side), pointer_to(m.last), address, size)
+        return 0
+    coherent_access(
+        pointer_to(m.data_side),
+        pointer_to(m.last),
+        pointer_to(m.peers),
+        address,
+        size,
+        np.int64(store != 0),
+    )
+    if not store:
+        s.line_stored = NO_LINE
+    return 0
+
+
+@entry("int64", "pointer", "int64", "int64", "int64")
+def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
+    """A store that the engine's TLB, whose entry for it lies at ``place``, does not have.
+
+    The engine has each first store to a page take its slow way, which forgets translated code. With
+    a hook for stores it does so for all others, too; without one not if it fetches nothing from the
+    page. What it would then do to its TLB is done here. It is not 0 if the slow way is to be taken.
+    """
+    m = record_at(user, _RECORD)
+    entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
+    page = address >> _PAGE_BITS << _PAGE_BITS
+    if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
+        return 1
+    if address & size - 1 != 0 or _physical(m, address + entry_[_TLB_ADDEND]) < 0:
+        return 1
+    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
+    if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
+        return 1
+    stored = array_at(pointer_to(m.stored), (_STORED,), np.int64)
+    n = page >> _PAGE_BITS & (_STORED - 1)
+    if stored[n] != page:
+        stored[n] = page
+        return 1
+    entry_[_TLB_WRITE] = page
+    return 0
+
+
+@routine
+def _new_code(m: Any, s: Any, engine: Any, address: Any, size: Any) -> None:
+    """The engine has translated a block: have stores to its pages take the slow way."""
+    array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
+    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
+    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    if pages[first] == 0 or pages[last] == 0:
+        pages[first] = pages[last] = 1
+        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
+
+
 class ModelHooks:
     """Feeds ``model`` with what one engine does. Install it before any other hook of ours.
 
-    ``regions`` are the ranges of physical memory, first to last, that accesses go to; None for all
-    that there is.
+    ``memory`` has caches; None for all that there is, wherever the host may have that.
     """
 
-    DERIVED = ("_ends",)
+    DERIVED = ("_code_pages", "_ends", "_places", "_stored")
 
     def __init__(
         self,
         hooks: NativeHooks,
         model: CacheModel,
-        regions: Iterable[tuple[int, int]] | None = None,
+        memory: RamMemory | None = None,
     ) -> None:
         self.model = model
         self.state = ModelState()
@@ -293,10 +403,21 @@ class ModelHooks:
         m.predictor = model.predictor.words.ctypes.data
         hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
+        m.coherent = model.data.last.coherent
+        regions = [] if memory is None else memory.regions
+        self._places = np.array(
+            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], _PLACE
+        )
+        self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
+        self._stored = np.full(_STORED, -1, np.int64)
+        m.code_pages, m.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
+        m.places, m.place_count = self._places.ctypes.data, len(regions)
         at = ctypes.addressof(m)
-        hooks.add(uc_const.UC_HOOK_BLOCK, on_block.address, user=at)
+        hooks.state.model, hooks.state.model_hook = at, on_block.address
+        hooks.state.access_hook = on_noted_access.address
+        hooks.state.store_hook = on_unknown_store.address
         hook = on_access_among_peers if model.data.last.coherent else on_access
-        for bounds in _EVERYTHING if regions is None else regions:
+        for bounds in _EVERYTHING if memory is None else memory.ranges():
             kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
             hooks.add(kinds, hook.address, bounds=bounds, user=at)
 

@@ -239,6 +239,13 @@ class Transit(ctypes.Structure):
         Field("index", _HOOKS, "Index register of it."),
         Field("flags", _HOOKS, "Condition flags of it."),
         Field("samples_in_ring", _TURNS, "Samples in the ring that nobody has completed yet."),
+        Field(
+            "line",
+            _HOOKS,
+            "Where in the host's memory the line lies that the core model's last access was to;"
+            " NO_LINE if the next access is not to be compared with it.",
+        ),
+        Field("line_stored", _HOOKS, "The same, for an access that is a store."),
         Field("wrong", _TURNS, "Whether Python has to look at the wrong path at `wrong_path`."),
         Field("wrong_path", _HOOKS, "Where that wrong path begins."),
         Field(
@@ -405,6 +412,10 @@ class Wiring(ctypes.Structure):
     FIELDS: Final = tuple(
         Field(name, _ONCE, meaning)
         for name, meaning in (
+            ("model_hook", "The core model's hook for blocks, called before all; 0: none."),
+            ("model", "What that hook is given (`model.ModelState`)."),
+            ("access_hook", "What code that compares lines calls for another line."),
+            ("store_hook", "What it calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
@@ -486,6 +497,7 @@ class State(ctypes.Structure):
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
         self.gic_at = self.control_set = self.control_key = 0
+        forget_access(self)
         self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
         self.special = False
         self.attend = 0
@@ -515,6 +527,8 @@ LAYOUT: Final = np.dtype([(field.name, np.int64) for part in PARTS for field in 
 """The state as compiled hooks see it: all fields in a row."""
 BUDGET_SPENT: Final = 1
 """``State.notice`` where the engine stops after the block for another reason than an ERET."""
+NO_LINE: Final = -1
+"""``State.line`` where it is no address."""
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
 CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
@@ -523,6 +537,12 @@ OWN_HVC, OWN_SMC = 1, 2
 """Bits of ``State.own_calls``."""
 TAKEN_ESR, TAKEN_FAR = 1, 2
 """Bits of ``State.taken_has``."""
+
+
+@routine
+def forget_access(s: Any) -> None:
+    """Compare the next access with no line: the core model has to be told of it."""
+    s.line = s.line_stored = NO_LINE
 
 
 @routine

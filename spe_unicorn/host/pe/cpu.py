@@ -298,8 +298,7 @@ class UnicornCPU(Stateful[CPUState]):
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
         refused = memory.read_only()
-        alone = why_not() if self.model is None else "a core model looks at blocks, too"
-        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, not_inline=alone)
+        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, not_inline=why_not())
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""

@@ -655,8 +655,11 @@ def test_it_is_for_one_version_of_the_engine_on_one_kind_of_host(monkeypatch):
 
 
 @needs_this_host
-def test_with_a_core_model_blocks_do_not_count_themselves(monkeypatch):
+def test_with_a_core_model_accesses_compare_their_line(monkeypatch):
     monkeypatch.setenv(known.OPTION, "1")
-    with Machine(shipped_firmware("hello"), model="cache") as machine:
-        assert machine.board.cpu.hooks.inline is None
-        assert machine.board.cpu.hooks.counted_inline.why_not == "a core model looks at blocks, too"
+    with Machine(shipped_firmware("spe_copy"), model="cache") as machine:
+        machine.run(operations=20_000)
+        machine.run(operations=20_000)
+        counted = machine.board.cpu.hooks.counted_inline
+        assert counted.on
+        assert counted.blocks

@@ -11,6 +11,7 @@ from pathlib import Path
 import spe_unicorn
 from spe_unicorn.host.native.state import (
     LAYOUT,
+    NO_LINE,
     PARTS,
     UNBOUNDED,
     Clock,
@@ -150,8 +151,9 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert {field.name for field in Wiring.FIELDS} <= kept
     assert {field.name for field in Transit.FIELDS} - kept == {
         *("watch", "stop", "probe", "special", "attend", "samples_itself", "looked_at_pc"),
-        *("again", "control_key"),
+        *("again", "control_key", "line", "line_stored"),
     }
+    assert state.line == state.line_stored == NO_LINE
 
 
 def test_samples_may_be_taken_in_a_run_that_knows_the_least_gap():

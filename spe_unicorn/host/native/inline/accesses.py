@@ -1,7 +1,7 @@
 """Loads and stores that compare their line by themselves, for a core model.
 
-While there is a hook for accesses, the engine has each load and store take its slow way, which calls
-the hook. It writes the fast way all the same, and jumps past it::
+While there is a hook for accesses, the engine has each load and store take its slow way, which
+calls the hook. It writes the fast way all the same, and jumps past it::
 
             cmp   [rdi + TAG], rsi  ; whether the engine's TLB has the page
             mov   rsi, address      ; of the guest, in whatever register that is
@@ -37,10 +37,18 @@ Once a block has run twice, ``jmp slow`` is made to go to a stub in memory of ou
             mov   rsi, address
             jmp   slow
 
+In front of that, a store that the engine's TLB does not have goes to ``unknown``::
+
+    unknown: push  size
+            call  common            ; calls State.store_hook; zero flag: now the TLB has it
+            lea   rsp, [rsp + 8]
+            je    known             ; the instruction behind ``jne``
+            jmp   slow
+
 An access to the line of the access before changes nothing in the model but two counts. One to
-another line is for ``State.access_hook``, which may leave it to the slow way, and so to the hook for
-accesses: that stays the one for all accesses that have no stub. All registers that the engine's
-code may use behind an access are its data, those of the slow way, and those that calls leave alone.
+another line is for ``State.access_hook``, which may leave it to the slow way, and so to the hook
+for accesses, which stays the one for all accesses that have no stub. All registers that the
+engine may use behind an access are its data, those of the slow way, and those that calls keep.
 """
 
 from __future__ import annotations
@@ -66,10 +74,12 @@ from spe_unicorn.host.native.state import State
 
 STORE: Final = 1 << 8
 """Of what ``State.access_hook`` is told of an access: its size in bytes, and whether it stores."""
-ACCESS_STUB: Final = 128
+ACCESS_STUB: Final = 160
 """Bytes of the stub of an access, and more."""
 _LINE: Final = State.line.offset
 _LINE_STORED: Final = State.line_stored.offset
+_UNKNOWN: Final = 112
+"""Where in the stub of a store ``unknown`` begins."""
 _LARGEST: Final = 8
 """Bytes of the largest access that the engine makes at once."""
 _NONE: Final = 0
@@ -115,27 +125,38 @@ def described(slow: Any, store: Any, end: Any) -> Any:
 
 
 @routine
-def put_common(inline: Any, s: Any, at: Any) -> Any:
-    """Write ``common``, which keeps all registers but RDI; its end.
+def put_common(s: Any, at: Any, hook: Any) -> Any:
+    """Write ``common``, which keeps all registers; its end.
 
     ::
 
-            push  rax, rcx, rdx, rsi, r8, r9, r10, r11
+            push  rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11, r11
+            mov   rdx, rsi          ; an address
+            mov   rsi, rdi          ; for ``unknown`` where the engine's TLB should have it
             mov   rdi, State.model
-            mov   edx, [rsp + 72]   ; size, store
-            mov   rax, State.access_hook
-            call  rax               ; of the host's address, in RSI, too
+            mov   ecx, [rsp + 88]   ; size, store
+            mov   rax, hook
+            call  rax
             test  rax, rax
-            pop   r11, r10, r9, r8, rsi, rdx, rcx, rax
+            pop   r11, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax
             ret
     """
-    inline.common = at
-    at = put(put(at, 0x56525150, 4), 0x5341524151415041, 8)
+    at = put(put(put(at, 0x5756525150, 5), 0x5341524151415041, 8), 0x5341, 2)
+    at = put(put(at, 0xD68B48, 3), 0xF78B48, 3)
     at = put_wide(at, 0xBF48, s.model)
-    at = put(at, 0x4824548B, 4)
-    at = put_wide(at, 0xB848, s.access_hook)
+    at = put(at, 0x58244C8B, 4)
+    at = put_wide(at, 0xB848, hook)
     at = put(put(at, 0xD0FF, 2), 0xC08548, 3)
-    return put(put(put(at, 0x584159415A415B41, 8), 0x58595A5E, 4), 0xC3, 1)
+    at = put(put(at, 0x5B41, 2), 0x584159415A415B41, 8)
+    return put(put(at, 0x58595A5E5F, 5), 0xC3, 1)
+
+
+@routine
+def _put_call(at: Any, what: Any, common: Any) -> Any:
+    """Write a call of ``common`` for an access; its end."""
+    at = put(put(at, 0x68, 1), what, 4)
+    at = put(put(at, 0xE8, 1), common - at - 5, 4)
+    return put(at, 0x0824648D48, 5)
 
 
 @routine
@@ -144,7 +165,7 @@ def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any)
     own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
     behind = move + 12
     stub = inline.free
-    at = put_branch(stub, 0x850F, slow)
+    at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
     at = put(put(at, 0x20770348, 4), 0xFE8B48, 3)
     at = put(at, 0x50, 1)
     at = put_wide(at, 0xB848, inline.state + (_LINE_STORED if store else _LINE))
@@ -155,12 +176,13 @@ def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any)
     at = put_wide(at, 0xB848, s.data_side + 8 * PAGES)
     at = put(put(at, 0x00FF48, 3), 0x40FF48 | 8 * (LINES - PAGES) << 24, 4)
     at = put_jump(put(at, 0x58, 1), behind)
-    at = put(put(at, 0x58, 1), 0x68, 1)
-    at = put(at, size | (STORE if store else 0), 4)
-    at = put(put(at, 0xE8, 1), inline.common - at - 5, 4)
-    at = put(at, 0x0824648D48, 5)
+    at = _put_call(put(at, 0x58, 1), size | (STORE if store else 0), inline.common)
     at = put_branch(at, 0x840F, behind)
-    inline.free = put_jump(put(at, number_at(move, 3), 3), slow)
+    at = put_jump(put(at, number_at(move, 3), 3), slow)
+    if store:
+        at = _put_call(stub + _UNKNOWN, size, inline.common_store)
+        at = put_jump(put_branch(at, 0x840F, stub + 6), slow)
+    inline.free = at
     put_jump(move + 3, stub)
 
 
@@ -183,23 +205,8 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 
 @routine
-def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
-    """The code of a block called the hook and will go on at ``back``: replace what is to be."""
-    inline = record_at(pointer_to(s.inline), INLINE)
-    sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
-    n = site_of(back)
-    site = sites[n]
-    if site == back << 2 | DONE:
-        return
-    if site != back << 2:
-        sites[n] = back << 2
-        return
-    if inline.free == 0:
-        inline.place = back
-        return
-    if inline.free + STUB > inline.end:
-        return
-    sites[n] = back << 2 | DONE
+def _replace(inline: Any, s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
+    """Replace the accesses of a block, and the checks behind them."""
     begin = call_begin(back, inline.engine, inline.state, address, size)
     check = check_call(back, inline.engine)
     if begin == 0 or check == 0 or code_end(begin) == 0:
@@ -212,5 +219,30 @@ def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any)
     if looks_as_known(inline.check, inline.engine, address):
         look_for_checks(inline)
     if inline.common == 0:
-        inline.free = put_common(inline, s, inline.free)
+        inline.common = inline.free
+        inline.common_store = put_common(s, inline.common, s.access_hook)
+        inline.free = put_common(s, inline.common_store, s.store_hook)
     replace_accesses(inline, s, inline.after, inline.code_end)
+
+
+@routine
+def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+    """The code of a block called the hook and will go on at ``back``: replace what is to be.
+
+    Whether that code was never seen before.
+    """
+    inline = record_at(pointer_to(s.inline), INLINE)
+    sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
+    n = site_of(back)
+    site = sites[n]
+    if site == back << 2 | DONE:
+        return False
+    if site != back << 2:
+        sites[n] = back << 2
+        return True
+    if inline.free == 0:
+        inline.place = back
+    elif inline.free + STUB <= inline.end:
+        sites[n] = back << 2 | DONE
+        _replace(inline, s, engine, address, size, back)
+    return False

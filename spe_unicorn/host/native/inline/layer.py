@@ -79,10 +79,13 @@ class Inline:
 
     def resume(self, why: str) -> None:
         """Take back the reason of a :meth:`stop`: if it was the last, blocks are replaced again."""
-        if why in self._reasons:
-            self._reasons.remove(why)
+        if why not in self._reasons:
+            return
+        self._reasons.remove(why)
         if not self._reasons:
             self._state.inline = self._numbers.ctypes.data
+            # `accesses` has to see each block from the first time on
+            self._engine.forget_all_code()
 
     def never(self, marks: int) -> None:
         """Never replace blocks with one of ``marks``, from here on: a run may have to see them."""
@@ -116,3 +119,4 @@ class Inline:
         """The engine has no translated code any more."""
         self._sites.fill(0)
         self._numbers["free"] = max(self._begin, 0)
+        self._numbers["common"] = 0

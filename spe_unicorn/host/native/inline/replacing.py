@@ -42,9 +42,16 @@ from spe_unicorn.host.native.state import BLOCKS, LAYOUT, ROW, slot_of
 
 _RUNS: Final = 2
 """Runs of a block, as a site counts them, after which it is replaced."""
-_DONE: Final = 3
+DONE: Final = 3
+"""The runs of a site at which nothing is to be done any more."""
 STUBS: Final = 16 << 20
 """Bytes of memory for stubs."""
+
+
+@routine
+def site_of(back: Any) -> Any:
+    """Where a call that returns to ``back`` stands in the table of sites."""
+    return (back >> 3 ^ back >> 19) & SITES - 1
 
 
 @routine
@@ -145,13 +152,13 @@ def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any)
         _written_anew(s, inline, address, size, back)
         return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
-    n = (back >> 3 ^ back >> 19) & SITES - 1
+    n = site_of(back)
     site = sites[n]
     if site >> 2 != back:
         sites[n] = back << 2
         return 0
     runs = site & 3
-    if runs == _DONE:
+    if runs == DONE:
         return 0
     if runs + 1 < _RUNS:
         sites[n] = site + 1
@@ -174,5 +181,5 @@ def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any)
             inline.patched += 1
     else:
         to = 0
-    sites[n] = back << 2 | _DONE
+    sites[n] = back << 2 | DONE
     return to

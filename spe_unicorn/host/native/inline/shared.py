@@ -16,6 +16,7 @@ INLINE: Final = np.dtype(
             *("patched", "refused", "anew", "engine", "state"),
             *("address", "size", "number", "weight", "row", "check", "after", "code_end"),
             *("members_back", "back", "entry", "first", "count"),
+            *("common", "common_store"),
         )
     ]
 )
@@ -26,7 +27,7 @@ written anew; the addresses of the engine and of the state.
 Of the block that is being replaced: its address and size in bytes; what it is to count
 (``counts``), its weight and the address of its row of ``tallies``, 0 for none; the engine's check,
 where the block goes on, and where its code ends, 0 if that is unknown; where parts of its stub
-stand."""
+stand. ``common`` and ``common_store`` are lasting, too: where ``accesses`` has written them."""
 SITES: Final = 1 << 16
 
 

@@ -134,7 +134,7 @@ def put_nothing(at: Any, end: Any) -> Any:
 
 
 @routine
-def _put_branch(at: Any, code: Any, to: Any) -> Any:
+def put_branch(at: Any, code: Any, to: Any) -> Any:
     """A jump with a condition; its end."""
     return put(put(at, code, 2), to - at - 6, 4)
 
@@ -250,9 +250,9 @@ def put_inline(inline: Any, at: Any) -> Any:
     operations = inline.size >> 2
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
-    at = _put_branch(at, 0x850F, inline.entry)
+    at = put_branch(at, 0x850F, inline.entry)
     at = _put_count(at, SUBTRACT, _BUDGET, operations)
-    at = _put_branch(at, 0x880F, inline.back)
+    at = put_branch(at, 0x880F, inline.back)
     return _put_lanes(inline, _put_block(at, inline.address, operations))
 
 
@@ -289,12 +289,12 @@ def put_counting(inline: Any, at: Any) -> Any:
     inline.count = at
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
-    at = _put_branch(at, 0x850F, inline.entry)
+    at = put_branch(at, 0x850F, inline.entry)
     at = _put_count(at, SUBTRACT, _BUDGET, operations)
-    at = _put_branch(at, 0x880F, inline.back)
+    at = put_branch(at, 0x880F, inline.back)
     if inline.number & 1:
         at = _put_count(at, SUBTRACT, _MEMBERS, inline.weight)
-        at = _put_branch(at, 0x880F, inline.members_back)
+        at = put_branch(at, 0x880F, inline.members_back)
     at = _put_block(at, inline.address, operations)
     at = _put_lanes(inline, at)
     if inline.number & 2:
@@ -321,5 +321,5 @@ def put_exit(inline: Any, at: Any, after: Any) -> Any:
 def put_check(at: Any, exit_: Any, after: Any) -> Any:
     """Write the look at whether somebody asked, and what does nothing up to ``after``."""
     at = put(at, 0x7D83 | (ASKED & 0xFF) << 16, 4)
-    at = _put_branch(at, 0x880F, exit_)
+    at = put_branch(at, 0x880F, exit_)
     return put_nothing(at, after)

@@ -41,6 +41,7 @@ from spe_unicorn.host.native.state import (
     State,
     Stop,
     end_after_block,
+    forget_access,
 )
 
 _SCRATCH: Final = State.scratch.offset
@@ -235,6 +236,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
         if all_entries and _at_its_level(s, engine, user, r.op1):
             s.flushes += 1  # TLBI of all entries or of an ASID, not by address
+            forget_access(s)
             if r.crm != 7:
                 s.maintenance |= FLUSH_MAINTENANCE
         if action == _CODE or (

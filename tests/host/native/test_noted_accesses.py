@@ -1,0 +1,313 @@
+"""Accesses that compare their line by themselves: what is replaced, and that nobody sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import capstone
+import numpy as np
+import pytest
+
+from spe_unicorn.compiled import entry, record_at
+from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Level, SharedCache
+from spe_unicorn.host.engine import known
+from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
+from spe_unicorn.host.native.inline.shared import INLINE
+from spe_unicorn.host.native.state import LAYOUT, State
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, Result, image_of
+from tests.support.random_programs import RAM
+
+pytestmark = pytest.mark.skipif(
+    known.why_not() is not None, reason="inline counting is for Linux on x86-64"
+)
+
+# What the engine's code of an access is, and what takes its place
+
+
+@entry("void", "pointer", "pointer", "int64", "int64")
+def replaced(numbers: Any, state: Any, begin: Any, end: Any) -> None:
+    replace_accesses(record_at(numbers, INLINE), record_at(state, LAYOUT), begin, end)
+
+
+LOAD, LOAD_SLOW, STORE, STORE_SLOW, END = 16, 96, 16, 96, 160
+
+
+def code_of(store: bool, what: int, move: bytes = b"\x48\x8b\xd3") -> bytearray:
+    """The engine's code of an access from RBX, with the slow way behind it."""
+    code = bytearray(b"\x90" * END)
+    at = LOAD
+    compare = b"\x48\x3b\x77\x08" if store else b"\x48\x3b\x37"
+    jump = LOAD_SLOW - at - len(compare) - 3 - 5
+    fast = b"\x48\x03\x77\x20" + (b"\x48\x89\x1e" if store else b"\x48\x8b\x1e")
+    site = compare + b"\x48\x8b\xf3" + b"\xe9" + jump.to_bytes(4, "little") + fast
+    code[at : at + len(site)] = site
+    goes_on = at + len(site)
+    slow = b"\x48\x8b\xfd" + (move if store else b"")
+    slow += (b"\xb9" if store else b"\xba") + what.to_bytes(4, "little")
+    back = goes_on - LOAD_SLOW - len(slow) - 7
+    slow += (b"\x4c\x8d\x05" if store else b"\x48\x8d\x0d") + back.to_bytes(
+        4, "little", signed=True
+    )
+    code[LOAD_SLOW : LOAD_SLOW + len(slow)] = slow
+    return code
+
+
+class Replaced:
+    """The engine's code after :func:`replace_accesses`, and what it wrote."""
+
+    def __init__(self, code: bytearray, line: int = 64, room: int = 4 * ACCESS_STUB) -> None:
+        level = Level(entries=4, ways=4)
+        self.data = DataSide(
+            l1_tlb=level, l2_tlb=level, l1d=level, l2=level, last=SharedCache(level), line=line
+        )
+        self.state = State()
+        self.state.data_side = self.data.words.ctypes.data
+        self.bytes = np.zeros(END + room, np.uint8)
+        self.bytes[:END] = list(code)
+        self.at = self.bytes.ctypes.data
+        self.numbers = np.zeros(1, INLINE)
+        fields = {"free": END, "end": END + room, "common": END - 8, "common_store": END - 4}
+        for name, offset in fields.items():
+            self.numbers[name] = self.at + offset
+        self.numbers["state"] = np.frombuffer(self.state, np.uint8).ctypes.data
+        replaced(
+            self.numbers.ctypes.data,
+            int(self.numbers["state"][0]),
+            self.at,
+            self.at + END,
+        )
+
+    @property
+    def code(self) -> bytes:
+        return self.bytes[:END].tobytes()
+
+    def stub(self, begin: int = END) -> list[str]:
+        """What a disassembler reads, with addresses from the code's begin on."""
+        reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        code = self.bytes[begin : int(self.numbers["free"][0]) - self.at].tobytes()
+        return [f"{i.mnemonic} {i.op_str}".strip() for i in reader.disasm(code, begin)]
+
+
+SIZES = [(0x02, 1), (0x12, 2), (0x22, 4), (0x32, 8), (0xB2, 8)]
+
+
+@pytest.mark.parametrize(("what", "size"), SIZES)
+def test_a_load_compares_its_line_with_the_one_before(what: int, size: int) -> None:
+    done = Replaced(code_of(False, what))
+    behind = LOAD + 3 + 3 + 5 + 4
+    assert done.code[LOAD + 6 : LOAD + 11] == b"\xe9" + (END - LOAD - 11).to_bytes(4, "little")
+    own, state = done.state.data_side, int(done.numbers["state"][0])
+    other = END + 63
+    assert done.stub() == [
+        f"jne {LOAD_SLOW:#x}",
+        "add rsi, qword ptr [rdi + 0x20]",
+        "mov rdi, rsi",
+        "push rax",
+        f"movabs rax, {state + State.line.offset:#x}",
+        "sub rdi, qword ptr [rax]",
+        f"cmp rdi, {64 - size:#x}",
+        f"ja {other:#x}",
+        f"movabs rax, {own + 8 * PAGES:#x}",
+        "inc qword ptr [rax]",
+        f"inc qword ptr [rax + {8 * (LINES - PAGES):#x}]",
+        "pop rax",
+        f"jmp {behind:#x}",
+        "pop rax",
+        f"push {size}" if size < 10 else f"push {size:#x}",
+        f"call {END - 8:#x}",
+        "lea rsp, [rsp + 8]",
+        f"je {behind:#x}",
+        "mov rsi, rbx",
+        f"jmp {LOAD_SLOW:#x}",
+    ]
+
+
+MOVES = [b"", b"\x48\x8b\xd3", b"\x8b\xd3", b"\x49\x8b\xd4", b"\x41\x8b\xd5"]
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_store_that_the_engine_does_not_know_asks_first(move: bytes) -> None:
+    done = Replaced(code_of(True, 0x22, move))
+    stub, state = done.stub(), int(done.numbers["state"][0])
+    unknown = END + 112
+    assert stub[0] == f"jne {unknown:#x}"
+    assert f"movabs rax, {state + State.line_stored.offset:#x}" in stub
+    assert "push 0x104" in stub
+    assert done.stub(unknown) == [
+        "push 4",
+        f"call {END - 4:#x}",
+        "lea rsp, [rsp + 8]",
+        f"je {END + 6:#x}",
+        f"jmp {STORE_SLOW:#x}",
+    ]
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_one_byte_that_differs_leaves_the_access_alone(store: bool) -> None:
+    code = code_of(store, 0x32)
+    length = 4 if store else 3
+    # not the distance of the jump, the number of the register, or what the slow way says of it
+    compared = [*range(length + 2), length + 3, *range(length + 8, length + 12)]
+    slow = [0, 1, 2, *([3, 6, 11, 12, 13] if store else [3, 8, 9, 10])]
+    for at in [*(LOAD + n for n in compared), *(LOAD_SLOW + n for n in slow)]:
+        other = bytearray(code)
+        other[at] ^= 0x88
+        assert Replaced(other).code == bytes(other), hex(at)
+
+
+def test_an_access_whose_slow_way_is_not_the_block_s_is_left_alone() -> None:
+    code = code_of(False, 0x32)
+    code[LOAD + 7 : LOAD + 11] = (END + 8).to_bytes(4, "little")
+    assert Replaced(code).code == bytes(code)
+
+
+def test_lines_shorter_than_an_access_are_looked_at_by_the_hook() -> None:
+    code = code_of(False, 0x32)
+    assert Replaced(code, line=4).code == bytes(code)
+    assert Replaced(code, line=8).code != bytes(code)
+
+
+def test_without_room_for_a_stub_nothing_is_replaced() -> None:
+    code = code_of(False, 0x32)
+    assert Replaced(code, room=ACCESS_STUB - 1).code == bytes(code)
+
+
+# Whole programs
+
+PROGRAMS: list[tuple[str, str, int, int | None]] = [
+    *((name, "generic", 1, None) for name in ("spe_copy", "spe_full", "spe_el0", "exceptions")),
+    *((name, "generic", 1, None) for name in ("priv_el1", "spe_model", "pmu_levels")),
+    *((f"bench_{name}", "generic", 1, 997) for name in ("sort", "store", "hash", "list", "crc")),
+    ("spe_copy", "neoverse-v2", 1, None),
+    ("bench_interp", "neoverse-n1", 1, 509),
+    ("spe_smp", "generic", 2, None),
+    ("spe_coherence", "generic", 4, None),
+    ("spe_coherence", "neoverse-n1", 4, None),
+]
+
+
+def inline(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
+    monkeypatch.setenv(known.OPTION, "1" if on else "0")
+
+
+@pytest.mark.parametrize(("name", "core", "smp", "period"), PROGRAMS)
+def test_nobody_sees_a_difference(
+    name: str, core: str, smp: int, period: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Result] = []
+    for on in (False, True):
+        inline(monkeypatch, on)
+        machine = Machine(name, core=core, model="cache", smp=smp, period=period, together=True)
+        seen.append(machine.run(600_000))
+        all_counted = [pe.cpu.hooks.counted_inline for pe in machine.board.pes]
+        assert {counted.on for counted in all_counted} == {on}
+        assert any(counted.blocks for counted in all_counted) is on
+        assert not any(counted.refused for counted in all_counted)
+    assert seen[0].differences(seen[1]) == {}
+
+
+def loop(body: list[int], times: int) -> list[int]:
+    return [*a.mov64(9, times), *body, a.subs_imm(9, 9, 1), a.b_cond(a.NE, -4 * len(body) - 4)]
+
+
+CODE, DATA, OTHER = 0x4000_0000, 0x4010_0000, 0x4020_0000
+
+
+def run(words: list[int], monkeypatch: pytest.MonkeyPatch, operations: int) -> Machine:
+    """Run a program with and without accesses that compare: the machine that has them."""
+    results = []
+    for on in (False, True):
+        inline(monkeypatch, on)
+        machine = Machine(image_of({CODE: a.code([*words, a.b(0)])}, CODE), model="cache", ram=RAM)
+        results.append(machine.run(operations))
+    assert results[0].differences(results[1]) == {}
+    return machine
+
+
+def happened(machine: Machine) -> list[int]:
+    """The model's counts: pages and lines that were looked at, lines that were not there."""
+    data = machine.board.models[0].data
+    return [int(data.words[n]) for n in (PAGES, LINES, LINES + 1)]
+
+
+def test_an_access_to_the_same_line_is_counted_and_no_more(monkeypatch) -> None:
+    body = [a.ldr(1, 0), a.ldr(1, 0, 0x38), a.str_(1, 0, 0x20), a.ldr(2, 0, 0x3F, size=0)]
+    machine = run([*a.mov64(0, DATA), *loop(body, 200)], monkeypatch, 4000)
+    assert happened(machine) == [800, 800, 1]
+
+
+def test_pairs_and_vectors_are_two_accesses_each(monkeypatch) -> None:
+    body = [a.pair(True, 1, 2, 0, 0x38), a.ldr_q(1, 0, 0x40), a.str_q(1, 0, 0x80)]
+    enable = [*a.mov64(3, 0b11 << 20), a.msr((3, 0, 1, 0, 2), 3), a.ISB]
+    machine = run([*enable, *a.mov64(0, DATA), *loop(body, 100)], monkeypatch, 4000)
+    assert happened(machine) == [600, 600, 3]
+
+
+def test_stores_to_two_pages_go_on_being_seen(monkeypatch) -> None:
+    body = [a.str_(9, 0), a.str_(9, 1), a.ldr(2, 0), a.str_(9, 0, 8)]
+    program = [*a.mov64(0, DATA), *a.mov64(1, OTHER), *loop(body, 300)]
+    machine = run(program, monkeypatch, 4000)
+    assert happened(machine) == [1200, 1200, 2]
+    assert machine.board.memory.read(OTHER, 8) == (1).to_bytes(8, "little")
+
+
+IC_IVAU = [a.DSB_SY, a.sys(3, 7, 5, 1, 0), a.DSB_SY, a.ISB]
+
+
+def returning(value: int) -> list[int]:
+    """Store a function that gives a number in X2 at [X0]: two instructions at once."""
+    return [*a.mov64(1, a.RET << 32 | a.movz(2, value)), a.str_(1, 0)]
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+def test_code_where_data_was_is_executed_as_it_was_written_last(maintained, monkeypatch) -> None:
+    after = IC_IVAU if maintained else []
+    call = [a.blr(0), a.add(3, 3, 2)]
+    program = [*a.mov64(0, OTHER), *loop([a.str_(9, 0, 0x80), a.ldr(4, 0, 0x80)], 50)]
+    for value in (1, 20, 300):
+        program += [*returning(value), *after, *loop(call, 5)]
+        program += loop([a.str_(9, 0, 0x80)], 10)
+    machine = run(program, monkeypatch, 3000)
+    assert machine.board.cpu.engine.general()[3] == 5 * 321
+
+
+def test_code_whose_stores_are_to_itself_is_executed_as_it_was_written_last(monkeypatch) -> None:
+    """The loop changes the number that its own next instruction adds."""
+    begin = [*a.mov64(0, CODE), *a.mov64(9, 40), *a.mov64(5, 0)]
+    place = 4 * (len(begin) + 3)
+    body = [a.add_imm(5, 5, 1), *a.mov64(6, a.add_imm(7, 7, 2))[:1], a.str_(6, 0, place, size=2)]
+    program = [*begin, *body, a.add_imm(7, 7, 1), a.subs_imm(9, 9, 1), a.b_cond(a.NE, -20)]
+    run(program, monkeypatch, 400)
+
+
+def test_switched_off_and_on_in_the_middle_nobody_sees_a_difference(monkeypatch) -> None:
+    results = []
+    for on in (False, True):
+        inline(monkeypatch, on)
+        machine = Machine("bench_sort", model="cache", together=True)
+        layer = machine.board.cpu.hooks.inline
+        for part in range(6):
+            machine.board.run(50_000)
+            if layer is not None:
+                layer.stop("a test") if part % 2 else layer.resume("a test")
+        results.append(machine.run(50_000))
+    assert results[0].differences(results[1]) == {}
+
+
+def test_who_hooks_accesses_sees_each_of_them(monkeypatch) -> None:
+    inline(monkeypatch, True)
+    body = [a.ldr(1, 0), a.ldr(1, 0, 8)]
+    program = a.code([*a.mov64(0, DATA), *loop(body, 100), a.b(0)])
+    machine = Machine(image_of({CODE: program}, CODE), model="cache", ram=RAM)
+    hooks = machine.board.cpu.hooks
+    machine.board.run(100)
+    seen: list[int] = []
+    hooks.engine.uc.hook_add(16 << 6, lambda *arguments: seen.append(arguments[2]))
+    hooks.hook_accesses(True)
+    before = happened(machine)[0]
+    machine.board.run(101)
+    assert len(seen) == happened(machine)[0] - before > 40
+    assert hooks.counted_inline.why_not == "somebody is told of accesses"
+    hooks.hook_accesses(False)
+    assert hooks.counted_inline.on
