@@ -19,6 +19,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.operation import Extend
 from spe_unicorn.compiled import Entry, HandWritten, record_at
 from spe_unicorn.compiled.machine_code import SYMBOL
+from spe_unicorn.decode import condition_holds
 from spe_unicorn.host.native.delivery import (
     FIQ,
     IRQ_UNLESS_MASKED,
@@ -80,6 +81,7 @@ SHARED = {
         condition_failed,
         (small(2), small(2), lambda r: r.getrandbits(16), small(9), small(13), word),
     ),
+    "condition_holds": (condition_holds, (small(16), small(16))),
     "trap_id": (trap_id, (system_word,)),
     "code_address": (code_address, (word, small(4), lambda r: r.getrandbits(1) << 63)),
     "physical_address": (physical_address, (word, lambda random: random.getrandbits(8) << 56)),
