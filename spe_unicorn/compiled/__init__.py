@@ -21,6 +21,7 @@ arrays at addresses. It raises nothing and allocates nothing, so it can run with
 from spe_unicorn.compiled.cache import say_nothing
 from spe_unicorn.compiled.calls import ForeignCall, address_of, array_at, pointer_to, record_at
 from spe_unicorn.compiled.functions import Entry, HandWritten, entry, routine
+from spe_unicorn.compiled.tables import large_table
 
 __all__ = [
     "Entry",
@@ -29,6 +30,7 @@ __all__ = [
     "address_of",
     "array_at",
     "entry",
+    "large_table",
     "pointer_to",
     "record_at",
     "routine",

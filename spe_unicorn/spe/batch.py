@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from spe_unicorn.arch.operation import Instruction, Timing
-from spe_unicorn.compiled import array_at, entry, routine
+from spe_unicorn.compiled import array_at, entry, large_table, routine
 from spe_unicorn.spe.packets import (
     AddressIndex,
     ContextIndex,
@@ -222,7 +222,7 @@ class Batch:
         self._levels = np.zeros((4, _LEVEL_WORDS), np.int64)
         self._recorders: list[Recorder | None] = [None] * 4
         self._values = np.zeros(_VALUES + 1, np.int64)
-        self._out = np.zeros(MOST * _LARGEST + _MOST_BYTES, np.uint8)
+        self._out = large_table(MOST * _LARGEST + _MOST_BYTES, dtype=np.uint8)
 
     def forget(self) -> None:
         """Forget what ``judge`` has answered."""

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.compiled import large_table
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.state import BLOCKS, LANES, ROW, State
 from spe_unicorn.host.native.tables import BlockTable
@@ -62,7 +61,7 @@ class Tallies(Stateful[TalliesState]):
         self._state = state
         self._blocks = blocks
         self._cracker = cracker
-        self._table = np.zeros((BLOCKS, ROW), np.int64)
+        self._table = large_table(BLOCKS, ROW)
         self._stale = False
         """Whether the rows are for other events than those that are wanted now."""
         self._rows: dict[tuple[Instruction, ...], tuple[int, ...]] = {}

@@ -15,6 +15,7 @@ import numpy as np
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.compiled import large_table
 from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.state import (
     BLOCKS,
@@ -58,19 +59,19 @@ class BlockTable:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._keys = np.full(BLOCKS, -1, np.int64)
+        self._keys = large_table(BLOCKS)
         """Address XOR number of operations; -1 for an empty slot."""
-        self._epochs = np.zeros(BLOCKS, np.int64)
-        self._marks = np.zeros(BLOCKS, np.int64)
-        self._members = np.zeros(BLOCKS, np.int64)
+        self._epochs = large_table(BLOCKS)
+        self._marks = large_table(BLOCKS)
+        self._members = large_table(BLOCKS)
         """How many members of the population each block has."""
-        self._places = np.zeros(BLOCKS, np.int64)
+        self._places = large_table(BLOCKS)
         """Where each block's plans begin in the pool."""
-        self._plans = np.zeros(PLANS, np.int64)
+        self._plans = large_table(PLANS)
         """The pool: the plans of a block, then its code."""
         self._free = 0
         """The first word of the pool that no block has."""
-        self._harmless = np.full(BLOCKS, -1, np.int64)
+        self._harmless = large_table(BLOCKS)
         """Blocks that the hook has found to need no second look; the hook fills it."""
         self._trapped = np.zeros(TRAP_IDS, np.uint8)
         """1 for traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
@@ -78,6 +79,7 @@ class BlockTable:
         """The same, as a set."""
         self._trapping = np.zeros(TRAP_IDS, np.uint8)
         """Which of them trap now, as :func:`trap_table` makes it."""
+        self.forget()
         state.block_keys = self._keys.ctypes.data
         state.block_epochs = self._epochs.ctypes.data
         state.block_marks = self._marks.ctypes.data
