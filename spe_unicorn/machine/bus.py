@@ -27,11 +27,11 @@ class Timed(Protocol):
     """Devices that drive lines when their time comes; times are counts of the system counter."""
 
     def next_deadline(self) -> int | None:
-        """The time at which the first of them drives a line, None for never."""
+        """The time at which the next line is driven, None for never."""
         ...
 
     def update(self) -> None:
-        """Let happen what has come due."""
+        """Drive the lines whose time has come."""
         ...
 
 
@@ -122,14 +122,14 @@ class Bus:
         )
         self._secure = secure
         self.stored: Signal[[int, int, int]] = Signal()
-        """Told of each store to a device behind it: address, size, value."""
+        """Told of each store to a device, after the store: address, size, value."""
 
     def claims(self, address: int) -> bool:
         """Whether a device answers at a physical address."""
         return self._at(address) is not None
 
     def read(self, address: int, size: int) -> int:
-        """A load of ``size`` bytes; 0 where nobody answers."""
+        """A load of ``size`` bytes; 0 if no device answers."""
         found = self._at(address)
         return found[1].read(address - found[0], size) if found else 0
 
@@ -141,7 +141,7 @@ class Bus:
             self.stored(address, size, value)
 
     def _at(self, address: int) -> tuple[int, Device] | None:
-        """The device that answers, and where its window begins."""
+        """The device that answers at an address, and the first address of its window."""
         for base, end, device, only_secure in self._windows:
             if base <= address < end and (not only_secure or self._secure()):
                 return base, device

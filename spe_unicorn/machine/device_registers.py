@@ -144,7 +144,7 @@ def registers(
 
 
 def install(cpu: UnicornCPU, gic: tuple[Accessor, ...]) -> None:
-    """Have the accesses answered: in the middle of a run where the engine has the register."""
+    """Have the hooks ask for accesses to registers that the engine has, and stop for the others."""
     hooks = cpu.hooks
     for accessor in TIMER_ACCESSORS:
         if accessor.register in (*COMPARATORS, *ALIASES) and accessor.register is not CNTKCTL_EL12:

@@ -1,8 +1,8 @@
-"""What samples by an event: the operations that make it, told before or after their execution.
+"""Sampling by events: which operations make an event is known before or after their execution.
 
-There are three kinds of events. Operations whose word decides that they make the event are a
-population of their own, which compiled code counts. For events that depend on the run, operations
-are looked at one by one near the next chosen event. Exceptions are told when they are entered.
+There are three kinds of events. If the instruction word decides, the operations that make the event
+are a population of their own, which compiled code counts. If the run decides, operations near the
+next chosen event are executed and judged one by one. Exceptions are reported when they are entered.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _OF_BRANCHES: Final = frozenset(
 )
 _ACCESSES: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _SHARE: Final = 8
-"""The most events of caches and TLBs that a member makes: four pieces, each in two lines."""
+"""The most events of caches and TLBs that one member makes: four pieces, each in two lines."""
 _OF_STRUCTURE: Final = 32
-"""So many members is what lists its bytes one by one: four registers, a block of zeros."""
+"""Members of an operation with many accesses: four registers, or a block of zeros."""
 _OF_VECTORS: Final = 256
-"""And what does so with vectors of 2048 bits."""
+"""Members of such an operation with vectors of 2048 bits."""
 
 
 def event_sampler(
     pe: ProcessingElement, core: Core, sampling: Sampling, event: NamedEvent, model: CoreModel
 ) -> Sampler:
-    """What samples a PE by ``event``. Raises OptionError for one that cannot be known of it."""
+    """The sampler of a PE by ``event``. Raises OptionError for an event that cannot be sampled."""
     number = event.number
     reason = why_not_sampled(event, with_model=isinstance(model, CacheModel))
     if reason is not None:
@@ -89,7 +89,7 @@ def event_sampler(
 
 
 def weighs(core: Core, sampling: Sampling | None) -> bool:
-    """Whether an instruction may have another number of members than one."""
+    """Whether an instruction can be several members, or none."""
     event = None if sampling is None else sampling.named
     if event is None:
         return core.cracking is not None
@@ -97,7 +97,7 @@ def weighs(core: Core, sampling: Sampling | None) -> bool:
 
 
 def _shares(instruction: Instruction) -> int:
-    """How many members an instruction is where each makes at most :data:`_SHARE` events."""
+    """How many members an instruction is, if each may make :data:`_SHARE` events at most."""
     if instruction.family not in _ACCESSES:
         return 0
     if instruction.sve:

@@ -22,7 +22,7 @@ woken, the power key was pressed, a semihosting call was answered, a file of a d
 VIRTIO_POLL, VIRTIO_READ, VIRTIO_WAIT = "virtio poll", "virtio read", "virtio wait"
 """The first three, of the virtio console."""
 _FROM_OUTSIDE: Final = frozenset({POLL, VIRTIO_POLL, KEY})
-"""Kinds that come between two operations, without any act of the guest."""
+"""Kinds that come between two operations, whatever the guest does."""
 _ASKED_FOR: Final = frozenset({READ, VIRTIO_READ, CALL, FILE})
 """Kinds that an operation of the guest asks for."""
 _ENTRY: Final = 200
@@ -61,7 +61,7 @@ class InputLog:
         self._full = full
         self._new = 0
         self.entries: list[Input] = []
-        """Those that are kept, from number :attr:`begin` on."""
+        """The inputs that are kept, from number :attr:`begin` on."""
         self.begin = 0
         self.cursor = 0
         self.replaying = False
@@ -70,7 +70,7 @@ class InputLog:
         self._stores: list[tuple[int, bytes]] = []
 
     def add(self, at: int, kind: str, value: Any) -> None:
-        """Write down what has come."""
+        """Add an input that has come."""
         entry = Input(at, kind, value, tuple(self._stores))
         self._stores.clear()
         self.entries.append(entry)
@@ -96,7 +96,7 @@ class InputLog:
         self._stores.append((address, data))
 
     def next(self) -> Input | None:
-        """What comes next in the replay, None for nothing."""
+        """The next input of the replay, None if there is none."""
         number = self.cursor - self.begin
         return self.entries[number] if number < len(self.entries) else None
 
@@ -132,14 +132,14 @@ class LoggedFile:
         return self._inputs.answer(FILE, lambda: self._file.write(offset, data))
 
     def flush(self) -> bool:
-        """Have them stored for good; False where the host cannot."""
+        """Have the bytes stored for good; False where the host cannot."""
         return self._inputs.answer(FILE, self._file.flush)
 
 
 class Inputs:
     """The ways into one machine, and its console's way out.
 
-    ``now`` is the number of operations so far. While :attr:`log` is None nothing is written down.
+    ``now`` gives the number of operations so far. While :attr:`log` is None nothing is logged.
     """
 
     WIRING = ("log",)
@@ -215,9 +215,9 @@ class Inputs:
             self.log.stored(address, data)
 
     def call(self, live: Callable[[], T], store: Callable[[int, bytes], object]) -> T:
-        """The answer to a semihosting call: ``live()``, or what it was.
+        """The answer to a semihosting call: ``live()``, or in a replay the logged answer.
 
-        Raises ReplayError where none was made.
+        Raises ReplayError if the log has no such call here.
         """
         return self.answer(CALL, live, store)
 
@@ -227,9 +227,9 @@ class Inputs:
         live: Callable[[], T],
         store: Callable[[int, bytes], object] = lambda address, data: None,
     ) -> T:
-        """The outside's answer to something that the guest does: ``live()``, or what it was.
+        """The outside's answer to an act of the guest: ``live()``, or in a replay the logged one.
 
-        Raises ReplayError where it was not done.
+        Raises ReplayError if the log has no such act here.
         """
         log = self.log
         if log is None:

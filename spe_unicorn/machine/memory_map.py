@@ -119,11 +119,11 @@ _WANTING: Final = (
         f"RAM begins at {RAM_BASE:#x}, above: a wrong pointer, or another board's address?",
     ),
 )
-"""What people may look for where nothing is. Options are named in backquotes."""
+"""What may have been meant by an address where nothing is. Options are in backquotes."""
 
 
 def wanting(address: int) -> str:
-    """A word on why nothing may be at a physical address, for one who expected something."""
+    """A sentence on why nothing may be at a physical address where something was expected."""
     for region, text in _WANTING:
         if address in region:
             return text

@@ -13,7 +13,7 @@ from spe_unicorn.symbols.lines import Line, SourceLines
 from spe_unicorn.symbols.places import Places
 
 _KNOWN = 1 << 16
-"""Addresses whose lines are remembered."""
+"""The most addresses whose lines are remembered."""
 
 
 class Names:
@@ -56,7 +56,7 @@ class Names:
         return sorted(found)
 
     def line(self, address: int) -> Line | None:
-        """The source line of the instruction at ``address``, None if nobody knows."""
+        """The source line of the instruction at ``address``, None if it is unknown."""
         if address not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
@@ -78,7 +78,7 @@ class Names:
         return None if lines is None else lines.at(place.linked)
 
     def frame(self, address: int) -> FrameRule | None:
-        """How to find the caller of the function at ``address``, None if nobody knows."""
+        """How to find the caller of the function at ``address``, None if it is unknown."""
         image = self._image()
         linked = None if image is None else image.linked(address)
         if image is not None and linked is not None:

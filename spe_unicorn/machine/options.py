@@ -1,4 +1,4 @@
-"""What machine it is and what it starts: the one list of what can be chosen.
+"""The options of a machine: the one list of what can be chosen.
 
 Everything here is plain data from which an equal machine can be built: no stream, no callback.
 Messages name an option in backquotes: `smp`. The command line puts its own spelling there: --smp.
@@ -32,7 +32,7 @@ KINDS: Final = {"load": Flag.LD, "store": Flag.ST, "branch": Flag.B}
 
 _PAGE: Final = 4096
 _LONGEST: Final = 1 << 60
-"""Operations between two samples, as compiled code can count them."""
+"""The most operations between two samples that compiled code can count."""
 _SHIFTS: Final = {"": 0, "K": 10, "M": 20, "G": 30}
 
 

@@ -31,9 +31,9 @@ from spe_unicorn.machine.memory_map import Region
 from spe_unicorn.machine.storage.virtio import VirtioSlots
 
 Windows = list[tuple[Region, Device]]
-"""Devices and where they answer."""
+"""Devices, each with the region in which it answers."""
 MakeSlots = Callable[[NonSecureMemory, Clock, Callable[[int], IRQLine]], VirtioSlots]
-"""Makes the virtio places, of what devices reach, the clock, and the line of each place."""
+"""Makes the virtio places of the memory that devices reach, the clock, and the lines."""
 
 
 class Peripherals:
@@ -113,7 +113,7 @@ class Peripherals:
                     (place, FlashWindow(flash, region))
                 )
         self.bus = Bus(windows, secure_windows, secure)
-        """Where they are reached."""
+        """The windows in which the devices are reached."""
 
     def _spi(self, number: int) -> InputLine:
         return self.gic.spi(32 + number)
@@ -128,7 +128,7 @@ class Peripherals:
         return due
 
     def update(self) -> None:
-        """Let happen what has come due."""
+        """Drive the lines of devices whose time has come."""
         for device in self._timed:
             device.update()
 

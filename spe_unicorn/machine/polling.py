@@ -1,7 +1,7 @@
-"""What a PE looks at again and again: a tight loop that only loads, compares and branches.
+"""Finds PEs that poll memory in a tight loop, which only loads, compares and branches.
 
-Each round of such a loop is like the one before for as long as the memory that it loads stays as it
-is. So a PE in one can be left alone until then, and nothing of its own is lost.
+Each round of such a loop is like the round before until the memory that it loads changes. So a PE
+in such a loop need not run until then, and loses nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
 
 Look: TypeAlias = tuple[int, int, int]
-"""A place in memory as it was: physical address, number of bytes, and what they hold."""
+"""Memory as it was: physical address, number of bytes, and their value."""
 
 _MOST: Final = 16
 """Operations of the longest loop that is recognized."""
 _MASK: Final = (1 << 64) - 1
 _PLAIN: Final = frozenset({Mark.NONE, Mark.HINT, Mark.BARRIER, Mark.ISB, Mark.DSB})
-"""What an operation may be that changes nothing but general registers and flags."""
+"""Marks of operations that change nothing but general registers and flags."""
 
 
 def polled(cpu: UnicornCPU) -> list[Look] | None:
-    """What the loop looks at in which the PE stands; None if it stands in no such loop.
+    """The memory that the PE's loop loads; None if the PE is in no such loop.
 
-    A branch to itself looks at nothing.
+    It is empty for a branch to itself.
     """
     loop = _loop_around(cpu)
     if loop is None:
@@ -105,7 +105,7 @@ def _is_plain(instruction: Instruction) -> bool:
 
 
 def _look(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> Look | None:
-    """What a load finds whose registers are as they were before it; None if that is not known."""
+    """The memory that a load reads, by the registers as they are now; None if it is unknown."""
     access = instruction.access
     if access is None or access.writeback or access.index_writeback is not None:
         return None

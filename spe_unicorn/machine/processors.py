@@ -1,4 +1,4 @@
-"""What each PE of a board is made of before there is an interrupt controller to connect it to."""
+"""Makes the processors of a board, before there is an interrupt controller to connect them to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Processor:
     model: CoreModel
     interrupts: Interrupts
     random: RandomSource
-    """What the PE draws from."""
+    """The source of the PE's random numbers."""
 
     def gic_port(self) -> GICPort:
         """The inputs and the identity that the GIC sees."""

@@ -1,4 +1,4 @@
-"""Which sampling unit a PE of the board has."""
+"""Chooses the sampling unit of a PE of the board."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def sampler_of(
     memory: PhysicalMemory,
     processor: Processor,
 ) -> MakeSampler:
-    """What makes a PE's unit: one that samples from outside, SPE, or none where the core has none.
+    """The maker of a PE's unit: one that samples from outside, SPE, or none on a core without SPE.
 
-    ``processor`` is what the PE is made of.
+    ``processor`` is the one that the PE is made of.
     """
     model, random = processor.model, processor.random
 
