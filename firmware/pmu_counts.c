@@ -1,9 +1,10 @@
 /* The Performance Monitors: exact counts of a loop, an overflow at its place, CHAIN, SW_INCR, the zeroing of counters,
-   SPE's population beside INST_RETIRED, and thresholds. */
+   SPE's population beside OP_RETIRED, and thresholds. */
 #include "lib/mmu.h"
 #include "lib/pmu.h"
 #include "lib/spe.h"
 
+#define OP_RETIRED 0x3a
 #define SAMPLE_POP 0x4000
 #define SAMPLE_FEED 0x4001
 
@@ -94,7 +95,7 @@ int main(void) {
     is(counts[3], TURNS, "stores");
     is(counts[4], 5 * TURNS + 5, "cycles are operations");
 
-    program(CPU_CYCLES, INST_RETIRED, SAMPLE_POP, SAMPLE_FEED);
+    program(CPU_CYCLES, OP_RETIRED, SAMPLE_POP, SAMPLE_FEED);
     counted(TURNS, data);
     is(counts[0], counts[4], "CPU_CYCLES is the cycle counter");
     is(counts[2], 0, "nothing is sampled while SPE is disabled");
@@ -102,7 +103,7 @@ int main(void) {
     write_sysreg(PMSCR_EL1, PMSCR_E1SPE);
     isb();
     counted(TURNS, data);
-    is(counts[2], counts[1], "the sample population is INST_RETIRED");
+    is(counts[2], counts[1], "the sample population is OP_RETIRED: micro-operations, where a core has any");
     ok(counts[3] == counts[2] / 1025 || counts[3] == counts[2] / 1025 + 1, "a sample each interval");
     write_sysreg(PMSCR_EL1, 0);
     spe_stop();

@@ -13,6 +13,7 @@ from tests.firmware.programs import assert_passed
 slow = pytest.mark.slow
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts, everything": ("pmu_counts", {"core": "max"}),
+    "counts, micro-operations": ("pmu_counts", {"core": "neoverse-n2"}),
     "overflow": ("pmu_overflow", {}),
     "overflow, everything": ("pmu_overflow", {"core": "max"}),
     "access, everything": ("pmu_access", {"core": "max"}),
