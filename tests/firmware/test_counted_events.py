@@ -2,7 +2,8 @@
 
 Events are counted from outside, at each Exception level, with and without a model of caches; the
 guests' own counters go on beside that, and have to agree as well. A program is looked at in windows
-of operations, the last of which reaches up to its end.
+of operations, the last of which reaches up to its end. Short programs are looked at from their
+first operation to the last, and programs of several PEs on all of these.
 """
 
 from __future__ import annotations
@@ -60,11 +61,16 @@ def counted(machine: Machine, events: frozenset[int]) -> dict[int, list[int]]:
     return outside.s.counts
 
 
+def groups(model: str) -> list[frozenset[int]]:
+    """All events that are counted with a model, in as many groups as compiled code needs."""
+    known = countable(with_model=model == "cache")
+    everywhere = frozenset({*known, *SampleEvent}) - {*IN_LANES, *STEPPED}
+    return [everywhere | group for group in (*GROUPS, STEPPED)]
+
+
 def differing(name: str, **options: Any) -> dict[str, Any]:
     """The first window in which counts differ, and those; empty if they agree in all."""
-    known = countable(with_model=options.get("model") == "cache")
-    everywhere = frozenset({*known, *SampleEvent}) - {*IN_LANES, *STEPPED}
-    chosen = [everywhere | group for group in (*GROUPS, STEPPED)]
+    chosen = groups(options.get("model", "none"))
     everything = frozenset().union(*chosen)
     machines = [firmware_machine(name, core="max", **options) for _ in (*chosen, None)]
     *fast, reference = machines
@@ -83,11 +89,42 @@ def differing(name: str, **options: Any) -> dict[str, Any]:
     return {}
 
 
-def own_counters(machine: Machine) -> tuple[Any, ...]:
-    counting = machine.board.pes[0].counting
+def own_counters(machine: Machine, pe: int = 0) -> tuple[Any, ...]:
+    counting = machine.board.pes[pe].counting
     counting.settle()
     state = counting.monitors.s
     return tuple(state.values), state.overflowed, state.pending
+
+
+def from_the_start(machine: Machine, events: frozenset[int], most: int) -> list[Any]:
+    """Of each PE, what happens of ``events`` from its reset on, and its own counters then."""
+    counts = []
+    for pe in machine.board.pes:
+        pe.counting.settle()
+        outside = OutsideCounts(pe.counting.totals, sorted(events), by_level=True)
+        pe.counting.observe(outside)
+        counts.append(outside)
+    machine.board.run(most)
+    own = [own_counters(machine, n) for n in range(len(counts))]
+    executed = [pe.cpu.executed for pe in machine.board.pes]
+    return [*zip((outside.s.counts for outside in counts), own, executed, strict=True)]
+
+
+def differing_from_the_start(name: str, most: int, **options: Any) -> dict[str, Any]:
+    """What differs after that many operations, or at the program's end; empty if nothing."""
+    chosen = groups(options.get("model", "none"))
+    everything = frozenset().union(*chosen)
+    machine = firmware_machine(name, core="max", runner=ReferenceRunner, **options)
+    reference = from_the_start(machine, everything, most)
+    for events in chosen:
+        found = from_the_start(firmware_machine(name, core="max", **options), events, most)
+        for n, ((mine, *state), (all_of_it, *expected)) in enumerate(
+            zip(found, reference, strict=True)
+        ):
+            wrong = {e: (count, all_of_it[e]) for e, count in mine.items() if count != all_of_it[e]}
+            if wrong or state != expected:
+                return {"pe": n, "events": wrong, "state": (state, expected)}
+    return {}
 
 
 RUNS = [(name, model) for name in NAMES for model in ("none", "cache")]
@@ -99,3 +136,36 @@ RUNS = [(name, model) for name in NAMES for model in ("none", "cache")]
 )
 def test_every_event_is_counted_as_by_stepping(name: str, model: str) -> None:
     assert differing(name, model=model) == {}
+
+
+WHOLE = (
+    *("hello", "virtio_console", "virtio_blk", "pl061", "psci_calls", "fw_cfg"),
+    *("priv_gic_secure", "fp_trap", "priv_el2", "pmu_basic", "debug_break", "priv_align"),
+    *("priv_gic", "irq_latency", "debug_step", "debug_watch", "smc_pingpong", "priv_el3"),
+    *("pmu_overflow", "beyond_qemu", "exceptions", "pmu_counts"),
+)
+"""Programs with few enough operations to be stepped to their end, the longest 112,000."""
+
+
+@pytest.mark.parametrize("model", ["none", "cache"])
+@pytest.mark.parametrize(
+    "name", [n if n == "hello" else pytest.param(n, marks=slow) for n in WHOLE]
+)
+def test_every_event_of_a_whole_program_is_counted_as_by_stepping(name: str, model: str) -> None:
+    assert differing_from_the_start(name, MOST, model=model) == {}
+
+
+@pytest.mark.parametrize("model", ["none", "cache"])
+@pytest.mark.parametrize(
+    ("name", "smp", "most"),
+    [
+        ("psci_calls", 2, MOST),
+        pytest.param("ipi_pingpong", 2, 60_000, marks=slow),
+        pytest.param("priv_smp", 4, 60_000, marks=slow),
+        pytest.param("spe_smp", 4, 60_000, marks=slow),
+    ],
+)
+def test_every_event_of_several_pes_is_counted_as_by_stepping(
+    name: str, smp: int, most: int, model: str
+) -> None:
+    assert differing_from_the_start(name, most, model=model, smp=smp) == {}
