@@ -19,7 +19,11 @@ _MASK: Final = (1 << 64) - 1
 class AfterStops:
     """Settles the stops of one PE's engine."""
 
+    TRANSIT = ("entered",)
+
     def __init__(self, parts: Parts, untranslated: Untranslated) -> None:
+        self.entered = False
+        """Whether the block before which the engine stands was unknown when it stopped."""
         self._parts = parts
         self._untranslated = untranslated
         self.host = HostOperations(parts)
@@ -93,7 +97,8 @@ class AfterStops:
 
     def _after_unseen(self, stop: Stop, done: int) -> None:
         """Enter the block before which the engine stands into the block table."""
-        if self._parts.blocks.begun() is not None:
+        self.entered = self._parts.blocks.begun() is None
+        if not self.entered:
             return
         state = self._parts.state
         address = state.block & _MASK

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from spe_unicorn.host.native.state import UNBOUNDED
 from spe_unicorn.host.ports import NEVER_HAPPENS
+from spe_unicorn.host.run.blocks import Block
 from spe_unicorn.host.run.parts import Parts
 from spe_unicorn.host.run.probes import Probes
 
@@ -47,8 +48,22 @@ class ChosenOperation:
         place = self._place()
         return NEVER_HAPPENS if place is None else self._parts.cpu.executed + place
 
+    def planned(self) -> bool:
+        """Whether it is in the block before which the engine stands, whose plan needs no step."""
+        found = self._found()
+        return found is not None and not found[0].plans[found[1]].exact
+
     def _place(self) -> int | None:
         """Where it is in the block before which the engine stands."""
+        found = self._found()
+        if found is None:
+            return None
+        block, member = found
+        self._probes.consider(self._parts.state.block & _MASK, block, member)
+        return block.plans[member].place
+
+    def _found(self) -> tuple[Block, int] | None:
+        """The block before which the engine stands and which member of it is chosen."""
         parts = self._parts
         if not parts.unit.enabled:
             return None
@@ -56,8 +71,7 @@ class ChosenOperation:
         block = parts.blocks.begun()
         if block is None or hit > len(block.plans):
             return None
-        self._probes.consider(parts.state.block & _MASK, block, hit - 1)
-        return block.plans[hit - 1].place
+        return block, hit - 1
 
     def _allow_samples(self) -> bool:
         """Let the compiled hook take samples by itself, where it may.

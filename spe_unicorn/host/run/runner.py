@@ -272,6 +272,8 @@ class Runner:
             at - executed + chosen
         ):
             return
+        if chosen and self._after.entered and self._chosen.planned():
+            return  # now that the block is known, compiled code may sample the operation by itself
         if at > executed:
             # the chosen operation then begins a block of its own, whose plan may suffice
             exact.run(at - executed)
