@@ -101,6 +101,34 @@ routine(code_address)
 routine(physical_address)
 
 
+@routine
+def _layout_of(sample: Any, outcome: Any, level: Any) -> Any:
+    """The number of the layout of a sample's record."""
+    return level[_LAYOUT] + (sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES])
+
+
+@routine
+def size_of_next(
+    samples: Any, outcomes: Any, levels: Any, sizes: Any, number: Any, busy_until: Any
+) -> Any:
+    """Bytes that the record of a sample will have, and the cycle at which the sample is complete.
+
+    ``busy_until`` is when the sample before it is. The bytes are -1 if the sample's outcome is not
+    known yet, or if it is selected before that cycle.
+    """
+    sample = array_at(samples, (_UNBOUNDED, COLUMNS), np.int64)[number]
+    outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
+    outcome = outcome_rows[sample[KIND] * WAYS + sample[WAY]]
+    ends = sample[SELECTED_AT] + outcome[_TOTAL]
+    if outcome[_KNOWN] == 0 or sample[SELECTED_AT] < busy_until:
+        return -1, ends
+    if outcome[_KEPT] == 0:
+        return 0, ends
+    level = array_at(levels, (4, _LEVEL_WORDS), np.int64)[sample[EL]]
+    layout = _layout_of(sample, outcome, level)
+    return array_at(sizes, (_UNBOUNDED,), np.int64)[layout], ends
+
+
 @entry("int64", *["pointer"] * 8, "int64")
 def _write(
     samples: Any,
@@ -136,7 +164,6 @@ def _write(
         for v in range(_OUTCOME_VALUES):
             value_of[v] = outcome[_FIRST_VALUE + v]
         state = level[_STATE]
-        shape = sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES]
         value_of[_PC] = code_address(sample[PC], sample[EL], state)
         value_of[_VA] = sample[VA]
         value_of[_PA] = physical_address(sample[PA], state)
@@ -145,7 +172,7 @@ def _write(
         value_of[_TIME] = sample[TIME] - level[_OFFSET]
         value_of[_CONTEXT1] = level[_FIRST_CONTEXT]
         value_of[_CONTEXT2] = level[_SECOND_CONTEXT]
-        layout = level[_LAYOUT] + shape
+        layout = _layout_of(sample, outcome, level)
         size = size_of[layout]
         for byte in range(_MOST_BYTES):
             data[at + byte] = template_of[layout, byte]
@@ -206,7 +233,7 @@ class Batch:
 
     DERIVED = (
         *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
-        *("_recorders", "_values", "_out"),
+        *("_recorders", "_values", "_out", "_known_places"),
     )
     """What is known of kinds and recorders, and room to work in."""
 
@@ -221,6 +248,8 @@ class Batch:
         self._places = np.zeros((0, _MOST_PACKETS, _PLACE), np.int64)
         self._levels = np.zeros((4, _LEVEL_WORDS), np.int64)
         self._recorders: list[Recorder | None] = [None] * 4
+        self._known_places: tuple[int, ...] = ()
+        """Where the tables are, empty after one of them has moved."""
         self._values = np.zeros(_VALUES + 1, np.int64)
         self._out = large_table(MOST * _LARGEST + _MOST_BYTES, dtype=np.uint8)
 
@@ -240,24 +269,15 @@ class Batch:
 
     def look_up(self, samples: Any, kinds: Sequence[Kind]) -> None:
         """Ask ``judge`` for the outcomes that are not known yet; ``kinds`` are by their numbers."""
-        if len(kinds) * WAYS > len(self._outcomes):
-            more = np.zeros((len(kinds) * WAYS, _OUTCOME_WORDS), np.int64)
-            self._outcomes = np.concatenate((self._outcomes, more))
+        self._make_room(len(kinds))
         numbers = self._numbers(samples)
         for number in sorted(set(numbers[self._outcomes[numbers, _KNOWN] == 0].tolist())):
             self._enter(number, self._judge(kinds[number // WAYS], number % WAYS))
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
         """The records of samples that were looked up, by the recorder of each Exception level."""
-        for el, recorder in recorders.items():
-            if recorder is not self._recorders[el]:
-                self._recorders[el] = recorder
-                self._levels[el] = self._level(recorder)
-        tables = self._outcomes, self._levels, self._sizes, self._templates, self._places
-        records = _write(
-            *(array.ctypes.data for array in (samples, *tables, self._values, self._out)),
-            len(samples),
-        )
+        self._take(recorders)
+        records = _write(samples.ctypes.data, *self._addresses(), len(samples))
         size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
         counts = np.bincount(self._numbers(samples))
@@ -265,6 +285,38 @@ class Batch:
             events = self._pmu[number]
             pmu[events] = pmu.get(events, 0) + int(counts[number])
         return Written(records, self._out[:size].tobytes(), pmu)
+
+    def tables(self, kinds: int, recorders: dict[int, Recorder]) -> tuple[int, int, int]:
+        """Where outcomes, levels and sizes are, as :func:`size_of_next` reads them.
+
+        They hold for ``kinds`` kinds and for the levels of ``recorders``, until another method is
+        called.
+        """
+        self._make_room(kinds)
+        self._take(recorders)
+        outcomes, levels, sizes, *_ = self._addresses()
+        return outcomes, levels, sizes
+
+    def _addresses(self) -> tuple[int, ...]:
+        """Where the tables are, and the room to work in, as ``_write`` takes them."""
+        if not self._known_places:
+            tables = self._outcomes, self._levels, self._sizes, self._templates, self._places
+            room = self._values, self._out
+            self._known_places = tuple(array.ctypes.data for array in (*tables, *room))
+        return self._known_places
+
+    def _make_room(self, kinds: int) -> None:
+        if kinds * WAYS > len(self._outcomes):
+            self._known_places = ()
+            more = np.zeros((kinds * WAYS, _OUTCOME_WORDS), np.int64)
+            self._outcomes = np.concatenate((self._outcomes, more))
+
+    def _take(self, recorders: dict[int, Recorder]) -> None:
+        """Have the layouts of what is to be had at each level at hand."""
+        for el, recorder in recorders.items():
+            if recorder is not self._recorders[el]:
+                self._recorders[el] = recorder
+                self._levels[el] = self._level(recorder)
 
     @staticmethod
     def _numbers(samples: Any) -> Any:
@@ -303,6 +355,7 @@ class Batch:
         """The number of a recorder's layout for shape 0; those of the other shapes follow."""
         first = self._layouts.get(key)
         if first is None:
+            self._known_places = ()
             first = self._layouts[key] = len(self._sizes)
             layouts = [recorder.layout(shape) for shape in range(SHAPES)]
             self._sizes = np.append(self._sizes, [layout.size for layout in layouts])

@@ -99,6 +99,15 @@ class IntervalCounters(Stateful[IntervalState]):
         if not self.s.COUNT and not self.s.ECOUNT:
             self._load()
 
+    @property
+    def counting_down(self) -> int:
+        """PMSICR_EL1 if members count it down, and a selection loads it, and nothing else; else 0.
+
+        As many members are left before the next selection, or as many and one more right after a
+        load.
+        """
+        return 0 if self.s.ECOUNT or (self._rnd and self._ernd) else self.s.COUNT
+
     def count_one(self) -> bool:
         """One member of the population goes by. True if it is selected."""
         hit = False

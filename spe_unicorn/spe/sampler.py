@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Operation, Timing
@@ -83,6 +83,21 @@ class SamplerState:
     """Cycles at which the sampled operations in flight complete."""
     unwritten: dict[str, int] = field(default_factory=dict)
     """What registers held at reset that nobody has written since, where that matters."""
+
+
+class Moving(NamedTuple):
+    """Registers that move with each sample, and what it takes to say where they will be."""
+
+    pointer: int
+    """PMBPTR_EL1, which each record that is kept moves by its size."""
+    status: int
+    """PMBSR_EL1, which stays as it is while no sample collides with another."""
+    left: int
+    """PMSICR_EL1, which each member counts down; 0 if it does more than that."""
+    busy_until: int
+    """The cycle up to which a sample that is selected collides."""
+    tables: tuple[int, int, int]
+    """``Batch.tables``."""
 
 
 class Sampler(Stateful[SamplerState], ABC):
@@ -302,9 +317,7 @@ class Sampler(Stateful[SamplerState], ABC):
         """
         if self._sampling or self.recorded:
             return False
-        if self._filter is not self._batch_filter:
-            self._batch_filter = self._filter
-            self._batch.forget()
+        self._judge_by_filter()
         batch = self._batch
         batch.look_up(samples, kinds)
         recorders = self._at_once(samples)
@@ -328,6 +341,19 @@ class Sampler(Stateful[SamplerState], ABC):
                 self._events.events(events, count)
         self._keep_all(samples, written.data, written.records)
         return True
+
+    def _judge_by_filter(self) -> None:
+        """Have the batch judge samples by the filter that there is now."""
+        if self._filter is not self._batch_filter:
+            self._batch_filter = self._filter
+            self._batch.forget()
+
+    def moving(self, kinds: int) -> Moving | None:
+        """What registers hold that samples move, while ``kinds`` kinds of samples are known.
+
+        None if what they will hold cannot be told before samples are complete.
+        """
+        return None
 
     @staticmethod
     def _places(samples: Any, kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:

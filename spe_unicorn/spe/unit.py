@@ -29,6 +29,7 @@ from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
     PMBMAR_EL1,
     PMBPTR_EL1,
+    PMBSR_EL1,
     PMSDSFR_EL1,
     PMSEVFR_EL1,
     PMSFCR_EL1,
@@ -66,7 +67,7 @@ from spe_unicorn.spe.management import (
     reporting_el,
 )
 from spe_unicorn.spe.sample import Recorder
-from spe_unicorn.spe.sampler import NOWHERE, Sampler
+from spe_unicorn.spe.sampler import NOWHERE, Moving, Sampler
 
 _NO_EL = -1
 
@@ -137,6 +138,7 @@ class StatisticalProfilingUnit(Sampler):
     ) -> None:
         counters = IntervalCounters(random, ernd=Feature.FEAT_SPE_ERnd in pe.features)
         super().__init__(pe, counters, model, events, cracker=cracker, wrong_path=wrong_path)
+        self._counters = counters
         v1p3 = Feature.FEAT_SPEv1p3 in pe.features
         self.buffer = ProfilingBuffer(
             memory,
@@ -244,6 +246,23 @@ class StatisticalProfilingUnit(Sampler):
         levels = (el for el in range(4) if self.enabled_at[el])
         largest = max(self._recorder(self._recorders, el).largest for el in levels)
         return self.buffer.quiet_records(largest)
+
+    def moving(self, kinds: int) -> Moving | None:
+        """What registers hold that samples move: see :meth:`Sampler.moving`."""
+        if not self._current or not self._buffer_enabled or self._discards or self._sampling:
+            return None
+        levels = (el for el in range(4) if self.enabled_at[el])
+        recorders = {el: self._recorder(self._recorders, el) for el in levels}
+        if any(recorder.looks_further for recorder in recorders.values()):
+            return None
+        self._judge_by_filter()
+        return Moving(
+            self.buffer.pointer.value,
+            self._pe.registers.raw(PMBSR_EL1),
+            self._counters.counting_down,
+            max(self.s.busy, default=0),
+            self._batch.tables(kinds, recorders),
+        )
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:
         if register in TRANSLATION:

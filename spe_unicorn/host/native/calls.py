@@ -30,6 +30,8 @@ call_read: Final = ForeignCall("int32", ("pointer", "uint64", "uint32", "pointer
 """``uc_vmem_read(engine, va, protection, to, size)``."""
 call_control: Final = ForeignCall("int32", ("pointer", "int32", "uint64", "uint64"), variadic=2)
 """``uc_ctl(engine, control, begin, end)``."""
+call_sampling: Final = ForeignCall("int64", ("pointer", "pointer", "int64", "int64"))
+"""``host.run.samples.read_register(what, state, key, pc)``."""
 call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", "int64", "int64"))
 """``ModelState.on_misprediction``."""
 

@@ -74,6 +74,9 @@ class Action(IntEnum):
     GIC = 13
     """Compiled code answers for the CPU interface of the GIC where ``State.gic_at`` says so.
     Elsewhere as STOP."""
+    SAMPLING = 14
+    """An MRS of a register that moves with each sample: compiled code answers where
+    ``State.sampling_at`` says so. Elsewhere as STOP."""
     RECORDS = 11
     """NOTICE for a register that matters to records alone. While none are made, as ENGINE."""
     EL12 = 16
@@ -345,6 +348,12 @@ class Steer(ctypes.Structure):
             "A bit for each Exception level: the CPU interface of the GIC is answered there in"
             " compiled code.",
         ),
+        Field(
+            "sampling_at",
+            _PYTHON,
+            "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"
+            " compiled code.",
+        ),
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
         Field(
@@ -434,6 +443,8 @@ class Wiring(ctypes.Structure):
             ("tallies", "Table of what each block adds to the lanes, by `slot_of`."),
             ("samples", "The ring of samples: rows of SAMPLE."),
             ("gaps", "Members from each sample in the ring to the one after it."),
+            ("sampling_register", "The function that reads a register for `Action.SAMPLING`."),
+            ("sampling_registers", "What it has to know of the unit that samples."),
             ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
             ("checks", "Table of operations that are checked: rows of `checks.CHECK`."),
             ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
@@ -496,7 +507,7 @@ class State(ctypes.Structure):
         if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
-        self.gic_at = self.control_set = self.control_key = 0
+        self.gic_at = self.sampling_at = self.control_set = self.control_key = 0
         forget_access(self)
         self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
         self.special = False

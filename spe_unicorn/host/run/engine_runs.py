@@ -117,6 +117,9 @@ class EngineRuns:
         if plain and not weigh:
             state.gic_at = self._handler.gic_levels()
         state.begins_anew = self._model is None and not self._cpu.hooks.follows_flow
+        if state.begins_anew and self._unit.enabled and not straight and not self._cpu.tally:
+            heard = bool(self._handler.system.accessed) or self._watching.watcher is not None
+            state.sampling_at = 0 if heard else population.registers.levels()
         self.note_flow()
         state.ready()
         self.target = until

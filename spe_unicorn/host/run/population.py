@@ -12,11 +12,12 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state import Sample, Stop, slot_of
+from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.run.blocks import Blocks
-from spe_unicorn.host.run.samples import Noted
+from spe_unicorn.host.run.samples import Noted, SamplingRegisters
 from spe_unicorn.host.run.wrong_paths import WrongPaths
 from spe_unicorn.spe.sampler import Sampler
 
@@ -43,6 +44,8 @@ class Population:
         self._blocks = blocks
         self._describer = describer
         self._noted = Noted(blocks.instructions, cpu.rate, modelled=cpu.model is not None)
+        self.registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
+        """Registers that move with each sample."""
         self._known_weights: dict[int, int] = {}
         self._state = cpu.hooks.state
         self._model = cpu.model

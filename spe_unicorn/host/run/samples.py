@@ -10,12 +10,33 @@ from typing import Any, Final
 
 import numpy as np
 
+from spe_unicorn.arch.access.verdicts import Allowed, SysRegTable, access
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.arch.operation import Family, Instruction
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
+from spe_unicorn.arch.registers.fgt import HDFGRTR_EL2
+from spe_unicorn.arch.registers.spe import (
+    PMBPTR_EL1,
+    PMBSR_EL1,
+    PMSCR_EL1,
+    PMSCR_EL2,
+    PMSICR_EL1,
+)
+from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
 from spe_unicorn.host.native.rules import ticks
-from spe_unicorn.host.native.state import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
+from spe_unicorn.host.native.state import (
+    LAYOUT,
+    READ,
+    SAMPLE,
+    SAMPLE_BYTES,
+    SAMPLE_PA,
+    SAMPLES,
+    Action,
+    signed,
+)
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import condition_failed, held_by, misaligned
 from spe_unicorn.spe.batch import (
     COLUMNS,
@@ -34,6 +55,7 @@ from spe_unicorn.spe.batch import (
     VA,
     WAY,
     Kind,
+    size_of_next,
 )
 from spe_unicorn.spe.sample import (
     HAS_DATA_SOURCE,
@@ -42,6 +64,7 @@ from spe_unicorn.spe.sample import (
     HAS_TARGET,
     HAS_VA,
 )
+from spe_unicorn.spe.sampler import Sampler
 
 _ELEMENT, _BRANCH, _CONDITIONAL, _HOLDS = range(4)
 """Columns of traits of an instruction: bytes of an accessed element or 0, whether it is a branch,
@@ -97,6 +120,123 @@ def _describe(
         sample[SELECTED_AT] = row.cycles - skipped + 1
 
 
+_MOVING: Final = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("pointer", "status", "left", "busy_until", "outcomes", "levels", "sizes"),
+            *("traits", "samples", "ticks_of", "cycles_of", "told"),
+        )
+    ]
+)
+"""What :func:`read_register` has to know: ``spe.sampler.Moving``, where ``_describe`` finds traits
+and has room, and how many samples the pointer has been moved by already."""
+_PMBPTR: Final = PMBPTR_EL1.encoding.key
+_PMSICR: Final = PMSICR_EL1.encoding.key
+
+
+@routine
+def _tell(m: Any, s: Any) -> Any:
+    """Move the pointer by the samples in the ring. False if it cannot be told by how much."""
+    new = s.samples_in_ring - m.told
+    if new <= 0:
+        return True
+    rows = s.samples + m.told * SAMPLE_BYTES
+    samples = pointer_to(m.samples)
+    _describe(rows, pointer_to(m.traits), s.skipped, m.ticks_of, m.cycles_of, samples, new)
+    tables = pointer_to(m.outcomes), pointer_to(m.levels), pointer_to(m.sizes)
+    for n in range(new):
+        size, ends = size_of_next(samples, tables[0], tables[1], tables[2], n, m.busy_until)
+        if size < 0:
+            return False
+        m.pointer += size
+        m.busy_until = ends
+        m.told += 1
+    return True
+
+
+@entry("int64", "pointer", "pointer", "int64", "int64")
+def read_register(moving: Any, user: Any, key: Any, pc: Any) -> Any:
+    """Read a register that samples move, by the operation at ``pc``, into ``State.scratch``.
+
+    0 if it is not known what the register holds. The reference runner reads it after all samples
+    before it have been completed; here they are in the ring.
+    """
+    m = record_at(moving, _MOVING)
+    s = record_at(user, LAYOUT)
+    if key == _PMSICR:
+        # a selection loads it with one less than what is to the next selection; the read itself
+        # has counted
+        count = m.left
+        if count == 0 or s.samples_itself == 0 or s.weigh != 0:
+            return 0
+        if s.samples_in_ring != 0:
+            gaps = array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)
+            count = gaps[s.samples_in_ring - 1] - 1
+        left = s.budget + s.block_operations - ((pc - s.block) >> 2)
+        s.scratch = min(count, left)
+        return 1
+    if not _tell(m, s):
+        return 0
+    s.scratch = m.pointer if key == _PMBPTR else m.status
+    return 1
+
+
+_SAMPLING_REGISTERS: Final = (PMBPTR_EL1, PMBSR_EL1, PMSICR_EL1)
+_DECIDING: Final = (*(SCR_EL3, HCR_EL2, MDCR_EL3, MDCR_EL2, HDFGRTR_EL2, PMSCR_EL1, PMSCR_EL2),)
+"""What decides whether those may be read, and what their names mean."""
+_KNOWN: Final = 64
+"""How many answers are remembered."""
+
+
+class SamplingRegisters:
+    """Has compiled code answer reads of PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1."""
+
+    DERIVED = ("_levels", "_moving")
+
+    def __init__(self, cpu: UnicornCPU, unit: Sampler, noted: Noted, table: SysRegTable) -> None:
+        self._cpu = cpu
+        self._unit = unit
+        self._noted = noted
+        self._accessors = [table.get(register.encoding.key) for register in _SAMPLING_REGISTERS]
+        self._deciding = [register for register in _DECIDING if register in cpu.registers]
+        self._levels: dict[tuple[int, ...], int] = {}
+        """``State.sampling_at``, by the registers that it follows from."""
+        self._moving = np.zeros(1, _MOVING)
+        state = cpu.hooks.state
+        state.sampling_register = read_register.address
+        state.sampling_registers = self._moving.ctypes.data
+        for register in _SAMPLING_REGISTERS:
+            if cpu.hooks.accesses.action(register.encoding, READ) is Action.STOP:
+                cpu.hooks.accesses.change(Action.SAMPLING, register.encoding, READ)
+
+    def levels(self) -> int:
+        """Prepare a run of the engine: ``State.sampling_at`` for it."""
+        noted = self._noted
+        moving = self._unit.moving(noted.learn())
+        if moving is None:
+            return 0
+        raw = self._cpu.registers.raw
+        key = tuple([raw(register) for register in self._deciding])
+        levels = self._levels.get(key)
+        if levels is None:
+            if len(self._levels) >= _KNOWN:
+                self._levels.clear()
+            levels = self._levels[key] = sum(self._plain_at(el) << el for el in (EL1, EL2, EL3))
+        numbers = signed(moving.pointer), signed(moving.status), *moving[2:4], *moving.tables
+        self._moving[0] = (*numbers, *noted.places, 0)
+        return levels
+
+    def _plain_at(self, el: int) -> bool:
+        """Whether each of the names means its register at an Exception level, and does not trap."""
+        at_level = PEAt(self._cpu, el)
+        for register, accessor in zip(_SAMPLING_REGISTERS, self._accessors, strict=True):
+            verdict = None if accessor is None else access(at_level, accessor, True)
+            if not isinstance(verdict, Allowed) or verdict.register is not register:
+                return False
+        return True
+
+
 class Noted:
     """Describes samples, whose instructions are numbers in ``instructions``, a list that grows.
 
@@ -104,7 +244,10 @@ class Noted:
     model notes what each sample did. Each pair of an instruction and what it did is then a kind.
     """
 
-    DERIVED = ("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds")
+    DERIVED = (
+        *("_known", "_numbers", "_traits", "_instructions", "_samples", "kinds"),
+        "_known_places",
+    )
 
     def __init__(
         self, instructions: Sequence[Instruction], rate: Rate, *, modelled: bool = False
@@ -118,18 +261,17 @@ class Noted:
         self._traits = np.zeros((1024, _TRAITS), np.int64)
         self._known = 0
         self._samples = np.zeros((SAMPLES, COLUMNS), np.int64)
+        self._known_places = self._traits.ctypes.data, self._samples.ctypes.data
 
     def described(self, rows: Any, skipped: int) -> Any:
         """Describe rows of the hook's ring. The next call overwrites what is returned.
 
         ``skipped`` is the number of cycles that the PE has slept.
         """
-        if self._known < len(self._instructions):
-            self._learn()
+        self.learn()
         samples = self._samples[: len(rows)]
-        rate = self._rate.ticks_of, self._rate.cycles_of
-        table, out = self._traits.ctypes.data, samples.ctypes.data
-        _describe(rows.ctypes.data, table, skipped, *rate, out, len(rows))
+        traits, out, *rate = self.places
+        _describe(rows.ctypes.data, traits, skipped, *rate, out, len(rows))
         if self._modelled:
             samples[:, KIND] = self._kinds_of(rows)
         return samples
@@ -145,10 +287,22 @@ class Noted:
             found.append(number)
         return found
 
+    @property
+    def places(self) -> tuple[int, int, int, int]:
+        """Where traits are, where there is room for samples, and the rate of the counter."""
+        return (*self._known_places, self._rate.ticks_of, self._rate.cycles_of)
+
+    def learn(self) -> int:
+        """Have the traits of all instructions at hand; how many those are."""
+        if self._known < len(self._instructions):
+            self._learn()
+        return self._known
+
     def _learn(self) -> None:
         if len(self._instructions) > len(self._traits):
             more = np.zeros((len(self._instructions), _TRAITS), np.int64)
             self._traits = np.concatenate((self._traits, more))
+            self._known_places = self._traits.ctypes.data, self._samples.ctypes.data
         for number in range(self._known, len(self._instructions)):
             self._traits[number] = _traits(self._instructions[number])
             if not self._modelled:

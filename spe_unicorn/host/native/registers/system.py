@@ -16,6 +16,7 @@ from spe_unicorn.host.native.calls import (
     call_ask,
     call_control,
     call_register,
+    call_sampling,
     move_on,
     stop_engine,
 )
@@ -54,7 +55,7 @@ _RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _FLUSH_TLB: Final = int(uc_const.UC_CTL_TLB_FLUSH | uc_const.UC_CTL_IO_WRITE << 30)
 """Control without arguments."""
-_EL12, _GIC = int(Action.EL12), int(Action.GIC)
+_EL12, _GIC, _SAMPLING = int(Action.EL12), int(Action.GIC), int(Action.SAMPLING)
 _SS: Final = int(SPSR.SS.mask)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
     int(Action.CODE),
@@ -191,6 +192,27 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
 
 
 @routine
+def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any:
+    """A read of PMBPTR_EL1, PMBSR_EL1 or PMSICR_EL1: False if that is for Python.
+
+    The samples before it may not be in memory yet.
+    """
+    if s.sampling_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
+        return False
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if s.sampling_at >> (s.scratch >> 2 & 3) & 1 == 0 or s.scratch & _SS != 0:
+        return False
+    call_register(s.reg_read, uc, _PC, scratch)
+    pc = s.scratch
+    if call_sampling(s.sampling_register, s.sampling_registers, address_of(user), key, pc) == 0:
+        return False
+    call_register(s.reg_write, uc, np.int64(register), scratch)
+    move_on(s, uc, scratch)
+    return True
+
+
+@routine
 def _stop_before(s: Any, engine: Any, user: Any) -> Any:
     """Stop before an access that somebody looks at: a write of the PC has the engine leave it.
 
@@ -265,6 +287,10 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
         return 0
     if action == _GIC:
         if answer_gic(s, engine, user, r, register, kind == READ):
+            return 1
+        action = _STOP
+    elif action == _SAMPLING:
+        if _by_sampling(s, engine, user, key, register):
             return 1
         action = _STOP
     elif action >= _EL12:
