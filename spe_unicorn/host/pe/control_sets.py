@@ -48,6 +48,10 @@ class Traps(NamedTuple):
     """``tables.trap_table``."""
 
 
+PATIENCE: Final = 64
+"""Runs of the engine without a write of a control, after which no set holds until the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class ControlSet:
     """What Python knows of a set, and compiled code need not."""
@@ -77,7 +81,7 @@ class _Write:
 class ControlSets:
     """The sets of one PE, in tables that hooks look at."""
 
-    DERIVED = ("_held", "_known", "_numbers", "_rows", "_writes")
+    DERIVED = ("_held", "_known", "_numbers", "_rows", "_unused", "_writes")
     TRANSIT = ("_last",)
 
     def __init__(self, cpu: UnicornCPU) -> None:
@@ -90,6 +94,8 @@ class ControlSets:
         """The number of a set, by what it means and what is around it."""
         self._held = 0
         """The set by which Python goes; 0 for none."""
+        self._unused = PATIENCE
+        """Runs of the engine since a control was last written."""
         self._last: _Write | None = None
         self._state.control_sets = self._rows.ctypes.data
         self._state.control_switches = self._writes.ctypes.data
@@ -106,18 +112,26 @@ class ControlSets:
         """From here on no set holds, until :meth:`hold`."""
         self._held = self._state.control_set = 0
 
+    def worth(self) -> bool:
+        """Whether a set is to hold in the run of the engine that begins.
+
+        To say what decides takes time, so not where no control has been written for long.
+        """
+        self._unused += 1
+        return self._unused <= PATIENCE
+
     def moved(self) -> ControlSet | None:
         """The set that compiled code has gone over to since Python looked last; None for none."""
         number = int(self._state.control_set)
         if number in (0, self._held):
             return None
-        self._held = number
+        self._held, self._unused = number, 0
         return self._known[number - 1]
 
     def noticed(self) -> None:
         """The engine has stopped after a write, and nothing has been worked out since."""
         state = self._state
-        self._last = None
+        self._last, self._unused = None, 0
         known = state.control_set and state.control_key
         if known and state.controls_written == CONTROLS_WRITTEN:
             before, key, value = state.control_set, state.control_key, state.control_value

@@ -235,7 +235,8 @@ class Controls(Stateful[ControlsState]):
     def look_out(self, enabled_at: Sequence[bool], watched: bool) -> int:
         """Prepare a run of the engine, as :meth:`Levels.watch` does; return the same."""
         marks = self.levels.watch(enabled_at, watched)
-        around = self._around(enabled_at) if self._may_have_sets else None
+        worth = self._may_have_sets and self._sets.worth()
+        around = self._around(enabled_at) if worth else None
         if around is None:
             self._sets.leave()
         else:

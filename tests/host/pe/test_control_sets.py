@@ -14,7 +14,7 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
 from spe_unicorn.host.native.state import Stop
 from spe_unicorn.host.pe import controls
-from spe_unicorn.host.pe.control_sets import ControlSets
+from spe_unicorn.host.pe.control_sets import PATIENCE, ControlSets
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.after_stops import AfterStops
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -222,3 +222,11 @@ def test_traps_of_a_known_set_are_taken(noticed) -> None:
     assert subject.cpu.engine.x(19) == 0
     assert subject.cpu.engine.x(20) == 50 * 3
     assert noticed[Stop.NOTICED] < 20
+
+
+def test_a_set_holds_only_for_some_runs_after_a_control_was_written(sets) -> None:
+    board_at([a.b(0)], el=2)
+    (known,) = sets
+    assert not known.worth()
+    known.noticed()
+    assert [known.worth() for _ in range(PATIENCE + 2)] == [*[True] * PATIENCE, False, False]
