@@ -45,6 +45,8 @@ from spe_unicorn.host.native.calls import call_control, call_misprediction, call
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
 from spe_unicorn.host.native.state import (
+    CODE_WORDS,
+    FETCH,
     LAYOUT,
     NO_LINE,
     PLAN_PLACE,
@@ -68,6 +70,9 @@ _CODE_PAGE_BITS: Final = 12
 _CODE_PAGES: Final = 1 << 16
 """Pages that the table tells apart."""
 _STORED: Final = 1 << 8
+_ZEROING: Final = 1 << 12
+_DC_ZVA: Final = 0xD50B_7420
+_WITHOUT_RT: Final = 0xFFFF_FFE0
 _PAGE_BITS: Final = 10
 """Of a page of the engine's TLB."""
 _TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
@@ -102,6 +107,8 @@ class ModelState(ctypes.Structure):
         Field("place_count", _ONCE, "How many rows that has."),
         Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
         Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
+        Field("zeroing", _ONCE, "Table of blocks with DC ZVA, a byte each."),
+        Field("zeroes", _HOOKS, "Whether the block that runs may have DC ZVA."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
         Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
@@ -192,13 +199,55 @@ def went(engine: Any, user: Any, actual: Any) -> None:
     _resolve_pending(record_at(user, _RECORD), engine, actual)
 
 
+@routine
+def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
+    """A block begins: have its accesses noted, and see to it that the model is told of all."""
+    zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
+    place = back >> 4 & (_ZEROING - 1)
+    if have_accesses_noted(s, engine, address, size, back):
+        _new_code(m, engine, address, size)
+        if _zeroes(s, engine, address, size):
+            zeroing[place] = 1
+    m.zeroes = zeroing[place]
+    if m.zeroes != 0:
+        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
+
+
+@routine
+def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
+    """Whether a block has DC ZVA, or may have it.
+
+    Its stores come to the hook only if the engine's TLB has them take the slow way.
+    """
+    if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, size) != 0:
+        return True
+    code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
+    found = False
+    for n in range(size >> 2):
+        found |= np.int64(code[n]) & _WITHOUT_RT == _DC_ZVA
+    return found
+
+
+@routine
+def _new_code(m: Any, engine: Any, address: Any, size: Any) -> None:
+    """The engine has translated a block: have stores to its pages take the slow way."""
+    s = record_at(pointer_to(m.state), LAYOUT)
+    array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
+    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
+    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
+    if pages[first] == 0 or pages[last] == 0:
+        pages[first] = pages[last] = 1
+        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
+
+
 @entry("void", "pointer", "int64", "int64", "pointer", "int64")
 def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
     """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
     s = record_at(pointer_to(m.state), LAYOUT)
-    if s.inline != 0 and have_accesses_noted(s, engine, here, size, back):
-        _new_code(m, s, engine, here, size)
+    if s.inline != 0:
+        _look_at_code(m, s, engine, here, size, back)
     if m.stepped != 0 or s.unattended != 0:
         return
     if m.pending != 0:
@@ -348,7 +397,9 @@ def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
     page = address >> _PAGE_BITS << _PAGE_BITS
     if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
         return 1
-    if address & size - 1 != 0 or _physical(m, address + entry_[_TLB_ADDEND]) < 0:
+    if m.zeroes != 0 or address & size - 1 != 0:
+        return 1
+    if _physical(m, address + entry_[_TLB_ADDEND]) < 0:
         return 1
     pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
     if pages[address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)] != 0:
@@ -362,25 +413,13 @@ def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
     return 0
 
 
-@routine
-def _new_code(m: Any, s: Any, engine: Any, address: Any, size: Any) -> None:
-    """The engine has translated a block: have stores to its pages take the slow way."""
-    array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
-    pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
-    first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
-    if pages[first] == 0 or pages[last] == 0:
-        pages[first] = pages[last] = 1
-        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
-
-
 class ModelHooks:
     """Feeds ``model`` with what one engine does. Install it before any other hook of ours.
 
     ``memory`` has caches; None for all that there is, wherever the host may have that.
     """
 
-    DERIVED = ("_code_pages", "_ends", "_places", "_stored")
+    DERIVED = ("_code_pages", "_ends", "_places", "_stored", "_zeroing")
 
     def __init__(
         self,
@@ -410,6 +449,8 @@ class ModelHooks:
         )
         self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
         self._stored = np.full(_STORED, -1, np.int64)
+        self._zeroing = np.zeros(_ZEROING, np.uint8)
+        m.zeroing = self._zeroing.ctypes.data
         m.code_pages, m.stored = self._code_pages.ctypes.data, self._stored.ctypes.data
         m.places, m.place_count = self._places.ctypes.data, len(regions)
         at = ctypes.addressof(m)

@@ -179,6 +179,7 @@ PROGRAMS: list[tuple[str, str, int, int | None]] = [
     *((name, "generic", 1, None) for name in ("spe_copy", "spe_full", "spe_el0", "exceptions")),
     *((name, "generic", 1, None) for name in ("priv_el1", "spe_model", "pmu_levels")),
     *((f"bench_{name}", "generic", 1, 997) for name in ("sort", "store", "hash", "list", "crc")),
+    ("spe_sve", "neoverse-v2", 1, None),
     ("spe_copy", "neoverse-v2", 1, None),
     ("bench_interp", "neoverse-n1", 1, 509),
     ("spe_smp", "generic", 2, None),
@@ -250,6 +251,13 @@ def test_stores_to_two_pages_go_on_being_seen(monkeypatch) -> None:
     machine = run(program, monkeypatch, 4000)
     assert happened(machine) == [1200, 1200, 2]
     assert machine.board.memory.read(OTHER, 8) == (1).to_bytes(8, "little")
+
+
+def test_dc_zva_is_seen_where_stores_have_become_fast(monkeypatch) -> None:
+    """The engine zeroes by itself what its TLB lets it store to at once."""
+    program = [*a.mov64(0, DATA), *loop([a.str_(9, 0), a.str_(9, 0, 0x40)], 20)]
+    program += loop([a.str_(9, 0, 0x80), a.dc_zva(0), a.str_(9, 0, 0x80)], 20)
+    run(program, monkeypatch, 400)
 
 
 IC_IVAU = [a.DSB_SY, a.sys(3, 7, 5, 1, 0), a.DSB_SY, a.ISB]
