@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from itertools import chain
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 REACH: Final = 1 << 31
 """Bytes that a jump reaches, to either side."""
-_STEP: Final = 16 << 20
-"""How far apart the places are where memory is asked for."""
 _PROT_ALL, _PRIVATE, _ANONYMOUS, _NO_REPLACE, _NO_RESERVE = 7, 2, 0x20, 0x100000, 0x4000
 _libc: Final = ctypes.CDLL(None)
 _mmap: Final = _libc.mmap
@@ -20,15 +18,21 @@ _mmap.argtypes = [
 ]
 
 
-def code_region(place: int) -> tuple[int, int] | None:
-    """First byte and end of the mapping with an address; None unless code can be written there."""
+class _Mapping(NamedTuple):
+    begin: int
+    end: int
+    rights: str
+
+
+def _mappings() -> list[_Mapping]:
+    """What this process has mapped, in ascending order."""
+    found = []
     with open("/proc/self/maps", encoding="ascii") as maps:
         for line in maps:
             bounds, rights, *_ = line.split()
             begin, end = (int(bound, 16) for bound in bounds.split("-"))
-            if begin <= place < end:
-                return (begin, end) if rights.startswith("rwx") else None
-    return None
+            found.append(_Mapping(begin, end, rights))
+    return found
 
 
 def memory_near(place: int, size: int) -> int:
@@ -36,13 +40,21 @@ def memory_near(place: int, size: int) -> int:
 
     Return their address, -1 if there is no room, or if the code at ``place`` cannot be written.
     """
-    region = code_region(place)
-    if region is None:
+    mappings = _mappings()
+    code = next((m for m in mappings if m.begin <= place < m.end), None)
+    if code is None or not code.rights.startswith("rwx"):
         return -1
-    begin, end = region
+    lowest, highest = code.end - REACH + size, code.begin + REACH - 2 * size
     flags = _PRIVATE | _ANONYMOUS | _NO_REPLACE | _NO_RESERVE
-    below = range(begin - size, max(end - REACH + size, 0), -_STEP)
-    for address in chain(below, range(end, begin + REACH - 2 * size, _STEP)):
+    for before, after in pairwise(mappings):
+        if after.begin <= code.begin:
+            address = min(after.begin - size, highest)
+            if address < max(before.end, lowest):
+                continue
+        else:
+            address = max(before.end, lowest)
+            if address + size > after.begin or address > highest:
+                continue
         at = _mmap(address, size, _PROT_ALL, flags, -1, 0)
         if at == address:
             return int(at)
