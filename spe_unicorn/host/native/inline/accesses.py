@@ -83,6 +83,9 @@ _UNKNOWN: Final = 112
 _LARGEST: Final = 8
 """Bytes of the largest access that the engine makes at once."""
 _NONE: Final = 0
+_BLOCK_LSB: Final = 50
+_BLOCK: Final = (1 << 13) - 1
+"""What the table of sites keeps of a block's address and size, above where its call returns to."""
 
 
 @routine
@@ -235,14 +238,16 @@ def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any)
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     site = sites[n]
-    if site == back << 2 | DONE:
+    # where the engine has dropped all code by itself, other code may call from there
+    called_once = ((address >> 2 ^ size) & _BLOCK) << _BLOCK_LSB | back << 2
+    if site == called_once | DONE:
         return False
-    if site != back << 2:
-        sites[n] = back << 2
+    if site != called_once:
+        sites[n] = called_once
         return True
     if inline.free == 0:
         inline.place = back
     elif inline.free + STUB <= inline.end:
-        sites[n] = back << 2 | DONE
+        sites[n] = called_once | DONE
         _replace(inline, s, engine, address, size, back)
     return False
