@@ -58,7 +58,7 @@ class Lean:
         cpu, state, pe, handler = self._cpu, self._state, self._pe, self._handler
         deadline = pe.deadline
         while True:
-            handler.status = cpu.execute(NEVER)
+            handler.status = cpu.execute(cpu.pc, NEVER)
             cpu.forget_el()
             stop = Stop(state.stop)
             if stop not in (Stop.SYSTEM, Stop.UNMAPPED) or state.notice:
