@@ -127,7 +127,7 @@ def test_the_last_digit_of_the_commit_chooses_the_rotating_part(
     tree.script(script, f'echo "ran {script} $*"; exit {status}')
     result = tree.run("rotating")
     assert result.returncode == status
-    assert f"ran {script} --minutes 4" in result.stdout
+    assert f"ran {script} --minutes 2" in result.stdout
     assert commit in result.stdout
 
 
