@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.debug import FIRST_ACCESSORS
+from spe_unicorn.arch.access.identity import IDENTITY_ACCESSORS
 from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.verdicts import Accessor
@@ -40,6 +42,7 @@ _MONITORS: Final = tuple(a for a in pmu_accessors(_EVENT_COUNTERS) if a.name not
 _GROUPS: Final = (
     ("SPE", SPE_ACCESSORS),
     ("What steers SPE", STEERING_ACCESSORS),
+    ("The PE and its caches", (*IDENTITY_ACCESSORS, *CACHE_ACCESSORS)),
     (
         f"Performance Monitors, number 0 of the {_EVENT_COUNTERS} event counters' registers",
         _MONITORS,

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
+from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.registers.caches import CSSELR_EL1
+from spe_unicorn.arch.registers.identity import IDENTITY_REGISTERS, SHOWN_TO_EL1
 from spe_unicorn.arch.registers.sysreg import SysReg
+from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.devices.gicv3.registers import (
     ICC_ASGI1R_EL1,
     ICC_DIR_EL1,
@@ -22,6 +27,7 @@ from spe_unicorn.devices.gicv3.virtual_registers import (
     ICV_IAR0_EL1,
     ICV_IAR1_EL1,
 )
+from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import DeviceRegister
 from spe_unicorn.machine.pe import ProcessingElement
 
@@ -35,14 +41,42 @@ _ACTS = frozenset(
 """Registers that hold nothing: a read or a write of one is an act."""
 
 
+_IDENTITY: Final[tuple[type[SysReg], ...]] = (*IDENTITY_REGISTERS, CSSELR_EL1)
+
+
+class IdentityRegister:
+    """A register that says which PE this is, or CSSELR_EL1; guests reach it without Python."""
+
+    def __init__(self, cpu: UnicornCPU, register: type[SysReg]) -> None:
+        self._cpu = cpu
+        self._register = register
+
+    def read(self) -> int:
+        """What an MRS at the PE's Exception level gives if it does not trap."""
+        cpu, register = self._cpu, self._register
+        if register in SHOWN_TO_EL1:
+            if cpu.el >= EL2 or not el2_enabled(cpu):
+                return cpu.hooks.accesses.cell(register.encoding)
+            register = SHOWN_TO_EL1[register]
+        return cpu.engine.system(register.encoding)
+
+    def write(self, value: int) -> None:
+        """Write the bits that a direct write can change."""
+        mask, encoding = self._register.writable_mask(self._cpu.features), self._register.encoding
+        kept = self._cpu.engine.system(encoding) & ~mask
+        self._cpu.engine.set_system(encoding, kept | value & mask)
+
+
 class SystemRegisters:
     """The System registers of one PE. A write takes effect before the PE's next operation."""
 
     def __init__(self, pe: ProcessingElement) -> None:
         self._pe = pe
+        devices: dict[type[SysReg], DeviceRegister] = dict(pe.device_registers)
+        devices |= {r: IdentityRegister(pe.cpu, r) for r in _IDENTITY}
         self._devices: Mapping[type[SysReg], DeviceRegister] = {
             register: device
-            for register, device in pe.device_registers.items()
+            for register, device in devices.items()
             if register not in _ACTS and register.implemented(pe.cpu.features)
         }
 

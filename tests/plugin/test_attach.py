@@ -310,7 +310,8 @@ def test_a_write_by_name_changes_only_bits_that_are_there() -> None:
     spe.registers.PMSLATFR_EL1 = (1 << 64) - 1
     assert spe.registers.PMSLATFR_EL1.value == 0xFFFF
     before = spe.registers.PMSIDR_EL1.value
-    spe.registers.PMSIDR_EL1 = 0
+    with pytest.raises(AttributeError, match="PMSIDR_EL1 is read-only"):
+        spe.registers.PMSIDR_EL1 = 0
     assert spe.registers.PMSIDR_EL1.value == before
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import weakref
 
 import numpy as np
@@ -225,6 +226,60 @@ def test_registers_are_read_and_written_by_name_and_field():
     assert int(registers.CNTP_CVAL_EL0) == 1234
     with pytest.raises(AttributeError, match="no register PMSCR_EL4"):
         _ = registers.PMSCR_EL4
+
+
+def test_registers_are_a_mapping_by_name():
+    registers = Machine(COPY).pes[0].registers
+    registers["PMSCR_EL1"] = 0x42
+    assert registers["PMSCR_EL1"].fields["PCT"] == registers["PMSCR_EL1"].PCT == 1
+    assert set(registers["PMSCR_EL1"].fields) < set(dir(registers["PMSCR_EL1"]))
+    assert "PMSCR_EL1" in registers
+    assert "PMSCR_EL4" not in registers
+    assert sorted(registers) == sorted(dir(registers)) == sorted(dict(registers))
+    assert len(registers) == len(list(registers)) > 200
+    with pytest.raises(KeyError, match="no register PMSCR_EL4: did you mean PMSCR_EL"):
+        _ = registers["PMSCR_EL4"]
+    with pytest.raises(KeyError, match="no register PMSCR_EL4"):
+        registers["PMSCR_EL4"] = 1
+
+
+def test_a_pe_says_who_it_is():
+    machine = Machine(COPY, smp=2, core="neoverse-n1")
+    for number, pe in enumerate(machine.pes):
+        assert int(pe.registers["MIDR_EL1"]) == 0x414F_D0C1
+        assert pe.registers.MIDR_EL1.fields == {
+            "Implementer": 0x41,
+            "Variant": 4,
+            "Architecture": 15,
+            "PartNum": 0xD0C,
+            "Revision": 1,
+        }
+        assert int(pe.registers.MPIDR_EL1) == 1 << 31 | number
+        assert pe.registers.MPIDR_EL1.Aff0 == pe.number
+
+
+@pytest.mark.parametrize(
+    "name", ["MIDR_EL1", "MPIDR_EL1", "ID_AA64DFR0_EL1", "PMSIDR_EL1", "CTR_EL0", "CNTVCT_EL0"]
+)
+def test_what_is_read_only_cannot_be_written(name):
+    registers = Machine(COPY).pes[0].registers
+    before = registers[name].value
+    for change in (
+        lambda: setattr(registers, name, before ^ 1),
+        lambda: operator.setitem(registers, name, before ^ 1),
+        lambda: setattr(registers[name], next(iter(registers[name].fields)), 1),
+    ):
+        with pytest.raises(AttributeError, match=f"{name} is read-only: it has no MSR"):
+            change()
+    assert registers[name].value == before
+
+
+def test_a_field_that_hardware_sets_cannot_be_written():
+    registers = Machine(COPY).pes[0].registers
+    with pytest.raises(AttributeError, match=r"PMCR_EL0\.N is read-only: hardware sets it"):
+        registers.PMCR_EL0.N = 1
+    with pytest.raises(AttributeError, match="write the register itself"):
+        registers.PMCR_EL0.value = 1
 
 
 def test_general_registers_are_read_and_written_by_number(calls):

@@ -15,6 +15,7 @@ from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR2_EL2,
     HDFGWTR_EL2,
+    HFGRTR_EL2,
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import (
@@ -127,6 +128,7 @@ def _e2pb_trap(pe: PE) -> bool:
 
 
 E2PB = Check("E2PB", "MDCR_EL2.E2PB is 0bx0", _e2pb_trap)
+TID1 = Check("TID1", "HCR_EL2.TID1 is 1", el2_bit(HCR_EL2, "TID1"))
 TID2 = Check("TID2", "HCR_EL2.TID2 is 1", el2_bit(HCR_EL2, "TID2"))
 TID3 = Check("TID3", "HCR_EL2.TID3 is 1", el2_bit(HCR_EL2, "TID3"))
 NESTED = Check("NV", "HCR_EL2.NV is 1: it is a nested hypervisor's", nvx("xx1"))
@@ -153,6 +155,16 @@ def fgt(bit: str) -> Directed:
         return Check("FGT", f"{register.__name__}.{bit} is {int(trapping != 0)}", test)
 
     return directed
+
+
+def fgt_of_read(bit: str) -> Check:
+    """The fine-grained trap of reads by ``bit`` of HFGRTR_EL2."""
+    mask = HFGRTR_EL2.field(bit).mask
+
+    def test(pe: PE) -> bool:
+        return fine_grained_traps_enabled(pe) and pe.registers.raw(HFGRTR_EL2) & mask != 0
+
+    return Check("FGT", f"HFGRTR_EL2.{bit} is 1", test)
 
 
 def fgt2(bit: str) -> Directed:

@@ -9,7 +9,9 @@ from typing import Final
 
 import click
 
+from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS, FIRST_ACCESSORS
+from spe_unicorn.arch.access.identity import IDENTITY_ACCESSORS
 from spe_unicorn.arch.access.pmu import pmu_accessors
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.still import StillPE
@@ -24,7 +26,14 @@ _LEVELS: Final = ("EL0", "EL1", "EL2", "EL3")
 _EVENT_COUNTERS: Final = 6
 _PMU_ACCESSORS: Final = pmu_accessors(_EVENT_COUNTERS)
 _TABLE: Final = SysRegTable(
-    (*SPE_ACCESSORS, *STEERING_ACCESSORS, *_PMU_ACCESSORS, *DEBUG_ACCESSORS)
+    (
+        *SPE_ACCESSORS,
+        *STEERING_ACCESSORS,
+        *IDENTITY_ACCESSORS,
+        *CACHE_ACCESSORS,
+        *_PMU_ACCESSORS,
+        *DEBUG_ACCESSORS,
+    )
 )
 _NUMBERED: Final = re.compile(r"PMEV(CNTR|TYPER)[1-9]\d*_EL0")
 
@@ -106,6 +115,7 @@ def listing() -> Iterator[str]:
     for title, accessors in (
         ("SPE", SPE_ACCESSORS),
         ("What steers it", STEERING_ACCESSORS),
+        ("The PE and its caches", (*IDENTITY_ACCESSORS, *CACHE_ACCESSORS)),
         ("Debug, number 0 of each breakpoint and watchpoint register", FIRST_ACCESSORS),
         ("Performance Monitors, as Arm has them; the machine still shows the engine's", monitors),
     ):

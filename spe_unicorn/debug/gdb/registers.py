@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.registers.caches import CACHE_REGISTERS
+from spe_unicorn.arch.registers.caches import CACHE_REGISTERS, CSSELR_EL1
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.id import ID_REGISTERS
+from spe_unicorn.arch.registers.identity import IDENTITY_REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -30,7 +31,7 @@ _GROUPS: Final = (
     ("pmu", frozenset(PMU_REGISTERS)),
     ("timer", frozenset(TIMER_REGISTERS)),
     ("fgt", frozenset(FGT_REGISTERS)),
-    ("id", frozenset((*ID_REGISTERS, *CACHE_REGISTERS))),
+    ("id", frozenset((*IDENTITY_REGISTERS, *ID_REGISTERS, *CACHE_REGISTERS, CSSELR_EL1))),
 )
 _FFR: Final = 16
 """The number of the first fault register behind the predicates."""

@@ -277,8 +277,7 @@ class UnicornCPU(Stateful[CPUState]):
         ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
         """
         accesses = self.hooks.accesses
-        accesses.act(Action.CELL, sysregs.MIDR_EL1, READ, cell=midr)
-        accesses.act(Action.CELL, sysregs.MPIDR_EL1, READ, cell=sysregs.MPIDR_RES1 | affinity)
+        sysregs.set_identity(self.hooks, midr, affinity)
         for register in (s.ISR_EL1, s.RNDR, s.RNDRRS):
             accesses.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)

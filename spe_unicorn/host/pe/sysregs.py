@@ -20,6 +20,7 @@ from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.id import ID_AA64PFR0_EL1, ID_REGISTERS
+from spe_unicorn.arch.registers.identity import MIDR_EL1, MPIDR_EL1, SHOWN_TO_EL1
 from spe_unicorn.arch.registers.known import REGISTERS
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, ReadOnlyCell, RegisterFile, SysReg
@@ -28,11 +29,6 @@ from spe_unicorn.host.engine.engine import Engine, SystemRegisters
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state import READ, SYSTEM, WRITE, Action
 
-MIDR_EL1: Final = Encoding(3, 0, 0, 0, 0)
-MPIDR_EL1: Final = Encoding(3, 0, 0, 0, 5)
-VPIDR_EL2: Final = Encoding(3, 4, 0, 0, 0)
-VMPIDR_EL2: Final = Encoding(3, 4, 0, 0, 5)
-MPIDR_RES1: Final = 1 << 31
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
 CNTVCT_EL0: Final = Encoding(3, 3, 14, 0, 2)
@@ -250,9 +246,16 @@ def normal_action(encoding: Encoding, kind: int) -> Action:
 
 def show_identity(engine: Engine, hooks: NativeHooks) -> None:
     """Set VPIDR_EL2 and VMPIDR_EL2, which EL1 reads as its identity, to the PE's own values."""
-    for register, shown in ((MIDR_EL1, VPIDR_EL2), (MPIDR_EL1, VMPIDR_EL2)):
-        if hooks.accesses.action(register, READ) is Action.CELL:
-            engine.set_system(shown, hooks.accesses.cell(register))
+    for register, shown in SHOWN_TO_EL1.items():
+        if hooks.accesses.action(register.encoding, READ) is Action.CELL:
+            engine.set_system(shown.encoding, hooks.accesses.cell(register.encoding))
+
+
+def set_identity(hooks: NativeHooks, midr: int, affinity: int) -> None:
+    """Choose a PE's own identity; ``affinity`` is Aff3 to Aff0 in the places of MPIDR_EL1."""
+    own = {MIDR_EL1: midr, MPIDR_EL1: MPIDR_EL1.RES1_31.mask | affinity}
+    for register, value in own.items():
+        hooks.accesses.act(Action.CELL, register.encoding, READ, cell=value)
 
 
 def check_returns(hooks: NativeHooks) -> None:

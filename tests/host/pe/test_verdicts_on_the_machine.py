@@ -12,6 +12,7 @@ import pytest
 
 from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.debug import DEBUG_ACCESSORS
+from spe_unicorn.arch.access.identity import IDENTITY_ACCESSORS
 from spe_unicorn.arch.access.kernel import KERNEL_ACCESSORS
 from spe_unicorn.arch.access.spe import STEERING_ACCESSORS
 from spe_unicorn.arch.access.timer import TIMER_ACCESSORS
@@ -77,6 +78,7 @@ CONTROLS: dict[str, tuple[type[SysReg], int]] = {
     "SCR_EL3.ST": (s.SCR_EL3, 1 << 11),
     "HCR_EL2.API": (s.HCR_EL2, 1 << 41),
     "HCR_EL2.APK": (s.HCR_EL2, 1 << 40),
+    "HCR_EL2.TID1": (s.HCR_EL2, 1 << 16),
     "HCR_EL2.TID2": (s.HCR_EL2, 1 << 17),
     "SCTLR_EL1.UCT": (s.SCTLR_EL1, 1 << 15),
     "SCTLR_EL2.UCT": (s.SCTLR_EL2, 1 << 15),
@@ -127,6 +129,7 @@ ACCESSORS = (
     *(a for a in STEERING_ACCESSORS if a.register is s.MDCR_EL2),
     *(a for a in DEBUG_ACCESSORS if a.name in OF_DEBUG),
     *CACHE_ACCESSORS,
+    *IDENTITY_ACCESSORS,
 )
 OPERATIONS = {
     "FADD D0, D1, D2": (0x1E62_2820, fp_access_trap),
