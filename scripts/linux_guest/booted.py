@@ -23,9 +23,9 @@ from guest import HERE, Guest, Run, machine_words, scenario
 
 from spe_unicorn import __version__
 from spe_unicorn.cli.commands.run import run as run_command
-from spe_unicorn.cli.session import run_session
-from spe_unicorn.cli.settings import Settings
-from spe_unicorn.cli.snapshots import Restored
+from spe_unicorn.cli.run.session import run_session
+from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.run.snapshots import Restored
 from spe_unicorn.session.identity import digest
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.point import AtOutput

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import click
 
-from spe_unicorn.cli.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
+from spe_unicorn.cli.run.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
 
 _HOMES: Final = {
     "run": "commands.run",

@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.cli.commands.record import record
 from spe_unicorn.cli.commands.run import run
-from spe_unicorn.cli.settings import Settings
+from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.session.reproduce import command_line, command_words
 

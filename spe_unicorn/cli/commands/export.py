@@ -9,7 +9,7 @@ import click
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.recordings import leave, no_records, opened
-from spe_unicorn.cli.symbols import places_for, symbols_option
+from spe_unicorn.cli.run.symbols import places_for, symbols_option
 from spe_unicorn.symbols.choice import SymbolChoice
 
 _SUFFIXES = (".parquet", ".csv")

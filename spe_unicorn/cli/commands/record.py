@@ -9,8 +9,8 @@ import click
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
-from spe_unicorn.cli.run_command import run_command
-from spe_unicorn.cli.settings import Settings, common_options
+from spe_unicorn.cli.run.run_command import run_command
+from spe_unicorn.cli.run.settings import Settings, common_options
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.machine.options import OptionError, Sampling
 
@@ -73,7 +73,7 @@ def record(
     The firmware needs no SPE driver and sees no SPE: nothing of the sampling shows in its
     registers or memory. All options but these mean what they mean for "run", exit status included.
     """
-    from spe_unicorn.cli.session import run_session
+    from spe_unicorn.cli.run.session import run_session
 
     try:
         sampling = Sampling(period, kinds or (), min_latency, not no_jitter, event)

@@ -12,7 +12,7 @@ from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole
 from spe_unicorn.cli.recordings import leave, no_records, opened
-from spe_unicorn.cli.symbols import symbols_option
+from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.output.names import printable
 from spe_unicorn.symbols.choice import SymbolChoice
 from spe_unicorn.symbols.errors import ElfError

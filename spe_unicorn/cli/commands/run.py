@@ -8,9 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spe_unicorn.cli.run_command import run_command
-from spe_unicorn.cli.settings import Settings, common_options
-from spe_unicorn.cli.snapshots import snapshot_options
+from spe_unicorn.cli.run.run_command import run_command
+from spe_unicorn.cli.run.settings import Settings, common_options
+from spe_unicorn.cli.run.snapshots import snapshot_options
 
 
 @run_command(
@@ -38,7 +38,7 @@ def run(**options: Any) -> None:
     limit was reached; 125 the guest sleeps for ever; 126 the guest did what it cannot go on from;
     130 Ctrl-C.
     """
-    from spe_unicorn.cli.session import run_session
+    from spe_unicorn.cli.run.session import run_session
 
     source = click.get_current_context().get_parameter_source
     given = {name for name in options if source(name) is ParameterSource.COMMANDLINE}

@@ -13,8 +13,8 @@ import click
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole, context_ids
-from spe_unicorn.cli.run_command import run_command
-from spe_unicorn.cli.settings import Settings, common_options
+from spe_unicorn.cli.run.run_command import run_command
+from spe_unicorn.cli.run.settings import Settings, common_options
 from spe_unicorn.machine.events import SAMPLING_EVENTS
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.names import EventError, NamedEvent, event_name, parse_events
@@ -77,7 +77,7 @@ def stat(
     The counts go to standard error; the exit status is the guest's. All options but these mean
     what they mean for "run"; --json writes the counts.
     """
-    from spe_unicorn.cli.session import run_session
+    from spe_unicorn.cli.run.session import run_session
 
     path = options.pop("json")
     settings = Settings.of(**{**options, "quiet": True})

@@ -10,14 +10,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.cli.console import Console, Lines
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.files import STANDARD_OUTPUT, Files, Happening, OutputFile, complaint
-from spe_unicorn.cli.progress import Progress
-from spe_unicorn.cli.settings import Settings
-from spe_unicorn.cli.snapshots import check_target, run_with_snapshot
-from spe_unicorn.cli.spelling import spelled
-from spe_unicorn.cli.stopping import (
+from spe_unicorn.cli.run.console import Console, Lines
+from spe_unicorn.cli.run.files import STANDARD_OUTPUT, Files, Happening, OutputFile, complaint
+from spe_unicorn.cli.run.progress import Progress
+from spe_unicorn.cli.run.settings import Settings
+from spe_unicorn.cli.run.snapshots import check_target, run_with_snapshot
+from spe_unicorn.cli.run.stopping import (
     ASLEEP_STATUS,
     BAD_FILE_STATUS,
     CLOSED_STATUS,
@@ -30,9 +29,10 @@ from spe_unicorn.cli.stopping import (
     Reason,
     Stopper,
 )
-from spe_unicorn.cli.summary import Report, json_object, summary
-from spe_unicorn.cli.symbols import add_symbols
-from spe_unicorn.cli.traces import Traces
+from spe_unicorn.cli.run.summary import Report, json_object, summary
+from spe_unicorn.cli.run.symbols import add_symbols
+from spe_unicorn.cli.run.traces import Traces
+from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.compiled import say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.report import failure_report

@@ -24,8 +24,8 @@ from spe_unicorn.cli.parameters import (
     trace,
     trace_filter,
 )
-from spe_unicorn.cli.snapshots import Restored, point, read_restored
-from spe_unicorn.cli.symbols import symbols_option
+from spe_unicorn.cli.run.snapshots import Restored, point, read_restored
+from spe_unicorn.cli.run.symbols import symbols_option
 from spe_unicorn.cores.profile import ModelName
 from spe_unicorn.debug.tracing.filters import TraceFilter
 from spe_unicorn.devices.gicv3 import MAX_PES

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spe_unicorn.cli.progress import short
+from spe_unicorn.cli.run.progress import short
+from spe_unicorn.cli.run.stopping import Reason
 from spe_unicorn.cli.spelling import spelled
-from spe_unicorn.cli.stopping import Reason
 from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.settings import Settings
+from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.debug.tracing.filters import FilterError, resolved
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli.commands.decode import decode
-from spe_unicorn.cli.session import image_info
+from spe_unicorn.cli.run.session import image_info
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.formats import open_output

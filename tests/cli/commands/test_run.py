@@ -449,7 +449,7 @@ def test_an_error_of_ours_is_one_line_and_a_traceback_on_request(command, firmwa
     def fail(_):
         raise LookupError("nobody thought\nof this")
 
-    monkeypatch.setattr("spe_unicorn.cli.session.run_session", fail)
+    monkeypatch.setattr("spe_unicorn.cli.run.session.run_session", fail)
     result = command("run", firmware("hello"), status=70)
     assert result.stderr.count("\n") == 1
     assert "internal error: LookupError: nobody thought of this (please report" in result.stderr
@@ -482,7 +482,7 @@ def test_ctrl_c_before_the_guest_runs_ends_the_command_without_a_word(
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("spe_unicorn.cli.session.run_session", interrupted)
+    monkeypatch.setattr("spe_unicorn.cli.run.session.run_session", interrupted)
     result = command("run", firmware("hello"), status=130)
     assert result.output == ""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.cli.errors import UsageProblem
-from spe_unicorn.cli.files import Files, OutputFile
+from spe_unicorn.cli.run.files import Files, OutputFile
 
 
 class Errors(list):

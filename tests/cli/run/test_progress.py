@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from spe_unicorn.cli import progress
-from spe_unicorn.cli.progress import Progress, short
+from spe_unicorn.cli.run import progress
+from spe_unicorn.cli.run.progress import Progress, short
 
 
 class Terminal(io.StringIO):

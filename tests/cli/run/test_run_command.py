@@ -6,7 +6,7 @@ import click
 import pytest
 
 from spe_unicorn.cli import main
-from spe_unicorn.cli.run_command import _GROUPS, _QEMU
+from spe_unicorn.cli.run.run_command import _GROUPS, _QEMU
 
 COMMANDS = ("run", "record")
 

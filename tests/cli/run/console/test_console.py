@@ -6,7 +6,7 @@ import tty
 
 import pytest
 
-from spe_unicorn.cli.console import Console
+from spe_unicorn.cli.run.console import Console
 
 
 class Errors(list):

@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from spe_unicorn.cli.console import Console
+from spe_unicorn.cli.run.console import Console
 
 
 class Terminal(io.BytesIO):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.cli.console import Lines
+from spe_unicorn.cli.run.console import Lines
 from tests.support import a64 as a
 from tests.support.small_programs import EXIT_7, program
 
