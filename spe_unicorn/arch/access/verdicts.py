@@ -100,6 +100,12 @@ def access(pe: PE, accessor: Accessor, read: bool) -> Verdict:
     return next(verdict for test, verdict in levels[pe.el] if test is None or test(pe))
 
 
+def reaches_its_own(pe: PE, accessor: Accessor, read: bool) -> bool:
+    """Whether an MRS (``read``) or MSR of ``accessor`` is allowed now, and means its register."""
+    verdict = access(pe, accessor, read)
+    return isinstance(verdict, Allowed) and verdict.register is accessor.register
+
+
 _NO_INSTRUCTION = {
     True: Undefined(Rule("write-only", "there is no MRS for this register")),
     False: Undefined(Rule("read-only", "there is no MSR for this register")),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
+
 from spe_unicorn.compiled import ForeignCall, address_of, routine
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.state import begin_anew_after_block
 
 _PC: Final = int(PC)
+_FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
 
 call_ask: Final = ForeignCall("int32")
 """The function that answers :attr:`~state.Action.ASK`, ``int f(void)``."""
@@ -41,6 +44,12 @@ def stop_engine(s: Any, engine: Any) -> None:
     """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
     s.attend = -1
     call_stop(s.emu_stop, address_of(engine))
+
+
+@routine
+def flush_tlb(s: Any, uc: Any) -> None:
+    """Empty the TLB of the engine at an address."""
+    call_control(s.control, uc, _FLUSH_TLB, 0, 0)
 
 
 @routine

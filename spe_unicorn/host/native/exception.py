@@ -275,7 +275,6 @@ def run_through_irqs(
         if status != 0 or s.stop != _INTERRUPT or not enter_irq(engine, user):
             break
         s.stop = 0
-        s.attend = -1 if s.deliver != 0 else 2 * s.tally + s.weigh
         status = _start(engine, start, buffer, s.scratch, until)
     return status
 

@@ -23,7 +23,6 @@ from typing import Any, Final
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
-from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
@@ -39,9 +38,8 @@ from spe_unicorn.cores.caches import (
 from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import Branch, resolve
 from spe_unicorn.host.engine.engine import PC
-from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.calls import call_control, call_misprediction, call_read, call_register
+from spe_unicorn.host.native.calls import call_misprediction, call_read, call_register, flush_tlb
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
 from spe_unicorn.host.native.state import (
@@ -52,7 +50,6 @@ from spe_unicorn.host.native.state import (
     PLAN_PLACE,
     PLAN_PLACES,
     Field,
-    State,
     Writer,
     forget_access,
     signed,
@@ -80,25 +77,16 @@ _TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
 has it less its address; -1 for no page."""
 _NOT_DIRTY: Final = 1 << 8
 """Beside a page that can be written: stores take the slow way."""
-_FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
 _ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 
 
 class ModelState(ctypes.Structure):
-    """What the hooks of a core model and Python share.
-
-    Addresses of single fields of ``host.native.state.State`` stand here, so that nothing depends on
-    what other fields that has.
-    """
+    """What the hooks of a core model and Python share, beside ``host.native.state.State``."""
 
     FIELDS: Final = (
         Field("state", _ONCE, "Address of the `State`."),
-        Field("epoch", _ONCE, "Address of its field `epoch`."),
-        Field("unattended", _ONCE, "Address of its field `unattended`."),
-        Field("flushes", _ONCE, "Address of its field `flushes`."),
-        Field("vmem_read", _ONCE, "`uc_vmem_read`."),
         Field("data_side", _ONCE, "The words of the PE's data caches and TLBs."),
         Field("last", _ONCE, "The words of the last level of cache."),
         Field("peers", _ONCE, "Where the words of all PEs are whose lines are known."),
@@ -141,12 +129,6 @@ _INDIRECT, _INDIRECT_CALL, _RETURN = (
     int(Branch.INDIRECT_CALL),
     int(Branch.RETURN),
 )
-
-
-@routine
-def _word_at(address: Any) -> Any:
-    """The word of our own memory at an address."""
-    return array_at(pointer_to(address), (1,), np.int64)[0]
 
 
 @routine
@@ -204,13 +186,13 @@ def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: An
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
     zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
-    if have_accesses_noted(s, engine, address, size, back):
-        _new_code(m, engine, address, size)
+    if have_accesses_noted(s, address, size, back):
+        _new_code(m, s, engine, address, size)
         if _zeroes(s, engine, address, size):
             zeroing[place] = 1
     m.zeroes = zeroing[place]
     if m.zeroes != 0:
-        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
+        flush_tlb(s, address_of(engine))
 
 
 @routine
@@ -229,16 +211,15 @@ def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
 
 
 @routine
-def _new_code(m: Any, engine: Any, address: Any, size: Any) -> None:
+def _new_code(m: Any, s: Any, engine: Any, address: Any, size: Any) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
-    s = record_at(pointer_to(m.state), LAYOUT)
     array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
     pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
     first = address >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
     last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
     if pages[first] == 0 or pages[last] == 0:
         pages[first] = pages[last] = 1
-        call_control(s.control, address_of(engine), _FLUSH_TLB, 0, 0)
+        flush_tlb(s, address_of(engine))
 
 
 @entry("void", "pointer", "int64", "int64", "pointer", "int64")
@@ -254,13 +235,13 @@ def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
         _resolve_pending(m, engine, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
     end = record_at(pointer_to(place), _END)
-    known = _word_at(m.epoch) << 16 | size
+    known = s.epoch << 16 | size
     branch = here + size - 4
     if end.block != here or end.known != known:
         end.block = here
         end.known = known
         m.scratch = 0
-        call_read(m.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
+        call_read(s.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
         kind, distance = branch_of(m.scratch)
         end.kind = kind
         end.target = branch + distance
@@ -272,24 +253,22 @@ def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
 
 
 @routine
-def _attended(m: Any) -> Any:
+def _attended(m: Any, s: Any) -> Any:
     """Whether accesses are made for the guest; if so, its TLBs follow the maintenance so far."""
-    if _word_at(m.unattended) != 0:
+    if s.unattended != 0:
         return False
-    flushes = _word_at(m.flushes)
-    if flushes != m.flushed:
-        m.flushed = flushes
+    if s.flushes != m.flushed:
+        m.flushed = s.flushes
         forget_translations(pointer_to(m.data_side))
     return True
 
 
 @routine
-def _withhold(m: Any, engine: Any, user: Any) -> Any:
+def _withhold(m: Any, s: Any, engine: Any, user: Any) -> Any:
     """An access comes, while a hook may be taking a sample: have it noted if it is the operation's.
 
     What to :func:`_go_on` with after the access.
     """
-    s = record_at(pointer_to(m.state), LAYOUT)
     if s.pending == 0:
         return _AS_IT_WAS
     own = array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)
@@ -304,40 +283,32 @@ def _withhold(m: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
-def _go_on(m: Any, noted: Any) -> None:
+def _go_on(m: Any, s: Any, noted: Any) -> None:
     """The access has been made."""
-    forget_access(record_at(pointer_to(m.state), LAYOUT))
+    forget_access(s)
     if noted != _AS_IT_WAS:
         array_at(pointer_to(m.data_side), (UNBOUNDED,), np.int64)[NOTED] = noted
+
+
+@routine
+def _accessed(m: Any, address: Any, size: Any, write: Any) -> None:
+    """Tell the model of an access at a physical address."""
+    own, last = pointer_to(m.data_side), pointer_to(m.last)
+    if m.coherent != 0:
+        coherent_access(own, last, pointer_to(m.peers), address, size, np.int64(write))
+    else:
+        access(own, last, address, size)
 
 
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
 def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
     """A load or store, or a piece of one."""
     m = record_at(user, _RECORD)
-    if _attended(m):
-        noted = _withhold(m, engine, user)
-        access(pointer_to(m.data_side), pointer_to(m.last), np.int64(address), np.int64(size))
-        _go_on(m, noted)
-
-
-@entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_access_among_peers(
-    engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any
-) -> None:
-    """A load or store, or a piece of one, where several PEs have caches."""
-    m = record_at(user, _RECORD)
-    if _attended(m):
-        noted = _withhold(m, engine, user)
-        coherent_access(
-            pointer_to(m.data_side),
-            pointer_to(m.last),
-            pointer_to(m.peers),
-            np.int64(address),
-            np.int64(size),
-            np.int64(kind == _WRITE),
-        )
-        _go_on(m, noted)
+    s = record_at(pointer_to(m.state), LAYOUT)
+    if _attended(m, s):
+        noted = _withhold(m, s, engine, user)
+        _accessed(m, np.int64(address), np.int64(size), kind == _WRITE)
+        _go_on(m, s, noted)
 
 
 @routine
@@ -363,23 +334,13 @@ def on_noted_access(user: Any, _: Any, host: Any, what: Any) -> Any:
     if s.pending != 0 or own[NOTED] != UNNOTED:
         return 1
     address = _physical(m, host)
-    if address < 0 or not _attended(m):
+    if address < 0 or not _attended(m, s):
         return 1
     size, store = what & STORE - 1, what & STORE
     line = host + size - 1 >> own[LINE_SHIFT] << own[LINE_SHIFT]
     s.line = s.line_stored = line
-    if m.coherent == 0:
-        access(pointer_to(m.data_side), pointer_to(m.last), address, size)
-        return 0
-    coherent_access(
-        pointer_to(m.data_side),
-        pointer_to(m.last),
-        pointer_to(m.peers),
-        address,
-        size,
-        np.int64(store != 0),
-    )
-    if not store:
+    _accessed(m, address, size, store != 0)
+    if m.coherent != 0 and store == 0:
         s.line_stored = NO_LINE
     return 0
 
@@ -433,9 +394,6 @@ class ModelHooks:
         self._ends = np.full(_ENDS, -1, _END)
         m = self.state
         m.state = ctypes.addressof(hooks.state)
-        for field in ("epoch", "unattended", "flushes"):
-            setattr(m, field, m.state + getattr(State, field).offset)
-        m.vmem_read = address_of_function("uc_vmem_read")
         m.data_side = model.data.words.ctypes.data
         m.last = model.data.last.words.ctypes.data
         m.peers = model.data.last.sides.ctypes.data
@@ -457,10 +415,9 @@ class ModelHooks:
         hooks.state.model, hooks.state.model_hook = at, on_block.address
         hooks.state.access_hook = on_noted_access.address
         hooks.state.store_hook = on_unknown_store.address
-        hook = on_access_among_peers if model.data.last.coherent else on_access
         for bounds in _EVERYTHING if memory is None else memory.ranges():
             kinds = uc_const.UC_HOOK_MEM_READ | uc_const.UC_HOOK_MEM_WRITE
-            hooks.add(kinds, hook.address, bounds=bounds, user=at)
+            hooks.add(kinds, on_access.address, bounds=bounds, user=at)
 
     def begin(self) -> None:
         """The next operation is sampled."""

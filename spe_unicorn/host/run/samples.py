@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.arch.access.verdicts import Allowed, SysRegTable, access
+from spe_unicorn.arch.access.verdicts import SysRegTable, reaches_its_own
 from spe_unicorn.arch.counter import Rate
 from spe_unicorn.arch.operation import Family, Instruction
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
@@ -230,11 +230,10 @@ class SamplingRegisters:
     def _plain_at(self, el: int) -> bool:
         """Whether each of the names means its register at an Exception level, and does not trap."""
         at_level = PEAt(self._cpu, el)
-        for register, accessor in zip(_SAMPLING_REGISTERS, self._accessors, strict=True):
-            verdict = None if accessor is None else access(at_level, accessor, True)
-            if not isinstance(verdict, Allowed) or verdict.register is not register:
-                return False
-        return True
+        return all(
+            accessor is not None and reaches_its_own(at_level, accessor, True)
+            for accessor in self._accessors
+        )
 
 
 class Noted:

@@ -16,6 +16,7 @@ from spe_unicorn.arch.access.verdicts import (
     SystemAccessTrap,
     Undefined,
     access,
+    reaches_its_own,
 )
 from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.registers.sysreg import Encoding
@@ -46,6 +47,24 @@ def test_each_branch_of_the_pmsicr_pseudocode_is_reached_by_its_own_case() -> No
         if outcome.expected == outcome.actual
     }
     assert reached == PMSICR_BRANCHES
+
+
+@pytest.mark.parametrize(
+    ("name", "el", "e2h", "own"),
+    [
+        pytest.param("PMSICR_EL1", 1, 0, True, id="its own"),
+        pytest.param("PMSICR_EL1", 0, 0, False, id="UNDEFINED"),
+        pytest.param("PMSCR_EL1", 2, 0, True, id="its own at EL2"),
+        pytest.param("PMSCR_EL1", 2, 1, False, id="means PMSCR_EL2"),
+    ],
+)
+@pytest.mark.parametrize("read", [True, False], ids=["MRS", "MSR"])
+def test_a_name_reaches_its_own_register_or_does_not(
+    name: str, el: int, e2h: int, own: bool, read: bool
+) -> None:
+    settings = ["SCR_EL3.NS=1", "MDCR_EL3.NSPB=3", f"HCR_EL2.E2H={e2h}"]
+    accessor = next(a for a in SPE_ACCESSORS if a.name == name)
+    assert reaches_its_own(prepare(EVERYTHING, el, settings), accessor, read) is own
 
 
 def test_every_accessor_and_direction_is_in_the_matrix_at_every_exception_level() -> None:

@@ -59,15 +59,8 @@ import numpy as np
 
 from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
-from spe_unicorn.host.native.inline.engine_code import (
-    call_begin,
-    call_length,
-    called,
-    check_call,
-    code_end,
-    looks_as_known,
-)
-from spe_unicorn.host.native.inline.replacing import DONE, look_for_checks, site_of
+from spe_unicorn.host.native.inline.engine_code import looks_as_known
+from spe_unicorn.host.native.inline.replacing import DONE, find_call, look_for_checks, site_of
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
 from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
 from spe_unicorn.host.native.state import State
@@ -208,17 +201,14 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 
 @routine
-def _replace(inline: Any, s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
+def _replace(inline: Any, s: Any, address: Any, size: Any, back: Any) -> None:
     """Replace the accesses of a block, and the checks behind them."""
-    begin = call_begin(back, inline.engine, inline.state, address, size)
-    check = check_call(back, inline.engine)
-    if begin == 0 or check == 0 or code_end(begin) == 0:
+    inline.address = address
+    inline.size = size
+    if find_call(inline, back) == 0 or inline.code_end == 0:
         inline.refused += 1
         return
     inline.patched += 1
-    inline.check = called(check)
-    inline.after = check + call_length(check)
-    inline.code_end = code_end(begin)
     if looks_as_known(inline.check, inline.engine, address):
         look_for_checks(inline)
     if inline.common == 0:
@@ -229,7 +219,7 @@ def _replace(inline: Any, s: Any, engine: Any, address: Any, size: Any, back: An
 
 
 @routine
-def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+def have_accesses_noted(s: Any, address: Any, size: Any, back: Any) -> Any:
     """The code of a block called the hook and will go on at ``back``: replace what is to be.
 
     Whether that code was never seen before.
@@ -249,5 +239,5 @@ def have_accesses_noted(s: Any, engine: Any, address: Any, size: Any, back: Any)
         inline.place = back
     elif inline.free + STUB <= inline.end:
         sites[n] = called_once | DONE
-        _replace(inline, s, engine, address, size, back)
+        _replace(inline, s, address, size, back)
     return False

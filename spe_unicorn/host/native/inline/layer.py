@@ -84,8 +84,8 @@ class Inline:
         self._reasons.remove(why)
         if not self._reasons:
             self._state.inline = self._numbers.ctypes.data
-            # `accesses` has to see each block from the first time on
-            self._engine.forget_all_code()
+            if self._state.model:  # `accesses` has to see each block from the first time on
+                self._engine.forget_all_code()
 
     def never(self, marks: int) -> None:
         """Never replace blocks with one of ``marks``, from here on: a run may have to see them."""

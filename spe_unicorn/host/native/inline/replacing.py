@@ -55,8 +55,11 @@ def site_of(back: Any) -> Any:
 
 
 @routine
-def replace(inline: Any, back: Any) -> Any:
-    """Replace the call of the hook that returns to ``back``; where it is to return to now, or 0."""
+def find_call(inline: Any, back: Any) -> Any:
+    """Say where the check behind a block's call of the hook, its code and their ends are.
+
+    ``back`` is where the call returns to. Gives where it begins, 0 if it is not what is expected.
+    """
     begin = call_begin(back, inline.engine, inline.state, inline.address, inline.size)
     check = check_call(back, inline.engine)
     if begin == 0 or check == 0:
@@ -64,6 +67,15 @@ def replace(inline: Any, back: Any) -> Any:
     inline.check = called(check)
     inline.after = check + call_length(check)
     inline.code_end = code_end(begin)
+    return begin
+
+
+@routine
+def replace(inline: Any, back: Any) -> Any:
+    """Replace the call of the hook that returns to ``back``; where it is to return to now, or 0."""
+    begin = find_call(inline, back)
+    if begin == 0:
+        return 0
     to = write(inline, begin)
     if to != 0 and looks_as_known(inline.check, inline.engine, inline.address):
         look_for_checks(inline)

@@ -85,8 +85,20 @@ _BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO = m
 _LARGEST_BYTE: Final = 0x7F
 _LANE_BYTES: Final = 4
 ADD, SUBTRACT = 0x41, 0x69
-_LONGEST_NOTHING: Final = 8
-"""Bytes of the longest instruction that does nothing, of those that are written here."""
+_NOTHING: Final = (
+    0,
+    0x90,
+    0x9066,
+    0x001F0F,
+    0x401F0F,
+    0x441F0F,
+    0x441F0F66,
+    0x801F0F,
+    0x841F0F,
+)
+"""Instructions that do nothing, by their length."""
+_LONGEST_NOTHING: Final = len(_NOTHING) - 1
+"""Bytes of the longest of them."""
 _MOST_NOTHING: Final = 2 * _LONGEST_NOTHING
 
 
@@ -113,22 +125,7 @@ def put_nothing(at: Any, end: Any) -> Any:
         return put(put(at, 0xE9, 1), room - 5, 4) + room - 5
     while room > 0:
         length = min(room, _LONGEST_NOTHING)
-        nothing = 0x90
-        if length == 2:
-            nothing = 0x9066
-        elif length == 3:
-            nothing = 0x001F0F
-        elif length == 4:
-            nothing = 0x401F0F
-        elif length == 5:
-            nothing = 0x441F0F
-        elif length == 6:
-            nothing = 0x441F0F66
-        elif length == 7:
-            nothing = 0x801F0F
-        elif length == 8:
-            nothing = 0x841F0F
-        at = put(at, nothing, length)
+        at = put(at, _NOTHING[length], length)
         room -= length
     return at
 

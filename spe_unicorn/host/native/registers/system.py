@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 from unicorn import arm64_const as regs
-from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers.system import SPSR
@@ -14,9 +13,9 @@ from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import (
     call_ask,
-    call_control,
     call_register,
     call_sampling,
+    flush_tlb,
     move_on,
     stop_engine,
 )
@@ -53,8 +52,6 @@ _STOP_ACCESS: Final = int(Stop.ACCESS)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
 _RETURN, _RECORDS, _ALIAS = int(Action.RETURN), int(Action.RECORDS), int(Action.ALIAS)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
-_FLUSH_TLB: Final = int(uc_const.UC_CTL_TLB_FLUSH | uc_const.UC_CTL_IO_WRITE << 30)
-"""Control without arguments."""
 _EL12, _GIC, _SAMPLING = int(Action.EL12), int(Action.GIC), int(Action.SAMPLING)
 _SS: Final = int(SPSR.SS.mask)
 _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
@@ -112,11 +109,24 @@ def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) 
 
 
 @routine
-def _translates_anew(s: Any, uc: Any, action: Any) -> None:
-    """A register was written here by another name: by its own the engine empties its TLB."""
-    if action in (_TRANSLATION, _REGIME):
+def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
+    """Write the register that ``State.alias`` names, which another name means.
+
+    ``key`` and ``action`` are those of a write by its own name, by which the engine would empty its
+    TLB.
+    """
+    row = record_at(pointer_to(s.alias), CP_REG)
+    differs = row.value != value
+    if differs:
+        row.value = value
+        call_register(s.reg_write, address_of(engine), _CP_REG, s.alias)
+    if action in (_NOTICE, _REGIME, _RECORDS):
+        _counted(s, engine, user, key, value, action)
+    elif action != 0:
+        s.writes += 1
+    if differs and action in (_TRANSLATION, _REGIME):
         s.epoch += action == _TRANSLATION
-        call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+        flush_tlb(s, address_of(engine))
 
 
 @routine
@@ -141,13 +151,7 @@ def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, 
         return 1
     if row.value == value:
         return 1
-    row.value = value
-    call_register(s.reg_write, uc, _CP_REG, s.alias)
-    if action in (_NOTICE, _REGIME, _RECORDS):
-        _counted(s, engine, user, meant, value, action)
-    elif action != 0:
-        s.writes += 1
-    _translates_anew(s, uc, action)
+    _write_named(s, engine, user, meant, value, action)
     if suspect:
         return_changes(s, EL2, EL2)
     return 1
@@ -175,16 +179,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
         s.scratch = row.value
         call_register(s.reg_write, uc, np.int64(register), scratch)
     else:
-        differs = row.value != value
-        if differs:
-            row.value = value
-            call_register(s.reg_write, uc, _CP_REG, s.alias)
-        if action in (_NOTICE, _REGIME, _RECORDS):
-            _counted(s, engine, user, key, value, action)
-        elif action != 0:
-            s.writes += 1
-        if differs:
-            _translates_anew(s, uc, action)
+        _write_named(s, engine, user, key, value, action)
         if suspect:
             return_changes(s, EL1, EL2)
     move_on(s, uc, scratch)

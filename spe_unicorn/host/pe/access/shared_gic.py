@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from spe_unicorn.arch.access.verdicts import Allowed, access
+from spe_unicorn.arch.access.verdicts import reaches_its_own
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, PEAt, SecurityState
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
@@ -85,9 +85,7 @@ class SharedGIC:
         interface = self._gic.cpu_interfaces[number]
         accessors = {a.encoding: a for a in gic_accessors(lambda: interface.virtual.s.hcr)}
         at_level = PEAt(cpu, el)
-        for encoding, kind in ANSWERED:
-            accessor = accessors[encoding]
-            verdict = access(at_level, accessor, kind == READ)
-            if not isinstance(verdict, Allowed) or verdict.register is not accessor.register:
-                return False
-        return True
+        return all(
+            reaches_its_own(at_level, accessors[encoding], kind == READ)
+            for encoding, kind in ANSWERED
+        )
