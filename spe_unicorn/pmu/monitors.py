@@ -197,7 +197,8 @@ class PerformanceMonitors(Stateful[MonitorState]):
             increments = {
                 n: increments.get(n, 0) + pending.get(n, 0) for n in {*increments, *pending}
             }
-        counted = self.synchronous & sum(1 << counter for counter in increments)
+        moved = sum(1 << counter for counter, count in increments.items() if count)
+        counted = self.synchronous & moved
         chains = {n for n in range(1, self.implemented, 2) if live >> n & 1 and self._chains(n)}
         for counter in sorted(increments):
             self._add(counter, increments[counter], chains)

@@ -285,9 +285,11 @@ def test_the_interrupt_is_high_while_a_noticed_counter_has_overflowed() -> None:
 SYNC_BIT = PMEVTYPER.of(SYNC=1).value
 
 
-def synchronous(*events: int, el: int = 0) -> tuple[PerformanceMonitors, MonitoredPE]:
+def synchronous(
+    *events: int, el: int = 0, more: Features = frozenset()
+) -> tuple[PerformanceMonitors, MonitoredPE]:
     """Counters in synchronous mode, their exceptions going to EL1."""
-    subject, pe = monitors(*events, features=SYNC | LEVELS, el=el, noticed=ALL)
+    subject, pe = monitors(*events, features=SYNC | LEVELS | more, el=el, noticed=ALL)
     pe.set(PMECR_EL1, PMEE=3, KPME=1)
     for counter in range(len(events)):
         subject.configure(counter, subject.s.types[counter] | SYNC_BIT)
@@ -402,6 +404,20 @@ def test_every_condition_is_needed(missing: str) -> None:
         pe.set(PMECR_EL1, PMEE=0, KPME=1)
     operation(subject, *([] if missing == "event" else [E.BR_RETIRED]))
     assert not subject.s.pending
+
+
+@pytest.mark.parametrize(("threshold", "pending"), [(1, True), (2, False)])
+def test_a_software_increment_below_its_threshold_makes_nothing_pending(
+    threshold: int, pending: bool
+) -> None:
+    """R_NZLVW asks for an event that the counter has counted. TC 0b101: at least TH, as one."""
+    subject, _ = synchronous(E.SW_INCR, more=frozenset({F.FEAT_PMUv3_TH}))
+    above = PMEVTYPER.of(TC=0b101, TH=threshold).value
+    subject.configure(0, subject.s.types[0] | above)
+    subject.s.overflowed = 1
+    subject.software_increment(1)
+    subject.completed(PC)
+    assert subject.s.pending is pending
 
 
 def test_a_counter_that_is_not_synchronous_raises_it_asynchronously() -> None:
