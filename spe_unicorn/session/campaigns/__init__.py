@@ -1,1 +1,1 @@
-"""Many runs as one table: a plan, its runs, each in a process of its own, and what they came to."""
+"""Many runs as one table: a plan names runs, each runs in its own process, each gives one row."""

@@ -1,6 +1,6 @@
-"""Runs jobs on the workers of a Dask cluster, whose library is the extra ``dask``.
+"""Runs jobs on the workers of a Dask cluster. The extra ``dask`` brings its library.
 
-Files go to a worker once, by their digest; jobs of a worker that went away go to another.
+Each file is sent to a worker once. If a worker is lost, its jobs run on another.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from spe_unicorn.session.campaigns.processes import Watched
 from spe_unicorn.session.campaigns.store import Store, put_file
 
 _ATTEMPTS = 5
-"""How often a job is handed out whose worker, or whose files, were lost."""
+"""How often a job is handed out, in all, if its worker or its files are lost."""
 _SECONDS_TO_CONNECT = 20
 
 
 class ClusterError(Exception):
-    """A cluster that cannot be used; the message is one line."""
+    """The cluster cannot be used. The message is one line."""
 
 
 class Cluster:
-    """A scheduler of Dask, and what was moved to and from its workers. Raises ClusterError."""
+    """A connection to a scheduler of Dask.
+
+    ``ours`` is the version of this package, which all workers must have. Raises ClusterError.
+    """
 
     def __init__(self, address: str, ours: str) -> None:
         try:
@@ -41,7 +44,7 @@ class Cluster:
             ) from error
         self._version = ours
         self.moved_to = 0
-        """Bytes of files that went to workers."""
+        """Bytes of files that were sent to workers."""
         self.moved_from = 0
         """Bytes of results that came back."""
         try:
@@ -53,15 +56,15 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many there are now."""
+        """The number of workers that the cluster has now."""
         return len(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def close(self) -> None:
-        """Leave the cluster, which goes on."""
+        """Disconnect from the cluster, which goes on."""
         self._client.close()
 
     def run(self, jobs: list[Job], store: Store, all_jobs: Jobs) -> Iterator[tuple[Job, Any]]:
-        """Run jobs and give each with its row as it is saved. Raises ClusterError, OSError."""
+        """Run jobs; yield each with its row when the row is saved. Raises ClusterError, OSError."""
         attempts = dict.fromkeys((job.key for job in jobs), 0)
         files = self._scattered(jobs, all_jobs)
         futures = self._dask.as_completed()
@@ -70,7 +73,7 @@ class Cluster:
         def hand_out(job: Job) -> None:
             attempts[job.key] += 1
             future = self._client.submit(
-                run_away,
+                run_on_worker,
                 job.to_json(),
                 [files[file] for file in job.files.values()],
                 key=f"spe-unicorn-{job.key}-{os.getpid()}-{attempts[job.key]}",
@@ -87,7 +90,7 @@ class Cluster:
                 if future.status != "finished":
                     if attempts[job.key] >= _ATTEMPTS:
                         raise ClusterError(f"a run was lost {_ATTEMPTS} times: {_why(future)}")
-                    if its_files is files:  # they went with a worker, maybe: once for all jobs
+                    if its_files is files:  # maybe they were lost with a worker: send all once more
                         files = self._scattered(jobs, all_jobs)
                     hand_out(job)
                     continue
@@ -103,7 +106,7 @@ class Cluster:
             self._client.cancel(list(futures.futures), force=True)
 
     def _scattered(self, jobs: list[Job], all_jobs: Jobs) -> dict[FileOf, Any]:
-        """Have the files on each worker that there is; a later one gets them from these."""
+        """Send the files of jobs to all workers. Workers that join later get them from those."""
         result: dict[FileOf, Any] = {}
         for file in {file: None for job in jobs for file in job.files.values()}:
             content = all_jobs.paths[file.digest].read_bytes()
@@ -138,9 +141,9 @@ def _why(future: Any) -> str:
 # What follows runs on workers.
 
 _free: queue.SimpleQueue[Watched] = queue.SimpleQueue()
-"""Processes that have nothing to do."""
+"""Processes of this worker that run no job now."""
 _files: list[Path] = []
-"""The folder with the files that came here, once there are some."""
+"""The folder for files that are sent here; an empty list before the first job."""
 
 
 def version_here() -> str:
@@ -148,8 +151,8 @@ def version_here() -> str:
     return version("spe-unicorn")
 
 
-def run_away(data: dict[str, Any], files: list[tuple[str, str, bytes]]) -> dict[str, bytes]:
-    """Run a job on a worker; the files that it left, packed."""
+def run_on_worker(data: dict[str, Any], files: list[tuple[str, str, bytes]]) -> dict[str, bytes]:
+    """Run a job on this worker. Return the files that it has left, compressed."""
     job = Job.from_json(data)
     if not _files:
         _files.append(Path(tempfile.mkdtemp(prefix="spe-unicorn-files-")))

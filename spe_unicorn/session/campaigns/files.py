@@ -1,4 +1,4 @@
-"""Files that options of a machine name: where a name stands in a value, and who may write."""
+"""Names of files in the values of options, and which of those files a run may change."""
 
 from __future__ import annotations
 
@@ -9,36 +9,39 @@ from pathlib import Path
 from typing import Final
 
 FILES: Final = ("firmware", "kernel", "initrd", "dtb", "bios")
-"""Options that are the name of a file."""
+"""Options whose whole value is the name of a file."""
 WITHIN: Final = ("core", "pflash", "fw_cfg", "drive", "load")
-"""Options that have the name of a file within a text, all but ``core`` in each of several."""
+"""Options whose value is a text with the name of a file in it. All but ``core`` have a list of such
+texts."""
 FOLDERS: Final = ("semihosting_dir", "share")
-"""Options that are a folder, or have the names of several, in which a run may change everything."""
+"""Options that name folders, ``share`` several of them. A run gets copies of these folders."""
 MOST_IN_FOLDER: Final = 10_000
+"""The most files and folders that a folder may contain."""
 _SUFFIXES: Final = {
     "pflash": (",readonly",),
     "drive": (",readonly", ",write"),
     "share": (",readonly",),
 }
+"""What the value of an option may have after the name of its file."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A text with the name of a file in it, and what stands before and behind that name."""
+    """A text with the name of a file in it: what is before the name, the name, what is after it."""
 
     before: str
     file: str
     behind: str
 
     def of(self, file: object) -> str:
-        """The text with another name."""
+        """The text, with ``file`` in place of the name."""
         return f"{self.before}{file}{self.behind}"
 
 
 def named(option: str, text: str) -> Named:
-    """The name of a file or folder in a value of an option of :data:`WITHIN` or :data:`FOLDERS`.
+    """Split a value of an option of :data:`WITHIN` or :data:`FOLDERS` at the name of its file.
 
-    Empty where none is.
+    The name is empty if the value has none.
     """
     if option == "core":
         name, comma, behind = text.partition(",")
@@ -56,13 +59,13 @@ def named(option: str, text: str) -> Named:
 
 
 def is_written(option: str, behind: str) -> bool:
-    """Whether a run may change the file that an option names so."""
+    """Whether a run may change the file of an option that has ``behind`` after the file's name."""
     return (option == "pflash" and not behind) or (option == "drive" and behind == ",write")
 
 
 @dataclass(frozen=True)
 class Below:
-    """What is in a folder, by names below it, in order: folders, files, and which can be run."""
+    """The contents of a folder: sorted names relative to it. ``programs`` are executable files."""
 
     folders: list[str]
     files: list[str]
@@ -70,10 +73,10 @@ class Below:
 
 
 def what_is_below(folder: Path) -> Below:
-    """All that is in a folder and its folders.
+    """The contents of a folder, and of the folders in it.
 
-    Raises OSError, and ValueError for what is neither a regular file nor a folder, and for more
-    than :data:`MOST_IN_FOLDER`.
+    Raises OSError. Raises ValueError if something is neither a regular file nor a folder, or if
+    there are more than :data:`MOST_IN_FOLDER` files and folders.
     """
     found = Below([], [], [])
 

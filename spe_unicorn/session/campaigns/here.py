@@ -1,4 +1,4 @@
-"""Runs jobs on this machine, several at a time."""
+"""Runs jobs on this host, several at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spe_unicorn.session.campaigns.store import Store
 
 
 def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Run jobs, ``processes`` at a time, and give each with its row as it is saved.
+    """Run jobs, ``processes`` at a time, and yield each with its row when the row is saved.
 
-    Whoever stops listening ends the runs that are under way; they are as if they had never begun.
-    Raises OSError where the folder takes no more.
+    If the caller stops iterating, the runs that are under way are ended and leave nothing.
+    Raises OSError if the store cannot be written.
     """
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in jobs:
@@ -47,7 +47,7 @@ def run_here(jobs: list[Job], store: Store, processes: int) -> Iterator[tuple[Jo
 def _next(
     done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
 ) -> tuple[Job, dict[str, Any]] | BaseException:
-    """The next one; signals are noticed while it waits."""
+    """The next saved job, or an error. Waiting is in short pieces, so that signals are handled."""
     while True:
         with suppress(queue.Empty):
             return done.get(timeout=0.2)
@@ -59,6 +59,7 @@ def _work(
     store: Store,
     done: queue.SimpleQueue[tuple[Job, dict[str, Any]] | BaseException],
 ) -> None:
+    """A thread: run jobs until none waits, or until the run is stopped."""
     try:
         while True:
             job = waiting.get_nowait()
@@ -67,7 +68,7 @@ def _work(
                 done.put((job, store.save(job, folder)))
     except (queue.Empty, StoppedError):
         pass
-    except BaseException as error:  # told by whoever listens
+    except BaseException as error:  # run_here raises it
         done.put(error)
     finally:
         watched.close()

@@ -1,4 +1,4 @@
-"""A run as plain data, and its key: what it is made of, and nothing of where or when it runs."""
+"""A run as plain data, with a key that depends on what runs, not on where or when it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spe_unicorn.session.campaigns.plan import Limits, Plan, PlannedRun
 
 @dataclass(frozen=True)
 class FileOf:
-    """A file by its contents; guests see the ``name``."""
+    """A file: the SHA-256 of its contents, and its ``name``, which guests can see."""
 
     digest: str
     name: str
@@ -31,9 +31,11 @@ class FileOf:
 
 @dataclass(frozen=True)
 class FolderOf:
-    """A folder. Its files belong to ``place/NAME``; ``behind`` is what an option has behind it.
+    """A folder of which the run gets a copy. Its files are in :attr:`Job.files` as ``place/NAME``.
 
-    ``folders`` are those in it, ``programs`` the files that can be run.
+    ``behind`` is the text that an option has after the folder's name, such as ``,readonly``.
+    ``folders`` and ``programs`` are names within the folder: of its folders, and of its files that
+    are executable.
     """
 
     place: str
@@ -44,17 +46,20 @@ class FolderOf:
 
 
 OwnCopy = Callable[[Path | None, str, bool], Path]
-"""Copies a file to a name in a folder of the run's own, True for a program; of no file a folder."""
+"""Makes a copy in the run's own folder, and returns the copy. It is called with a file, the name of
+the copy, and whether the copy is executable. For None in place of a file it makes a folder."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run. ``options`` are those without files; ``files`` are all files, by where they belong.
+    """One run, as plain data.
 
-    A file that is an option belongs to the option's name; one within a text to a name such as
-    ``drive.0``; one in a folder to such as ``semihosting_dir/NAME`` or ``share.0/NAME``. ``texts``
-    are the texts around files: of each option what stands before, where the file belongs, what
-    behind. ``count`` are the events that are counted.
+    ``options`` holds the options that name no file. ``files`` holds all files by their places. The
+    place of a file that is the whole value of an option is the option's name. The place of a file
+    that a text names is such as ``drive.0``. The place of a file in a folder is such as
+    ``semihosting_dir/NAME`` or ``share.0/NAME``. ``texts`` holds the options whose texts name a
+    file: for each text what stands before the name, the place of the file, and what stands after
+    it. ``count`` names the events that are counted.
     """
 
     key: str
@@ -70,10 +75,10 @@ class Job:
     def machine(
         self, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None = None
     ) -> MachineOptions:
-        """The machine, its files where ``path_of`` says.
+        """The machine's options, with each file at the path that ``path_of`` gives.
 
-        ``own_copy`` makes a copy of a file that the run may change, below a folder of the run's
-        own, and returns it; of no file it makes a folder. Without, there are no copies.
+        ``own_copy`` copies folders, and files that the run may change. Without ``own_copy`` nothing
+        is copied, and a folder is its bare name: enough to describe the run, not to run it.
         """
         files: dict[str, Any] = {name: path_of(self.files[name]) for name in self._plain()}
         for option, rows in self.texts.items():
@@ -96,6 +101,7 @@ class Job:
     def _folder(
         self, folder: FolderOf, path_of: Callable[[FileOf], Path], own_copy: OwnCopy | None
     ) -> Path:
+        """Copy a folder for the run, and return the copy."""
         if own_copy is None:
             return Path(folder.name)
         top = own_copy(None, folder.place, False)
@@ -108,6 +114,7 @@ class Job:
         return top
 
     def _plain(self) -> list[str]:
+        """The options whose whole value is the name of a file."""
         return [name for name in self.files if name in FILES]
 
     def _sampling(self) -> Sampling | None:
@@ -121,7 +128,7 @@ class Job:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Job:
-        """The job that :meth:`to_json` was asked of."""
+        """The job of which :meth:`to_json` made ``data``."""
         files = {name: FileOf(**file) for name, file in data["files"].items()}
         folders = {
             option: [FolderOf(**each) for each in found]
@@ -133,14 +140,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The runs of a plan in their order, each once, and where the files of a digest are."""
+    """The runs of a plan in its order, equal ones once; ``paths`` has a file for each digest."""
 
     runs: list[Job]
     paths: dict[str, Path]
 
 
 def jobs_of(plan: Plan, version: str) -> Jobs:
-    """The runs of a plan for a version of the package. Raises OSError for files that go away."""
+    """The jobs of a plan for a version of the package. Raises OSError if a file cannot be read."""
     digests: dict[str, str] = {}
     paths: dict[str, Path] = {}
 
@@ -155,6 +162,11 @@ def jobs_of(plan: Plan, version: str) -> Jobs:
 
 
 def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str], FileOf]) -> Job:
+    """The job of a run.
+
+    Its key is a hash of all that decides its results. The limits on time and memory are no part of
+    the key: they only decide whether there are results.
+    """
     options = dict(run.options)
     files: dict[str, FileOf] = {
         name: file_of(options.pop(name)) for name in FILES if name in options
@@ -205,7 +217,7 @@ def _job(run: PlannedRun, limits: Limits, version: str, file_of: Callable[[str],
 def _folders(
     option: str, value: Any, file_of: Callable[[str], FileOf], files: dict[str, FileOf]
 ) -> list[FolderOf]:
-    """The folders of an option; what is in them becomes part of ``files``."""
+    """The folders of an option. The files in them are added to ``files``."""
     found = []
     for number, text in enumerate((value,) if isinstance(value, str) else value):
         name = named(option, text)

@@ -1,4 +1,4 @@
-"""``PLAN.toml``: which runs a campaign has. The schema, and messages that name line and key."""
+"""Reads ``PLAN.toml``, which names the runs of a campaign. Mistakes are told by line and key."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ _SAMPLING: Final = {
     "kinds": "kinds",
     "min_latency": "min_latency",
 }
+"""Keys of ``[[runs]]``, and the fields of :class:`Sampling` that they set."""
 MOST_RUNS: Final = 1_000_000
+"""The most runs that one ``[[runs]]`` may come to."""
 
 
 class PlanError(ValueError):
-    """A plan that cannot be meant so: one line that begins with the file, the line and the key."""
+    """A plan with a mistake. The message is one line: the file, the line, the key, the mistake."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take: operations, seconds of the host, bytes of resident memory."""
+    """The most that one run may use: operations, seconds of the host, bytes of resident memory."""
 
     max_insns: int | None = 1_000_000_000
     timeout: float = 300.0
@@ -47,10 +49,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run: options of the machine by name, ``sampling`` apart, and what is typed at the start.
+    """One run: the machine's options by name, how it samples, and the ``input`` that is typed.
 
-    ``core`` is a name of a built-in profile or the path of a file. ``count`` are the events that
-    are counted from outside, as ``spe-unicorn stat -e`` names them.
+    Among the options, ``core`` is the name of a built-in profile or the path of a file. ``count``
+    has the events that are counted from outside, by the names that ``spe-unicorn stat -e`` takes.
     """
 
     options: dict[str, Any]
@@ -60,13 +62,13 @@ class PlannedRun:
 
     @property
     def machine(self) -> MachineOptions:
-        """The machine. Raises OptionError."""
+        """The options of the run's machine. Raises OptionError."""
         return MachineOptions(**self.options, sampling=self.sampling)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A campaign: its name, its limits, and its runs in their order."""
+    """A campaign: its name, the limits of each run, and the runs in their order."""
 
     name: str
     limits: Limits
@@ -74,7 +76,7 @@ class Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan in a file; other files are looked for beside it. Raises PlanError, OSError."""
+    """Read a plan. Files that it names are relative to its folder. Raises PlanError, OSError."""
     try:
         text = path.read_text(encoding="utf-8")
         return _Reader(path, text, tomllib.loads(text)).plan()
@@ -102,10 +104,11 @@ _KEYS: Final[dict[str, Callable[[Any], Any]]] = {
     "min_latency": whole(0),
     "jitter": truth,
 }
-"""The keys of ``[[runs]]``; each holds a value or, for a matrix, a list of values."""
+"""The keys of ``[[runs]]``, and what checks a value. A list of values is a run for each of them."""
 _LISTS: Final = frozenset(
     {"count", "kinds", *(name for name, check in MACHINE.items() if check is texts)}
 )
+"""Keys of which one value is a list already."""
 _LIMITS: Final[dict[str, Callable[[Any], Any]]] = {
     "max_insns": whole(1),
     "timeout": seconds,
@@ -115,6 +118,8 @@ _TABLES: Final = ("campaign", "limits", "runs")
 
 
 class _Reader:
+    """Reads one plan, and raises PlanError at its first mistake."""
+
     def __init__(self, path: Path, text: str, data: dict[str, Any]) -> None:
         self._path = path
         self._data = data
@@ -146,7 +151,7 @@ class _Reader:
         return result
 
     def _runs(self, number: int, table: Any) -> Iterator[PlannedRun]:
-        """The combinations of one ``[[runs]]``, the last key varying fastest."""
+        """All combinations of the values of one ``[[runs]]``. The last key changes fastest."""
         if not isinstance(table, dict):
             self._refuse(1, "runs", "is a list of tables: write [[runs]], with two brackets")
         choices: dict[str, list[Any]] = {}
@@ -174,6 +179,7 @@ class _Reader:
             yield self._run(number, dict(zip(choices, combination, strict=True)))
 
     def _choices(self, line: int, key: str, value: Any) -> Iterator[Any]:
+        """The values of a key, each checked. Names of files become absolute paths."""
         many = isinstance(value, list) and (
             key not in _LISTS or any(isinstance(item, list) for item in value)
         )
@@ -206,7 +212,7 @@ class _Reader:
         return self._path.absolute().parent / name
 
     def _within(self, line: int, key: str, text: str) -> str:
-        """A text with the name of a file in it, which is there."""
+        """The text of an option, with the absolute path of the file that it names."""
         found = named(key, text)
         path = self._beside(found.file)
         try:
@@ -218,7 +224,7 @@ class _Reader:
         return found.of(path)
 
     def _folder(self, line: int, key: str, text: str) -> str:
-        """A folder, all of whose files can travel."""
+        """The text of an option, with the absolute path of the folder that it names."""
         found = named(key, text)
         path = self._beside(found.file)
         try:
@@ -230,7 +236,7 @@ class _Reader:
         return found.of(path)
 
     def _files(self, line: int, key: str, pattern: str) -> Iterator[str]:
-        """The files of a pattern, in order."""
+        """The absolute paths of the files that match a pattern, sorted."""
         base = self._path.absolute().parent
         anchor = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else base
         below = str(Path(pattern).relative_to(anchor)) if anchor != base else pattern
@@ -243,6 +249,7 @@ class _Reader:
         yield from map(str, found)
 
     def _run(self, number: int, values: dict[str, Any]) -> PlannedRun:
+        """One combination of ``[[runs]]`` as a run; its machine has to be possible."""
         typed, count = values.pop("input", ""), values.pop("count", ())
         sampling = {_SAMPLING[key]: values.pop(key) for key in list(values) if key in _SAMPLING}
         jitter = values.pop("jitter", True)
@@ -259,10 +266,11 @@ class _Reader:
             key = {"period": "interval"}.get(named, named or key)
             line = self._lines.key("runs", key, number)
             self._refuse(line, key, re.sub(r"^`\w+`:? ", "", said))
-        self._events_are_known(number, run)
+        self._check_events(number, run)
         return run
 
-    def _events_are_known(self, number: int, run: PlannedRun) -> None:
+    def _check_events(self, number: int, run: PlannedRun) -> None:
+        """Refuse events that the run's machine cannot count, or cannot sample."""
         with_model = run.machine.model == "cache"
         for event in map(one_event, run.count):
             reason = why_not_counted(event, with_model=with_model)
@@ -286,6 +294,7 @@ class _Reader:
 
 
 def _nothing(key: str, known: Any) -> str:
+    """What is said of a key that is not among the ``known`` ones."""
     near = get_close_matches(key, list(known), n=1)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-    return f"nothing is called so: {meant}"
+    return f"there is no such key: {meant}"

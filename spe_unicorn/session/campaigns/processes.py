@@ -1,4 +1,4 @@
-"""Runs jobs in processes that are watched: how long they take, and how much memory they have."""
+"""Runs jobs in other processes, and ends those that take too long or too much memory."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from spe_unicorn.session.campaigns import worker
 from spe_unicorn.session.campaigns.jobs import Job
 
 _LOOK = 0.05
-"""Seconds between two looks at a process."""
+"""Seconds between two checks of the time and memory of a run."""
 _GRACE = 10.0
-"""Seconds that a run may take beyond its limit, until it is ended from outside."""
+"""Seconds after its time limit at which a run is killed, if it has not ended by itself."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class StoppedError(Exception):
-    """The run was given up, since nobody wants it any more."""
+    """The run was given up after a call of :meth:`Watched.stop`."""
 
 
 class Watched:
-    """A process that runs one job at a time, each in a child. It starts when there is a job."""
+    """A process of :mod:`worker`, started by the first job. It runs one job at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._stopped = threading.Event()
 
     def run(self, job: Job, files: Path, folder: Path) -> None:
-        """Run a job and leave its files in ``folder``: a row at least, whatever happens.
+        """Run a job, whose results come into ``folder``. A row comes in any case, at a crash too.
 
         Raises StoppedError.
         """
@@ -68,11 +68,11 @@ class Watched:
         self._complete(folder, problem, answer, time.monotonic() - began)
 
     def stop(self) -> None:
-        """Give up what runs, from any thread; later runs are given up at once."""
+        """Give up the current run and all later ones. May be called from any thread."""
         self._stopped.set()
 
     def close(self) -> None:
-        """End the process, and the run that it has."""
+        """End the process and its current run."""
         process, self._process = self._process, None
         if process is not None:
             for stream in (process.stdin, process.stdout):
@@ -82,6 +82,7 @@ class Watched:
             process.wait()
 
     def _started(self) -> subprocess.Popen[str]:
+        """The process, started if there is none."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = subprocess.Popen(
@@ -89,12 +90,12 @@ class Watched:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                start_new_session=True,  # Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C reaches the campaign alone, which ends the runs
             )
         return self._process
 
     def _answer(self, process: subprocess.Popen[str], seconds: float | None) -> Any:
-        """The next line, None if it does not come within ``seconds``."""
+        """The next answer, None if it does not come within ``seconds``. None waits for ever."""
         assert process.stdout is not None
         while True:
             if self._stopped.is_set():
@@ -111,7 +112,7 @@ class Watched:
 
     @staticmethod
     def _too_much(job: Job, number: int, seconds: float) -> tuple[str, str] | None:
-        """Why a run has to be ended, if it has to: the word and the sentence."""
+        """The ending and the cause of a run that has passed a limit; None if it has passed none."""
         limits = job.limits
         if seconds > limits.timeout + _GRACE:
             return "timeout", f"the time limit of {limits.timeout:g} s was reached"
@@ -123,7 +124,7 @@ class Watched:
     def _complete(
         folder: Path, problem: tuple[str, str] | None, answer: Any, seconds: float
     ) -> None:
-        """Write the row of a run that could not, and what only its host knows into each row."""
+        """Write the row if the run could not. Add to each row what only the host knows."""
         shutil.rmtree(folder / worker.OWN, ignore_errors=True)
         path = folder / worker.ROW
         status = 0 if answer is None else answer["status"]
@@ -147,11 +148,11 @@ class Watched:
 
 
 class _GoneError(Exception):
-    """The process has ended."""
+    """The process that runs jobs has ended."""
 
 
 def _resident(process: int) -> int:
-    """Bytes of a process in memory; 0 for one that has ended."""
+    """Bytes of memory that a process has; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError, ValueError):

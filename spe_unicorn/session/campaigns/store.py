@@ -1,4 +1,4 @@
-"""The folder of a campaign: what is there is whole, whoever was killed while it was written.
+"""The folder of a campaign. A run in it is complete, even if campaigns were killed meanwhile.
 
 ```text
 files/DIGEST/NAME            what the runs were made of
@@ -27,7 +27,7 @@ from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
 from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
 
 SaveRecords = Callable[[Path, list[bytes], Job], int]
-"""Writes the records of each PE to a file; how many there are."""
+"""Writes the records of a run to a file, given the bytes of each PE. Returns how many they are."""
 
 COLUMNS: dict[str, type] = {
     "key": str,
@@ -58,11 +58,11 @@ between two runs of a plan. ``host_resident`` is in bytes. Events that are count
 their own: :func:`columns`."""
 
 FINE = frozenset({"exit", "limit"})
-"""How a run ends that is no failure."""
+"""The endings of a run that are not failures."""
 
 
 def columns(jobs: Jobs) -> dict[str, type]:
-    """The columns of the rows of some runs: :data:`COLUMNS`, and before ``records`` the counts."""
+    """The columns of the rows of ``jobs``: :data:`COLUMNS`, with the counts before ``records``."""
     found: dict[str, type] = {}
     for name, kind in COLUMNS.items():
         if name == "records":
@@ -76,7 +76,7 @@ class BusyError(Exception):
 
 
 class Store:
-    """A folder. ``save_records`` writes those of a run."""
+    """The folder of one campaign. ``save_records`` writes the records of a run."""
 
     def __init__(self, folder: Path, save_records: SaveRecords) -> None:
         self.folder = folder
@@ -91,7 +91,10 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only campaign that writes here. Raises BusyError."""
+        """Hold the lock of the folder, and remove what unfinished runs have left in it.
+
+        Raises BusyError if another campaign holds the lock.
+        """
         with (self.folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,12 +105,15 @@ class Store:
             yield
 
     def keep_files(self, jobs: Jobs) -> None:
-        """Copy the files of runs, so that they stay what they were. Raises OSError."""
+        """Copy the files of all runs into the folder: the originals may change after that.
+
+        Raises OSError. Raises ValueError if a file has changed since the plan was read.
+        """
         for file in {file for job in jobs.runs for file in job.files.values()}:
             put_file(self.files, file, jobs.paths[file.digest].read_bytes())
 
     def done(self, job: Job) -> dict[str, Any] | None:
-        """The row of a finished run, None for one that is not."""
+        """The row of a run, None if the run has not finished."""
         try:
             row: dict[str, Any] = json.loads((self._place(job) / ROW).read_text())
         except (OSError, ValueError):
@@ -116,7 +122,7 @@ class Store:
 
     @contextmanager
     def new(self) -> Iterator[Path]:
-        """An empty folder for a run, which is away afterwards unless it was saved."""
+        """An empty folder for a run. It is removed afterwards, unless :meth:`save` has taken it."""
         folder = Path(tempfile.mkdtemp(prefix=".run-", dir=self.folder))
         try:
             yield folder
@@ -124,7 +130,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def save(self, job: Job, folder: Path) -> dict[str, Any]:
-        """Take over what a run left in ``folder``; its row. Raises OSError."""
+        """Take what a run has left in ``folder`` into the store; return its row. Raises OSError."""
         row: dict[str, Any] = json.loads((folder / ROW).read_text())
         parts: list[Path] = []
         while (part := folder / records_file(len(parts))).exists():
@@ -143,13 +149,13 @@ class Store:
         elif "written" in row:
             row["records"] = 0
         (folder / ROW).write_text(json.dumps(row))
-        # The row is there last: a run without one is run again.
+        # The row comes last: a run without a row is run again.
         shutil.rmtree(self._place(job), ignore_errors=True)
         shutil.move(os.fspath(folder), os.fspath(self._place(job)))
         return row
 
     def report(self, job: Job) -> Path:
-        """The folder with the report of a run."""
+        """The folder of a finished run, where its report is."""
         return self._place(job)
 
     def rows(self, jobs: Jobs) -> list[dict[str, Any]]:
@@ -167,7 +173,10 @@ class Store:
 
 
 def put_file(folder: Path, file: FileOf, content: bytes) -> None:
-    """Have a file in a folder by its digest, whole or not at all. Raises OSError, ValueError."""
+    """Write a file to ``folder/DIGEST/NAME``, complete or not at all.
+
+    Raises OSError. Raises ValueError if the digest of ``content`` is another.
+    """
     path = folder / file.digest / file.name
     if path.exists():
         return
@@ -181,7 +190,7 @@ def put_file(folder: Path, file: FileOf, content: bytes) -> None:
 
 
 def _described(job: Job) -> dict[str, Any]:
-    """What a run was made of, as columns."""
+    """The columns that say what a run is made of."""
     machine = job.machine(lambda file: Path(file.name))
     found = {name: getattr(machine, name, None) for name in COLUMNS}
     found |= {name: None if found[name] is None else str(found[name]) for name in FILES}

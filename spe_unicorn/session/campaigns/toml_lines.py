@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands, for messages about it."""
+"""Finds the line of a key in a TOML file, for messages about that key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"'-]+?)\s*\]\]?")
 
 
 class TomlLines:
-    """The lines of a file that is TOML as a whole."""
+    """The lines of a file that is valid TOML."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
@@ -30,7 +30,7 @@ class TomlLines:
         return 1
 
     def key(self, table: str, key: str, number: int = 0) -> int:
-        """The line on which a key of a table stands; that of the table if it is nowhere."""
+        """The line of a key in a table; the line of the table's header if the key is not found."""
         start = self.header(table, number)
         name = re.compile(rf"""\s*(["']?){re.escape(key)}\1\s*[=.]""")
         for index in range(start, len(self._lines)):
@@ -41,11 +41,12 @@ class TomlLines:
         return start
 
     def _header(self, index: int) -> str | None:
+        """The name of the table whose header is on this line, None if the line is no header."""
         found = _HEADER.match(self._lines[index])
         return found[2] if found and self._starts(index) else None
 
     def _starts(self, index: int) -> bool:
-        """Whether a line is not within a value of several lines: what precedes it is whole."""
+        """Whether a line begins a header or a key. Lines within a value of several lines do not."""
         try:
             tomllib.loads("\n".join(self._lines[:index]))
         except tomllib.TOMLDecodeError:

@@ -1,8 +1,8 @@
-"""A process that runs jobs, each in a child of its own: ``python -m`` this file.
+"""A process that runs jobs, each in a child process: ``python -m`` this file.
 
-A line of JSON comes in for each job, two lines go out: the number of the child's process when it
-begins, and what became of it. Modules are loaded once. When nobody is there any more to send jobs,
-the child ends, too.
+It reads one line of JSON for each job. It answers with two lines: the child's process number when
+the child begins, and the child's exit status and memory when the child has ended. Modules are
+loaded once, before the first child. If the process that sends jobs ends, the child is killed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.jobs import FileOf, Job
 
 CONSOLE = 1 << 20
-"""Characters of the console that are kept, the last ones."""
+"""So many of the last characters of the console are kept."""
 ROW, REPORT, OUTPUT, ERRORS = "row.json", "report.txt", "console.txt", "errors.txt"
 OWN = "own"
-"""The folder with the files that a run may change; it is away when the run has ended."""
+"""The folder for copies of files that a run may change. It is removed when the run has ended."""
 
 
 def count_column(event: str) -> str:
@@ -45,7 +45,7 @@ def records_file(pe: int) -> str:
 def serve() -> None:
     """Run the jobs that come in on standard input."""
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        os.dup2(2, 1)  # what a guest or a library prints is no answer
+        os.dup2(2, 1)  # what libraries print must not be read as an answer
         for line in sys.stdin:
             child = os.fork()
             if not child:
@@ -57,11 +57,12 @@ def serve() -> None:
 
 
 def _wait(child: int) -> tuple[int, int]:
-    """Wait for a child; its status, and the KiB of memory that it had at most."""
+    """Wait for a child. Return its status, and the most KiB of memory that it had."""
     ended = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([ended, sys.stdin], [], [])
-        if ended not in ready:  # whoever sends jobs waits for answers: nobody is there any more
+        # Nothing is sent before the answer. Input that can be read now is the end of the input.
+        if ended not in ready:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
     finally:
@@ -71,7 +72,7 @@ def _wait(child: int) -> tuple[int, int]:
 
 
 def _run(request: dict[str, Any]) -> None:
-    """The child: run a job, leave files behind, end."""
+    """The child process: run a job, which writes files, and end."""
     status = 1
     try:
         folder = Path(request["folder"])
@@ -91,7 +92,7 @@ def _run(request: dict[str, Any]) -> None:
 
 
 def run_job(job: Job, files: Path, folder: Path) -> None:
-    """Run a job, whose files are in ``files``, and write what came of it into ``folder``."""
+    """Run a job, with its files in ``files``, and write its results into ``folder``."""
     from spe_unicorn.debug.report import failure_report
     from spe_unicorn.debug.whereabouts import whereabouts_text
     from spe_unicorn.session.counters import Counters
@@ -118,7 +119,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         machine = Machine(options, records=False)
         counters = Counters(machine, [one_event(name) for name in job.count])
     except ValueError as error:
-        # where a host keeps its files is nothing of the run's
+        # the message must be the same on every host, wherever the files are
         said = str(error)
         for place, file in job.files.items():
             said = said.replace(str(path_of(file)), file.name)
@@ -149,7 +150,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
         elif outcome.ending != "exit":
             (folder / REPORT).write_text(f"{outcome.cause}\n{whereabouts_text(outcome.places)}")
         counts = outcome.statistics
-        exact = outcome.ending != "timeout"  # how far it came is the host's doing
+        exact = outcome.ending != "timeout"  # how far it came depends on the host
         row = {
             "ending": outcome.ending,
             "cause": outcome.cause,
@@ -176,11 +177,11 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
 
 
 def prepare() -> None:
-    """Have what every run needs, once for all children: modules, compiled code, access rules."""
+    """Load what every run needs, once for all children: modules, compiled code, access rules."""
     machines = import_module("spe_unicorn.session.machine")
     for name in ("report", "whereabouts"):
         import_module(f"spe_unicorn.debug.{name}")
-    with suppress(Exception):  # a run says what is wrong
+    with suppress(Exception):  # the runs will say what is wrong
         machines.Machine(shipped_firmware("hello"), sampling=Sampling(100)).run(operations=1000)
     gc.collect()
     gc.freeze()
@@ -188,5 +189,5 @@ def prepare() -> None:
 
 if __name__ == "__main__":
     prepare()
-    with suppress(BrokenPipeError, KeyboardInterrupt):  # nobody asks any more
+    with suppress(BrokenPipeError, KeyboardInterrupt):  # the process that sends jobs has ended
         serve()

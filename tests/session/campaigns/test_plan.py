@@ -106,7 +106,7 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + "[limits]\nmemory = 1.5\n", 4, "memory", "a number of bytes"),
         (RUNS + "[limit]\n", 3, "limit", "did you mean limits?"),
         ("[campaign]\nname = 3\n" + RUNS, 2, "name", "is a text, got 3"),
-        ("x = 1\n" + RUNS, 1, "x", "nothing is called so"),
+        ("x = 1\n" + RUNS, 1, "x", "there is no such key"),
         ("", 1, "runs", "there is no [[runs]]"),
         ('[runs]\nfirmware = "a.elf"\n', 1, "runs", "two brackets"),
     ],
