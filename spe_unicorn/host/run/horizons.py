@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -34,42 +34,59 @@ class Horizon:
     approach: Approach = Approach.EXACT
 
 
-def arrived(horizons: Sequence[Horizon], executed: int) -> Horizon | None:
-    """The first horizon of a list, in its order, that has been reached.
+class Horizons:
+    """The horizons of one PE, in the order in which they are served if several are due."""
 
-    A chosen operation is left out: compiled code may still sample it by itself.
-    """
-    for horizon in horizons:
-        if horizon.approach is not Approach.CHOSEN and executed >= horizon.at():
-            return horizon
-    return None
+    WIRING = ("_all", "_exact", "_block")
 
+    def __init__(self, horizons: Iterable[Horizon] = ()) -> None:
+        self._all: list[Horizon] = []
+        self._exact: list[Callable[[], int]] = []
+        """Where the exact ones are."""
+        self._block: list[Callable[[], int]] = []
+        """Where those at the boundary of a block are."""
+        for horizon in horizons:
+            self.append(horizon)
 
-def nearest(horizons: Sequence[Horizon]) -> tuple[int, int]:
-    """The least number of operations among the exact horizons, and among those at a block."""
-    exact = block = NEVER_HAPPENS
-    for horizon in horizons:
+    def append(self, horizon: Horizon) -> None:
+        """Add one that is served after all others."""
+        self._all.append(horizon)
         if horizon.approach is Approach.EXACT:
-            at = horizon.at()
-            if at < exact:
-                exact = at
+            self._exact.append(horizon.at)
         elif horizon.approach is Approach.BLOCK:
-            at = horizon.at()
-            if at < block:
-                block = at
-    return exact, block
+            self._block.append(horizon.at)
 
+    def arrived(self, executed: int) -> Horizon | None:
+        """The first horizon that has been reached.
 
-def first_within(horizons: Sequence[Horizon], end: int) -> tuple[Horizon, int] | None:
-    """The nearest horizon for which the engine must stop before ``end``, and where it is.
+        A chosen operation is left out: compiled code may still sample it by itself.
+        """
+        for horizon in self._all:
+            if horizon.approach is not Approach.CHOSEN and executed >= horizon.at():
+                return horizon
+        return None
 
-    Horizons at a block's boundary are left out. Where an exact one and the chosen operation are at
-    the same place, the exact one is first: it stops the run before that operation.
-    """
-    found: tuple[Horizon, int] | None = None
-    for horizon in sorted(horizons, key=lambda h: h.approach is Approach.CHOSEN):
-        if horizon.approach is not Approach.BLOCK:
-            at = horizon.at()
-            if at < end and (found is None or at < found[1]):
-                found = horizon, at
-    return found
+    def nearest(self) -> tuple[int, int]:
+        """The least number of operations among the exact horizons, and among those at a block."""
+        exact = block = NEVER_HAPPENS
+        for at in self._exact:
+            if (place := at()) < exact:
+                exact = place
+        for at in self._block:
+            if (place := at()) < block:
+                block = place
+        return exact, block
+
+    def first_within(self, end: int) -> tuple[Horizon, int] | None:
+        """The nearest horizon for which the engine must stop before ``end``, and where it is.
+
+        Horizons at a block's boundary are left out. Where an exact one and the chosen operation are
+        at the same place, the exact one is first: it stops the run before that operation.
+        """
+        found: tuple[Horizon, int] | None = None
+        for horizon in sorted(self._all, key=lambda h: h.approach is Approach.CHOSEN):
+            if horizon.approach is not Approach.BLOCK:
+                at = horizon.at()
+                if at < end and (found is None or at < found[1]):
+                    found = horizon, at
+        return found

@@ -20,7 +20,7 @@ from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
 from spe_unicorn.host.run.after_stops import AfterStops
 from spe_unicorn.host.run.chosen import ChosenOperation
 from spe_unicorn.host.run.debug_stops import DebugStops
-from spe_unicorn.host.run.horizons import Approach, Horizon, arrived, first_within, nearest
+from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.parts import parts_of
 from spe_unicorn.host.run.slices import Slices
 from spe_unicorn.host.run.untranslated import Untranslated
@@ -68,16 +68,18 @@ class Runner:
         self._one_operation = NEVER_HAPPENS
         """The number of operations after the next one, if memory is open to that one alone."""
         self._slice = Horizon(lambda: self._slices.end, self._end_slice, Approach.BLOCK)
-        self.horizons = [
-            Horizon(lambda: handler.platform.deadline, self._let_happen),
-            Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-            Horizon(counting.due, counting.settle),
-            Horizon(lambda: self._observers.due, lambda: self._observers.take()),
-            Horizon(lambda: self._one_operation, lambda: None),
-            Horizon(lambda: self._translations.due, self._translations.flush),
-            self._slice,
-            Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
-        ]
+        self.horizons = Horizons(
+            (
+                Horizon(lambda: handler.platform.deadline, self._let_happen),
+                Horizon(lambda: self._goal, lambda: Ending.LIMIT),
+                Horizon(counting.due, counting.settle),
+                Horizon(lambda: self._observers.due, lambda: self._observers.take()),
+                Horizon(lambda: self._one_operation, lambda: None),
+                Horizon(lambda: self._translations.due, self._translations.flush),
+                self._slice,
+                Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
+            )
+        )
         """What ends a run of the engine. If several are due, they are served in this order. A new
         reason to end runs is one more entry."""
         handler.asked_to_stop = lambda: self.stopping
@@ -138,8 +140,8 @@ class Runner:
         self._begin_slice()
         while handler.ending is None:
             executed, pc = cpu.executed, cpu.pc
-            limits = nearest(self.horizons)
-            horizon = arrived(self.horizons, executed) if executed >= min(limits) else None
+            limits = self.horizons.nearest()
+            horizon = self.horizons.arrived(executed) if executed >= min(limits) else None
             if pc == until and (horizon is None or horizon is self._slice):
                 return Ending.UNTIL
             if self.stops.active:
@@ -234,7 +236,7 @@ class Runner:
             self._run_engine(pc, until, limits)
             return
         self._one_operation = self.cpu.executed + 1
-        self._run_engine(pc, until, nearest(self.horizons))
+        self._run_engine(pc, until, self.horizons.nearest())
         self._one_operation = NEVER_HAPPENS
         self.handler.memory.close()
 
@@ -260,9 +262,9 @@ class Runner:
         state = self._state
         executed = self.cpu.executed
         end = executed + int(state.block_operations)
-        found = first_within(self.horizons, end)
+        found = self.horizons.first_within(end)
         if found is None:
-            if nearest(self.horizons)[1] < end:
+            if self.horizons.nearest()[1] < end:
                 self._slices.over = True
             return
         horizon, at = found

@@ -9,7 +9,7 @@ import pytest
 import spe_unicorn
 from spe_unicorn.cores.model import ConstantModel
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
-from spe_unicorn.host.run.horizons import Approach, Horizon, arrived, first_within, nearest
+from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.external import ExternalSampler
 from tests.support import a64 as a
@@ -24,31 +24,31 @@ def at(operations: int, approach: Approach = Approach.EXACT) -> Horizon:
 
 def test_the_first_of_the_list_that_is_reached_goes_first() -> None:
     late, early, never = at(10), at(5), at(NEVER_HAPPENS)
-    assert arrived([never, late, early], 4) is None
-    assert arrived([never, late, early], 5) is early
-    assert arrived([never, late, early], 10) is late
+    assert Horizons([never, late, early]).arrived(4) is None
+    assert Horizons([never, late, early]).arrived(5) is early
+    assert Horizons([never, late, early]).arrived(10) is late
 
 
 def test_exact_horizons_and_others_are_looked_at_apart() -> None:
     horizons = [at(10), at(7, Approach.BLOCK), at(30), at(2, Approach.CHOSEN)]
-    assert nearest(horizons) == (10, 7)
-    assert nearest([at(2, Approach.CHOSEN), at(8)]) == (8, NEVER_HAPPENS)
-    assert nearest([]) == (NEVER_HAPPENS, NEVER_HAPPENS)
+    assert Horizons(horizons).nearest() == (10, 7)
+    assert Horizons([at(2, Approach.CHOSEN), at(8)]).nearest() == (8, NEVER_HAPPENS)
+    assert Horizons([]).nearest() == (NEVER_HAPPENS, NEVER_HAPPENS)
 
 
 def test_a_chosen_operation_has_not_arrived_before_compiled_code_had_its_chance() -> None:
     chosen, limit = at(5, Approach.CHOSEN), at(9)
-    assert arrived([chosen, limit], 5) is None
-    assert arrived([chosen, limit], 9) is limit
+    assert Horizons([chosen, limit]).arrived(5) is None
+    assert Horizons([chosen, limit]).arrived(9) is limit
 
 
 def test_in_a_block_the_nearest_place_counts_and_a_limit_goes_before_a_sample() -> None:
     chosen, limit, slice_end = at(5, Approach.CHOSEN), at(7), at(1, Approach.BLOCK)
-    assert first_within([chosen, slice_end, limit], 8) == (chosen, 5)
-    assert first_within([chosen, slice_end, limit], 5) is None
-    assert first_within([slice_end, limit], 8) == (limit, 7)
+    assert Horizons([chosen, slice_end, limit]).first_within(8) == (chosen, 5)
+    assert Horizons([chosen, slice_end, limit]).first_within(5) is None
+    assert Horizons([slice_end, limit]).first_within(8) == (limit, 7)
     same = at(5)
-    assert first_within([chosen, same], 8) == (same, 5)
+    assert Horizons([chosen, same]).first_within(8) == (same, 5)
 
 
 def test_a_horizon_of_somebody_elses_ends_a_run_at_its_very_operation() -> None:
