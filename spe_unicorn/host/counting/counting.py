@@ -87,7 +87,7 @@ class Counting(Stateful[CountingState]):
 
     DERIVED = (
         *("_asserted", "_by_event", "_due", "_executed", "_generation", "_key", "_live", "_seen"),
-        *("_el", "_shadowed", "_stale", "_thresholds"),
+        *("_el", "_quiet_at", "_shadowed", "_stale", "_thresholds"),
     )
     WIRING = ("outside", "registers", "taken")
 
@@ -126,6 +126,9 @@ class Counting(Stateful[CountingState]):
         """The total of each event then."""
         self._stale = False
         """Whether a state has been put back since then."""
+        self._quiet_at = -1
+        """``State.writes`` at a :meth:`settle` with nothing to count. While that is the same, and
+        :meth:`_look_anew` has not been called, there is still nothing. -1 where there may be."""
         self._asserted = False
         self._generation = 0
         """Counts writes of the monitors' registers."""
@@ -149,6 +152,7 @@ class Counting(Stateful[CountingState]):
 
     def _derive(self) -> None:
         self._stale = True
+        self._quiet_at = -1
 
     # Counting
 
@@ -162,6 +166,8 @@ class Counting(Stateful[CountingState]):
         ``raised`` says that the last operation ended in an exception of its own. If the last
         operation was an exception return, ``before`` is the PE as it was before that.
         """
+        if self._quiet_at == self._cpu.state.writes:
+            return
         monitors, totals = self.monitors, self.totals
         if self._stale:
             self.changed()
@@ -170,6 +176,8 @@ class Counting(Stateful[CountingState]):
         active = self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled
         wanted = self.outside is not None or bool(self.totals.also)
         if not active and not wanted and self._due == NEVER_HAPPENS:
+            if not self._cpu.inside:
+                self._quiet_at = int(self._cpu.state.writes)
             return
         last = totals.look()
         if self.outside is not None:
@@ -350,6 +358,7 @@ class Counting(Stateful[CountingState]):
 
     def _look_anew(self) -> None:
         """Work out what counts from here on, and what follows from overflows."""
+        self._quiet_at = -1
         monitors, cpu = self.monitors, self._cpu
         key = (cpu.el, int(cpu.state.writes), self._generation, monitors.deciding)
         if key != self._key:
