@@ -66,6 +66,7 @@ def campaign(
     import spe_unicorn
     from spe_unicorn.report.arrow import MissingLibraryError, library
     from spe_unicorn.session.campaigns.cluster import Cluster, ClusterError
+    from spe_unicorn.session.campaigns.files import FileError
     from spe_unicorn.session.campaigns.here import run_here
     from spe_unicorn.session.campaigns.jobs import jobs_of
     from spe_unicorn.session.campaigns.plan import PlanError, read_plan
@@ -101,7 +102,7 @@ def campaign(
             progress.hide()
             moved = [] if cluster is None else [_moved(cluster)]
             failed = _summarize(read.name, jobs, store, [progress.rate(), *moved], quiet)
-    except (PlanError, BusyError, ClusterError, MissingLibraryError) as error:
+    except (PlanError, FileError, BusyError, ClusterError, MissingLibraryError) as error:
         raise UsageProblem(str(error)) from None
     except OSError as error:
         raise UsageProblem(f"{error.filename or folder}: {error.strerror or error}") from None

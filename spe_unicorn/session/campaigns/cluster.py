@@ -157,7 +157,7 @@ def run_on_worker(data: dict[str, Any], files: list[tuple[str, str, bytes]]) -> 
     if not _files:
         _files.append(Path(tempfile.mkdtemp(prefix="spe-unicorn-files-")))
     for digest, name, content in files:
-        put_file(_files[0], FileOf(digest, name), content)
+        put_file(_files[0], FileOf(digest, name), content, source=name)
     try:
         watched = _free.get_nowait()
     except queue.Empty:

@@ -63,6 +63,10 @@ def is_written(option: str, behind: str) -> bool:
     return (option == "pflash" and not behind) or (option == "drive" and behind == ",write")
 
 
+class FileError(Exception):
+    """A file or a folder that a campaign cannot take. The message is one line."""
+
+
 @dataclass(frozen=True)
 class Below:
     """The contents of a folder: sorted names relative to it. ``programs`` are executable files."""
@@ -75,7 +79,7 @@ class Below:
 def what_is_below(folder: Path) -> Below:
     """The contents of a folder, and of the folders in it.
 
-    Raises OSError. Raises ValueError if something is neither a regular file nor a folder, or if
+    Raises OSError. Raises FileError if something is neither a regular file nor a folder, or if
     there are more than :data:`MOST_IN_FOLDER` files and folders.
     """
     found = Below([], [], [])
@@ -88,13 +92,13 @@ def what_is_below(folder: Path) -> Below:
             path = Path(here, name)
             mode = path.lstat().st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise ValueError(f"{path} is no regular file")
+                raise FileError(f"{path} is no regular file")
             below = path.relative_to(folder).as_posix()
             (found.folders if stat.S_ISDIR(mode) else found.files).append(below)
             if stat.S_ISREG(mode) and mode & stat.S_IXUSR:
                 found.programs.append(below)
         if len(found.files) + len(found.folders) > MOST_IN_FOLDER:
-            raise ValueError(f"{folder} has more than {MOST_IN_FOLDER} files and folders")
+            raise FileError(f"{folder} has more than {MOST_IN_FOLDER} files and folders")
     for names in (found.folders, found.files, found.programs):
         names.sort()
     return found

@@ -147,7 +147,10 @@ class Jobs:
 
 
 def jobs_of(plan: Plan, version: str) -> Jobs:
-    """The jobs of a plan for a version of the package. Raises OSError if a file cannot be read."""
+    """The jobs of a plan for a version of the package.
+
+    Raises OSError if a file cannot be read. Raises FileError if a folder cannot be taken any more.
+    """
     digests: dict[str, str] = {}
     paths: dict[str, Path] = {}
 

@@ -14,7 +14,14 @@ from typing import Any, Final
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.machine.events import one_event, why_not_counted, why_not_sampled
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
-from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, named, what_is_below
+from spe_unicorn.session.campaigns.files import (
+    FILES,
+    FOLDERS,
+    WITHIN,
+    FileError,
+    named,
+    what_is_below,
+)
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
 from spe_unicorn.session.toml_values import MACHINE, seconds, size, text, texts, truth, whole
 
@@ -229,9 +236,9 @@ class _Reader:
         path = self._beside(found.file)
         try:
             if not found.file or not path.is_dir():
-                raise ValueError(f"there is no folder {found.file!r}")
+                raise FileError(f"there is no folder {found.file!r}")
             what_is_below(path)
-        except (OSError, ValueError) as error:
+        except (OSError, FileError) as error:
             self._refuse(line, key, str(error))
         return found.of(path)
 

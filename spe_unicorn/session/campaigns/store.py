@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from spe_unicorn.machine.options import SWITCHES
-from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN
+from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileError
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
 from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
 
@@ -107,10 +107,11 @@ class Store:
     def keep_files(self, jobs: Jobs) -> None:
         """Copy the files of all runs into the folder: the originals may change after that.
 
-        Raises OSError. Raises ValueError if a file has changed since the plan was read.
+        Raises OSError. Raises FileError if a file has changed since the plan was read.
         """
         for file in {file for job in jobs.runs for file in job.files.values()}:
-            put_file(self.files, file, jobs.paths[file.digest].read_bytes())
+            path = jobs.paths[file.digest]
+            put_file(self.files, file, path.read_bytes(), source=str(path))
 
     def done(self, job: Job) -> dict[str, Any] | None:
         """The row of a run, None if the run has not finished."""
@@ -172,16 +173,16 @@ class Store:
         return self.folder / "runs" / job.key
 
 
-def put_file(folder: Path, file: FileOf, content: bytes) -> None:
+def put_file(folder: Path, file: FileOf, content: bytes, *, source: str) -> None:
     """Write a file to ``folder/DIGEST/NAME``, complete or not at all.
 
-    Raises OSError. Raises ValueError if the digest of ``content`` is another.
+    Raises OSError. Raises FileError, which names ``source``, if ``content`` has another digest.
     """
     path = folder / file.digest / file.name
     if path.exists():
         return
     if hashlib.sha256(content).hexdigest() != file.digest:
-        raise ValueError(f"{file.name} has changed since the plan was read")
+        raise FileError(f"{source} has changed since the plan was read")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "wb") as stream:

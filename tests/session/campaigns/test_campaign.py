@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +325,41 @@ def test_what_cannot_be_is_one_line(folder, monkeypatch, words, said):
     result = command(*words)
     assert result.exit_code == 2
     assert said in result.output
+    assert result.output.count("\n") == 1
+
+
+def after(monkeypatch, name, then):
+    """Call ``then`` each time that a function, named with its module, has returned."""
+    module, _, function = name.rpartition(".")
+    whole = f"spe_unicorn.session.campaigns.{module}"
+    real = getattr(import_module(whole), function)
+
+    def wrapped(*arguments):
+        result = real(*arguments)
+        then()
+        return result
+
+    monkeypatch.setattr(f"{whole}.{function}", wrapped)
+
+
+def test_a_program_that_changes_before_it_is_kept_is_one_line(folder, monkeypatch):
+    shutil.copy(folder / "exit.elf", folder / "twin.elf")
+    after(monkeypatch, "jobs.jobs_of", lambda: (folder / "exit.elf").write_bytes(b"new"))
+    plan = write(folder, '[[runs]]\nfirmware = ["exit.elf", "twin.elf"]\n')
+    result = command(plan, "-o", folder / "out")
+    assert result.exit_code == 2
+    said = f"{folder / 'exit.elf'} has changed since the plan was read"
+    assert said in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_taken_any_more_is_one_line(folder, monkeypatch):
+    (folder / "shared").mkdir()
+    after(monkeypatch, "plan.read_plan", lambda: os.mkfifo(folder / "shared" / "pipe"))
+    plan = write(folder, '[[runs]]\nfirmware = "exit.elf"\nsemihosting_dir = "shared"\n')
+    result = command(plan, "-o", folder / "out")
+    assert result.exit_code == 2
+    assert f"{folder / 'shared' / 'pipe'} is no regular file" in result.output
     assert result.output.count("\n") == 1
 
 
