@@ -155,11 +155,21 @@ class Clock(ctypes.Structure):
             "Operations granted since the machine began: `granted - budget` have been executed, up"
             " to the end of the block that began last.",
         ),
-        Field("members_granted", _TURNS, "`members_granted - members` members have gone by."),
+        Field(
+            "members_granted",
+            _TURNS,
+            "Where a cracker makes micro-operations: the members of the population granted since"
+            " the machine began, of which `members_granted - members` have been counted.",
+        ),
         Field("skipped", _PYTHON, "Cycles that the PE has slept."),
         Field("unretired", _TURNS, "Operations executed that ended in an exception of their own."),
         Field("epoch", _TURNS, "Counts changes of what addresses of code and data mean."),
-        Field("writes", _TURNS, "Counts writes of registers that are looked after."),
+        Field(
+            "writes",
+            _TURNS,
+            "Counts writes of the registers that the hooks notice. A value that Python keeps of"
+            " such a register holds while this number stays.",
+        ),
         Field(
             "flushes",
             _TURNS,
@@ -179,13 +189,17 @@ class Clock(ctypes.Structure):
         Field("flow_next", _TURNS, "Where the next operation is if there is no branch."),
         Field("flow_was", _HOOKS, "Whether profiling was enabled in the block before."),
         Field("taken_to", _TURNS, "Target EL of the last exception taken, 0 for none."),
-        Field("taken_after", _TURNS, "Operations executed before its entry."),
-        Field("taken_kind", _TURNS, "Its `arch.exceptions.ExceptionType`."),
-        Field("taken_pc", _TURNS, "The PC before it."),
-        Field("taken_pstate", _TURNS, "PSTATE before it."),
-        Field("taken_esr", _TURNS, "ESR_ELx after it, where `taken_has` has TAKEN_ESR."),
-        Field("taken_far", _TURNS, "FAR_ELx after it, where `taken_has` has TAKEN_FAR."),
-        Field("taken_has", _TURNS, "TAKEN_ESR, TAKEN_FAR."),
+        Field("taken_after", _TURNS, "Operations executed before the entry of that exception."),
+        Field("taken_kind", _TURNS, "The `arch.exceptions.ExceptionType` of that exception."),
+        Field("taken_pc", _TURNS, "The PC before that exception."),
+        Field("taken_pstate", _TURNS, "PSTATE before that exception."),
+        Field(
+            "taken_esr", _TURNS, "ESR_ELx after that exception, where `taken_has` has TAKEN_ESR."
+        ),
+        Field(
+            "taken_far", _TURNS, "FAR_ELx after that exception, where `taken_has` has TAKEN_FAR."
+        ),
+        Field("taken_has", _TURNS, "Which of the last two hold: TAKEN_ESR, TAKEN_FAR."),
         Field(
             "members",
             _TURNS,
@@ -200,10 +214,19 @@ class Clock(ctypes.Structure):
 
 
 class Transit(ctypes.Structure):
-    """The block, the samples and the stop of the current run; empty at a safe point."""
+    """The block, the samples and the stop of the current run; empty at a safe point.
+
+    ``State.begin`` empties what one run alone needs. What Python has to act on is emptied by the
+    function that acts on it, which the field names, or by ``State.nothing_is_due``. A field that
+    describes a block, a sample or a stop counts only while there is one, and is then left as it is.
+    """
 
     FIELDS: Final = (
-        Field("block", _HOOKS, "Address of the block that began last, or before which it stopped."),
+        Field(
+            "block",
+            _HOOKS,
+            "Address of the block that began last, or before which the engine stopped.",
+        ),
         Field("block_operations", _HOOKS, "How many operations that block has."),
         Field(
             "attend",
@@ -213,88 +236,144 @@ class Transit(ctypes.Structure):
             " have to: an interrupt is pending, or the engine is to leave.",
         ),
         *(
-            Field(f"tallied{n}", _HOOKS, f"Lanes {2 * n} and {2 * n + 1} of what blocks add up to.")
+            Field(
+                f"tallied{n}",
+                _HOOKS,
+                f"Lanes {2 * n} and {2 * n + 1} of the sum over the blocks that have run since"
+                " `State.take_tallied` emptied it.",
+            )
             for n in range(LANES // 2)
         ),
-        Field("jumps", _HOOKS, "Conditional branches that went elsewhere, as far as is known."),
+        Field(
+            "jumps",
+            _HOOKS,
+            "Conditional branches at the end of a block that were taken, since"
+            " `State.take_tallied`; the branch of `falls_to` is not yet among them.",
+        ),
         Field(
             "falls_to",
             _TURNS,
-            "What follows the conditional branch at the end of the block that runs, 0 for none: it"
-            " is in `jumps` if another block is next.",
+            "The address after the conditional branch that ends the block that runs, 0 for none. If"
+            " the next block is elsewhere, the branch was taken, and is added to `jumps`."
+            " `Tallies.after_block` empties it.",
         ),
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
-        Field("watch", _TURNS, "The marks of blocks to look out for, at the Exception level."),
+        Field("watch", _TURNS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
             "samples_itself",
             _TURNS,
             "Whether the hook takes the next `room` samples by itself, `gaps` apart, as long as"
             " `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
         ),
-        Field("pending", _TURNS, "Number of the chosen member of the block that runs; 0: none."),
+        Field(
+            "pending",
+            _TURNS,
+            "Number, from 1, of the chosen member of the block that runs; 0: none. The hook empties"
+            " it when it notes the sample, Python when it completes the member after a stop.",
+        ),
         Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
         Field("slot", _HOOKS, "Where the block of the pending sample stands in the block table."),
         Field("plan", _HOOKS, "First word of the pending sample's plan."),
-        Field("access", _HOOKS, "Second word of it."),
-        Field("instruction", _HOOKS, "Number of its instruction."),
-        Field("physical", _HOOKS, "What an address translated to."),
-        Field("base", _HOOKS, "Base register of the pending sample, as noted."),
-        Field("index", _HOOKS, "Index register of it."),
-        Field("flags", _HOOKS, "Condition flags of it."),
-        Field("samples_in_ring", _TURNS, "Samples in the ring that nobody has completed yet."),
+        Field("access", _HOOKS, "Second word of the pending sample's plan (`PLAN.access`)."),
+        Field("instruction", _HOOKS, "Number of the pending sample's instruction."),
+        Field("physical", _HOOKS, "The physical address that the engine gave last for a virtual."),
+        Field("base", _HOOKS, "Value of the pending sample's base register, as noted."),
+        Field("index", _HOOKS, "Value of the pending sample's index register, as noted."),
+        Field("flags", _HOOKS, "Condition flags at the pending sample, as noted."),
+        Field(
+            "samples_in_ring",
+            _TURNS,
+            "Samples in the ring that Python has not completed. `SampleRing.take` empties it.",
+        ),
         Field(
             "line",
             _HOOKS,
             "Where in the host's memory the line lies that the core model's last access was to;"
             " NO_LINE if the next access is not to be compared with it.",
         ),
-        Field("line_stored", _HOOKS, "The same, for an access that is a store."),
-        Field("wrong", _TURNS, "Whether Python has to look at the wrong path at `wrong_path`."),
-        Field("wrong_path", _HOOKS, "Where that wrong path begins."),
+        Field(
+            "line_stored",
+            _HOOKS,
+            "The line with which the next store is compared, as a load is with `line`. After a load"
+            " it is NO_LINE where other PEs have caches: the first store has to be told to them.",
+        ),
+        Field(
+            "wrong",
+            _TURNS,
+            "Whether Python has to look at the wrong path at `wrong_path`. `WrongPaths.take`"
+            " empties it.",
+        ),
+        Field("wrong_path", _HOOKS, "The address at which that wrong path begins."),
         Field(
             "again",
             _HOOKS,
-            "Not 0 if the next block has to begin anew (`begin_anew`): twice the budget that it"
-            " then has, and 1.",
+            "Not 0 if the next block has to begin anew: twice the budget that is left then, plus 1."
+            " `begin_anew` empties it.",
         ),
         Field(
             "notice",
             _TURNS,
-            "Not 0 if the engine is to stop after the block: NOTICE_RETURN where that ends with an"
-            " ERET.",
+            "Not 0 if the engine is to stop after the block: NOTICE_RETURN where the block ends in"
+            " an ERET, else BUDGET_SPENT. `HostOperations.catch_up` empties it, `begin_anew` too.",
         ),
         Field(
             "controls_written",
             _TURNS,
-            "Whether that is for a write to a register that steers SPE or the hooks"
-            " (CONTROLS_WRITTEN), or of which only records tell (RECORD_CONTROLS_WRITTEN).",
+            "Whether the guest has written a register that steers SPE or the hooks"
+            " (CONTROLS_WRITTEN), or one of which only records tell (RECORD_CONTROLS_WRITTEN)."
+            " `HostOperations.catch_up` empties it once it has worked out what the write means.",
         ),
         Field(
             "control_key",
             _TURNS,
-            "`Encoding.key` of the write that `controls_written` is about; 0 for several, or none.",
+            "`Encoding.key` of the one register whose write has set `controls_written`; 0 if there"
+            " were several writes, or the hook noted none by its key.",
         ),
-        Field("control_value", _HOOKS, "What that wrote."),
-        Field("stale_code", _TURNS, "Whether it is for instruction cache maintenance."),
-        Field("level", _HOOKS, "The Exception level of the ERET that is noticed."),
-        Field("entered", _TURNS, "Whether compiled code has entered an exception."),
+        Field("control_value", _HOOKS, "The value that was written to the register `control_key`."),
+        Field(
+            "stale_code",
+            _TURNS,
+            "Whether the engine has to forget all code after the block, because of instruction"
+            " cache maintenance. `HostOperations.catch_up` has it do so, and empties this.",
+        ),
+        Field("level", _HOOKS, "The Exception level at which the ERET of `notice` was executed."),
+        Field(
+            "entered",
+            _TURNS,
+            "Whether compiled code has entered an exception, which sets the event register."
+            " `StopHandler` empties it at a WFE, SEV or SEVL.",
+        ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
-        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`."),
-        Field("interrupt", _HOOKS, "The engine's number of the exception of that stop."),
-        Field("pc", _HOOKS, "The PC at that exception."),
-        Field("access_type", _HOOKS, "The engine's number of the kind of the refused access."),
-        Field("access_address", _HOOKS, "Its physical address."),
+        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `State.begin` empties it."),
+        Field(
+            "interrupt",
+            _HOOKS,
+            "The number by which the engine calls the exception of `Stop.EXCEPTION`.",
+        ),
+        Field("pc", _HOOKS, "The PC before the last exception that a hook was told of or entered."),
+        Field("access_type", _HOOKS, "The engine's number of the kind of access that was refused."),
+        Field("access_address", _HOOKS, "The physical address of the access that was refused."),
         Field("key", _TURNS, "`Encoding.key` of the system access that Python has to make."),
-        Field("kind", _TURNS, "READ, WRITE or SYSTEM."),
-        Field("rt", _TURNS, "The engine's number of its general register."),
+        Field("kind", _TURNS, "Whether the System access at `key` is a READ, WRITE or SYSTEM."),
+        Field("rt", _TURNS, "The engine's number of the general register of that System access."),
         Field("scratch", _HOOKS, "Room for one value that an engine function reads or writes."),
         Field(
             "looked_at_pc",
             _TURNS,
-            "The PC of the System access before which a hook stopped the run, plus 1; 0: none.",
+            "The PC of the System access before which a hook stopped the run, plus 1; 0: none."
+            " `UnicornCPU.stand` empties it.",
         ),
-        Field("rose", _TURNS, "PEs of whose interrupt lines Python has to hear: a bit each."),
-        Field("notes_held", _TURNS, "Operations in the ring `notes` that nobody has taken."),
+        Field(
+            "rose",
+            _TURNS,
+            "PEs whose interrupt lines rose and of which Python has to hear, a bit each."
+            " `EngineRuns` empties it after each run of the engine.",
+        ),
+        Field(
+            "notes_held",
+            _TURNS,
+            "Operations in the ring `notes` that Python has not taken. `Observers` empties it.",
+        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
@@ -309,7 +388,7 @@ class Steer(ctypes.Structure):
         Field(
             "control_set",
             _TURNS,
-            "Which row of the table `control_sets` holds; 0 if no write may lead to another.",
+            "The row of the table `control_sets` that holds; 0 if no write may lead to another.",
         ),
         Field("level_marks", _TURNS, "Marks of what traps, LEVEL_BITS each Exception level."),
         Field(
@@ -318,8 +397,18 @@ class Steer(ctypes.Structure):
             "Bit `4 * a + b`: sampling, checks and counters are the same at EL a and EL b.",
         ),
         Field("plain_entries", _TURNS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
-        Field("followed", _PYTHON, "Whether somebody has to know of each return."),
-        Field("observed", _PYTHON, "Whether somebody has to know of each exception."),
+        Field(
+            "followed",
+            _PYTHON,
+            "Whether the engine has to stop after each return and at each exception: a watcher,"
+            " the branch flow or FEAT_EBEP needs to know of them.",
+        ),
+        Field(
+            "observed",
+            _PYTHON,
+            "Whether the engine has to stop at each exception: a listener, the core model or"
+            " the PMU needs to know of it.",
+        ),
         Field(
             "deliver",
             _TURNS,
@@ -341,7 +430,12 @@ class Steer(ctypes.Structure):
         ),
         Field("irq_alone", _TURNS, "`irq_targets` while IRQ alone is asserted."),
         Field("deliver_fiq", _TURNS, "`deliver` while FIQ alone is asserted."),
-        Field("waits", _PYTHON, "Whether somebody has to hear at once when a line rises."),
+        Field(
+            "waits",
+            _PYTHON,
+            "Whether Python has to hear at once when a line of this PE rises: the PE sleeps, or its"
+            " getting something to do ends another PE's turn.",
+        ),
         Field(
             "gic_at",
             _TURNS,
@@ -357,7 +451,9 @@ class Steer(ctypes.Structure):
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
         Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
         Field(
-            "limit", _PYTHON, "Executed operations that it must not pass, not by a block either."
+            "limit",
+            _PYTHON,
+            "Executed operations that no block of this run may pass: one that would is not begun.",
         ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
         Field(
@@ -368,8 +464,18 @@ class Steer(ctypes.Structure):
         ),
         Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
         Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
-        Field("collects", _PYTHON, "Whether anybody hears of registers that only records tell of."),
-        Field("relevant", _PYTHON, "All marks that `watch` can come to hold."),
+        Field(
+            "collects",
+            _PYTHON,
+            "Whether a write to a register of which only records tell is noticed: profiling is"
+            " enabled at some Exception level, or there is a watcher or a follower of the context.",
+        ),
+        Field(
+            "relevant",
+            _PYTHON,
+            "The marks that blocks have been looked out for since the last slice ended. Only blocks"
+            " with none of them are counted inline.",
+        ),
         Field("watch_at", _TURNS, "`watch` for each Exception level, LEVEL_BITS each."),
         Field(
             "entries",
@@ -405,12 +511,17 @@ class Steer(ctypes.Structure):
         Field(
             "begins_anew",
             _PYTHON,
-            "Whether a block may begin twice: nobody follows blocks but the hook that counts them.",
+            "Whether the hooks may have a block begin a second time: neither a core model nor the"
+            " branch flow, which would count it twice, is told of blocks.",
         ),
         Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
         Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
         Field("flow_el", _PYTHON, "The Exception level of this run."),
-        Field("unattended", _PYTHON, "Whether somebody else runs the engine: nothing stops it."),
+        Field(
+            "unattended",
+            _PYTHON,
+            "Whether the user of the plugin runs the engine by `emu_start`: no hook stops it then.",
+        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
@@ -422,16 +533,16 @@ class Wiring(ctypes.Structure):
         Field(name, _ONCE, meaning)
         for name, meaning in (
             ("model_hook", "The core model's hook for blocks, called before all; 0: none."),
-            ("model", "What that hook is given (`model.ModelState`)."),
+            ("model", "The state that `model_hook` is given (`model.ModelState`)."),
             ("access_hook", "What code that compares lines calls for another line."),
-            ("store_hook", "What it calls for a store that the engine's TLB does not have."),
+            ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
             ("inline_hook", "What replaces calls of the block hook."),
             ("weights", "Table of how many members each block has."),
             ("block_keys", "Table of blocks: address XOR operations."),
-            ("block_epochs", "Table of the epochs for which those hold."),
+            ("block_epochs", "Table of the epochs for which the rows of `block_keys` hold."),
             ("block_marks", "Table of the marks of blocks."),
             ("trapped", "Table of what is or was trapped: a byte for each number of `trap_id`."),
             ("block_plans", "Table of where the plans of blocks begin in `plans`."),
@@ -444,22 +555,22 @@ class Wiring(ctypes.Structure):
             ("samples", "The ring of samples: rows of SAMPLE."),
             ("gaps", "Members from each sample in the ring to the one after it."),
             ("sampling_register", "The function that reads a register for `Action.SAMPLING`."),
-            ("sampling_registers", "What it has to know of the unit that samples."),
+            ("sampling_registers", "What `sampling_register` knows of the unit that samples."),
             ("wrong_paths", "Table of walks: rows of `wrong_paths.WALK`."),
             ("checks", "Table of operations that are checked: rows of `checks.CHECK`."),
             ("ranges", "Table of watched ranges: rows of `checks.RANGE`."),
-            ("looked_at", "Tables of the encodings that somebody looks at: MRS, MSR, SYS."),
+            ("looked_at", "Tables of the encodings that observers look at: MRS, MSR, SYS."),
             ("notes", "The ring of operations for a trace: rows of `checks.NOTED`."),
             ("code_lines", "Table of physical addresses of lines of code."),
             ("gic", "Table of the PEs of the interrupt controller: rows of `gic.GIC_PE`."),
-            ("gic_pes", "How many there are."),
-            ("gic_own", "Which row is this PE's."),
+            ("gic_pes", "Rows of the table `gic`: the PEs of the machine."),
+            ("gic_own", "The row of the table `gic` that is this PE's."),
             ("control_sets", "Table of what sets of controls mean: rows of `switches.SET`."),
-            ("control_switches", "Table of writes between them: rows of `switches.SWITCH`."),
+            ("control_switches", "Table of writes from set to set: rows of `switches.SWITCH`."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),
-            ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3 as it does."),
-            ("alias", "Any register of EL1 or EL2 as it does."),
-            ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as it does."),
+            ("saved_states", "SPSR_EL1, SPSR_EL2 and SPSR_EL3, named in the same way."),
+            ("alias", "Room for any register of EL1 or EL2, named in the same way."),
+            ("system_controls", "SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3, named in the same way."),
             ("values", "Room for what the steps of a recipe give."),
             ("entry_pstate", "Table of what an exception leaves of PSTATE and what it sets."),
             ("code", "Room for the words of one block."),
@@ -467,7 +578,7 @@ class Wiring(ctypes.Structure):
             ("exception", "Where in `context` the engine describes an exception."),
             ("ask", "The function of Python that answers `Action.ASK`."),
             ("data_side", "The words of the core model's caches and TLBs; 0 without such a model."),
-            ("predictor", "The words of its branch predictor."),
+            ("predictor", "The words of the core model's branch predictor."),
             ("emu_stop", "`uc_emu_stop`."),
             ("reg_read", "`uc_reg_read`."),
             ("reg_write", "`uc_reg_write`."),
@@ -479,8 +590,8 @@ class Wiring(ctypes.Structure):
             ("control", "`uc_ctl`."),
             ("weighed", "Whether the population can be micro-operations."),
             ("pc_mask", "The bits of the PC that must be 0."),
-            ("ticks_of", "The system counter goes so many ticks"),
-            ("cycles_of", "in so many cycles."),
+            ("ticks_of", "Ticks that the system counter goes in `cycles_of` cycles."),
+            ("cycles_of", "Cycles in which the system counter goes `ticks_of` ticks."),
         )
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
