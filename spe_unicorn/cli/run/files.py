@@ -68,11 +68,6 @@ class Files:
         self._made: list[str] = []
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
-    @property
-    def uses_standard_output(self) -> bool:
-        """Whether one of the files is standard output."""
-        return STANDARD_OUTPUT in self._taken
-
     def records(
         self,
         path: str,

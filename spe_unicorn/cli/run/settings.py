@@ -5,6 +5,7 @@ What a machine can be is listed in ``machine.options``; here are the texts of th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
@@ -99,6 +100,17 @@ class Settings:
             chosen["reboot"] = machine["reboot"]
         restored = read_restored(restore, chosen)
         return cls(restored.options, restored=restored, **options)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files that the run reads."""
+        options = self.machine
+        names = (
+            *(options.firmware, options.kernel, options.bios),
+            *(options.initrd, options.dtb, options.core),
+            *(choice.path for choice in self.symbols),
+        )
+        return tuple(name for name in names if isinstance(name, str) and os.path.isfile(name))
 
 
 def common_options(*, output_required: bool) -> Callable[[Any], Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.signals import Signal
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
@@ -27,6 +28,17 @@ CLOSED_STATUS = 128 + 13
 
 OUTPUT = "output"
 """The ending of a run whose output could not be written."""
+
+_CUT_SHORT = frozenset({"interrupted", "asleep"})
+"""How a run ends that was asked to: at once, or where it waited for input."""
+_OF_ITSELF = frozenset({"exit", "interrupted"})
+"""How a run ends that nothing of ours has ended."""
+_STATUS = {
+    "limit": LIMIT_STATUS,
+    "asleep": ASLEEP_STATUS,
+    "failed": FAILED_STATUS,
+    "interrupted": INTERRUPTED_STATUS,
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,22 @@ class Reason:
     def wanted(self) -> bool:
         """Whether the user asked for this end: a number of operations, a signal, a debugger."""
         return self.ending in ("limit", "interrupted", "killed")
+
+
+def reason_of(outcome: Outcome, asked: Reason | None, *, misuse_is_error: bool) -> Reason:
+    """Why a run ended that came to ``outcome``, and that was ``asked`` to end for a reason."""
+    if asked is not None and (asked.ending == OUTPUT or outcome.ending in _CUT_SHORT):
+        return asked
+    ending, cause, status = outcome.ending, outcome.cause, outcome.exit_status
+    if misuse_is_error and outcome.misuses and ending in _OF_ITSELF:
+        places = len(outcome.misuses)
+        cause = f"the guest misuses SPE at {places} place{'s' if places > 1 else ''}"
+        if status is not None:
+            cause += f", and ended with status {status}"
+        return Reason("misuse", cause, MISUSE_STATUS)
+    if ending == "exit" and status is not None:
+        return Reason(ending, cause, status)
+    return Reason(ending, cause, _STATUS[ending])
 
 
 class Stopper:

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from spe_unicorn.cli.commands.decode import decode
-from spe_unicorn.cli.run.session import image_info
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.session.records import image_info
 from spe_unicorn.spe.record import encode
 from spe_unicorn.symbols.elf import read_elf
 from tests.support.samples import branch, load, of_every_sort, other, store, stream
