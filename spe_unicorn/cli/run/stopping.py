@@ -6,10 +6,12 @@ import signal
 import time
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.signals import Signal
+
+if TYPE_CHECKING:  # commands that run no guest load no engine
+    from spe_unicorn.session.outcome import Outcome
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 """The signals that end a run, as people know them."""
