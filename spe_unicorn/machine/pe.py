@@ -1,4 +1,4 @@
-"""One PE of the board, with what is its alone: timers, sampling unit, interrupt inputs, runner."""
+"""One PE of the board, with what it alone has: timers, sampling unit, interrupt inputs, runner."""
 
 from __future__ import annotations
 
@@ -45,17 +45,18 @@ from spe_unicorn.stateful import Stateful
 TURN: Final = 1 << 14
 """Operations of a turn while another PE has something to do."""
 SHORT_TURN: Final = 1 << 8
-"""Operations of a turn after which it is looked whether a PE polls again; then come longer ones."""
+"""Operations of the first turn of a PE after it was found to poll. Each later one is twice as long,
+up to TURN. At the end of each it is looked whether the PE polls again."""
 _PATIENCE: Final = 1 << 6
-"""For how many turns of others a PE is left to poll before its loop is looked at again."""
+"""Turns that others begin while a PE that polls waits. Then it executes its loop again."""
 _BUSY: Final = 1 << 8
 """Operations since its last WFE from which on a PE has not just been polling."""
 _NEAR: Final = 64
-"""Bytes of code: as far around the PC, and once more on each side, a WFE is looked for."""
+"""Bytes of a piece of code. A WFE is looked for in the piece of the PC and the one on each side."""
 _WORDS: Final = _NEAR // 4
 _ADDRESSES: Final = 1 << 64
 _MOST_NAPS: Final = 4
-"""A wait doubles with each WFE that follows another at once, up to this number of them."""
+"""The most that ``PEState.naps`` counts to: the longest wait in a WFE is 2 to this power."""
 
 MakeSampler = Callable[["ProcessingElement"], Sampler]
 """Makes the sampling unit of a PE, whose lines and junction of events are there already."""
@@ -128,11 +129,15 @@ class PEState:
     dozing: bool = False
     """Whether it is in a WFE or polls, which ends by itself if nothing else ends it."""
     patience: int = 0
-    """For how many turns of others it still waits there."""
+    """How many more turns others may begin before the PE is woken from its WFE or its polling."""
     naps: int = 0
-    """How many WFEs have followed one another with little in between."""
+    """WFEs in a row that came at most ``_BUSY`` operations after the one before.
+
+    At most ``_MOST_NAPS``. ``patience`` begins as 2 to this power, so a PE that finds nothing to do
+    waits longer each time.
+    """
     dozed: int = 0
-    """After how many operations the last WFE was."""
+    """How many operations the PE had executed at its last WFE."""
     awaits: list[Look] = field(default_factory=list)
     """Memory whose change ends the wait, as it was."""
     polls: bool = False
@@ -142,7 +147,10 @@ class PEState:
     hears: bool = False
     """Whether a PE of this machine has waited by WFE: from then on each WFE and SEV is seen."""
     innocent: set[int] = field(default_factory=set)
-    """Places beside a WFE at which a turn has ended, and the WFE was not executed."""
+    """Pieces of code, as the PC divided by ``_NEAR``, near which no WFE is looked for any more.
+
+    The PE was there at the end of a turn in which each WFE would have been seen, and none was.
+    """
 
 
 class ProcessingElement(Stateful[PEState]):
@@ -303,7 +311,8 @@ class ProcessingElement(Stateful[PEState]):
     def turn_over(self) -> None:
         """A whole turn has gone by: see whether it polls, or stands in a loop around a WFE.
 
-        Who polls waits for memory from now on. Around a WFE the next turn ends there.
+        A PE that polls waits for memory from now on. Where a WFE is near the PC, each WFE is seen
+        in the next turn, which ends there. If the PE executes none, the place is innocent.
         """
         self.s.turn = min(2 * self.s.turn, TURN)
         looks = polled(self.cpu)
@@ -327,7 +336,10 @@ class ProcessingElement(Stateful[PEState]):
             controls.waits_for_events = any(words and WFE in words for words in lines)
 
     def cycles_of(self, count: int | None) -> int | None:
-        """A count of the system counter in cycles; None for never, and where no machine comes."""
+        """The time, in cycles, at which the system counter has reached ``count``.
+
+        None where ``count`` is None, which is never, and for a time that no machine lives to see.
+        """
         time = NEVER_HAPPENS if count is None else self.cpu.rate.cycles(count)
         return None if time >= NEVER_HAPPENS else time
 
@@ -348,7 +360,10 @@ class ProcessingElement(Stateful[PEState]):
         return None if soon is None else self.cpu.rate.cycles(now + soon)
 
     def move_to(self, time: int) -> None:
-        """Let time pass up to ``time`` without it, in cycles, and happen what has come due."""
+        """Let time pass up to ``time``, in cycles, while this PE stands.
+
+        After that what has come due happens.
+        """
         cpu = self.cpu
         cpu.state.skipped = time - cpu.executed
         if time >= self._look_ahead():
@@ -391,7 +406,7 @@ class ProcessingElement(Stateful[PEState]):
         return True
 
     def wait_for_event(self) -> None:
-        """A WFE ends the turn. From one that follows another it comes back later each time."""
+        """A WFE ends the turn. The PE waits longer after each WFE that soon follows another."""
         if self.alone:
             return
         busy = self.cpu.executed - self.s.dozed > _BUSY

@@ -26,7 +26,8 @@ from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
 _LONG_TURN: Final = 1 << 24
-"""Operations of a turn while none has; it ends when that changes. The first ones are shorter."""
+"""Operations of the longest turn while no other PE has anything to do. Such turns double from TURN.
+The turn ends when another PE gets something to do."""
 _SLICE_SECONDS: Final = 0.03
 """Seconds of the host between two looks at the user and the clock."""
 
@@ -46,9 +47,12 @@ class ScheduleState:
     length: int = TURN
     """Operations of the turn as it began."""
     until_look: int = TURN
-    """Operations of a turn, at most, while a PE waits for memory to change."""
+    """The most operations of a turn before memory that a PE waits for is looked at again.
+
+    SHORT_TURN once the number of PEs that wait so has changed, then twice as many for each turn.
+    """
     awaiting: int = 0
-    """How many PEs did at the last look."""
+    """How many PEs waited for memory to change when it was last looked at."""
     alone: bool = False
     """Whether no other PE had anything to do when the turn began."""
 
@@ -72,7 +76,10 @@ class Schedule(Stateful[ScheduleState]):
         self._after = tuple(
             (*self.pes[number + 1 :], *self.pes[: number + 1]) for number in range(len(pes))
         )
-        """All PEs in the order of their turns after that of each; -1 is the last one, too."""
+        """For each PE, by its number, all PEs in the order of turns after its own; it comes last.
+
+        -1, where no PE has had a turn, gives the row of the last PE, which begins with the first.
+        """
         self.s = ScheduleState()
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
@@ -83,9 +90,9 @@ class Schedule(Stateful[ScheduleState]):
         self._runs = False
         """Whether a PE runs."""
         self._over = False
-        """Whether its turn ends with the operation that runs."""
+        """Whether the turn of the PE that runs ends with the operation that it executes."""
         self._time_moves = False
-        """Whether those who wait are looked after, between two runs of PEs."""
+        """Whether PEs that wait are looked after, between two runs: interrupts end no turn then."""
         for pe in self.pes:
             pe.alone = False
             pe.interrupts.became_pending.wire(partial(self._interrupted, pe))
@@ -209,10 +216,10 @@ class Schedule(Stateful[ScheduleState]):
         return True
 
     def _look_at_memory(self) -> None:
-        """Wake those for whom memory has changed.
+        """Wake the PEs that wait for memory which has changed.
 
-        While any waits for that, turns are short at first, so that it soon goes on, and longer the
-        longer nothing happens.
+        While any PE waits so, turns are short at first, so that it soon goes on. They get longer as
+        long as the number of PEs that wait stays the same.
         """
         waiting = [pe for pe in self.pes if pe.s.awaits]
         for pe in waiting:
