@@ -76,7 +76,7 @@ class BlockTable:
         self._trapped = np.zeros(TRAP_IDS, np.uint8)
         """1 for traps that are or were on, as ``arch.access.fine_grained_traps`` numbers them."""
         self._known_traps: frozenset[int] = frozenset()
-        """The same, as a set."""
+        """The numbers of the traps that are or were on, as a set."""
         self._trapping = np.zeros(TRAP_IDS, np.uint8)
         """Which of them trap now, as :func:`trap_table` makes it."""
         self.forget()
@@ -172,7 +172,7 @@ class AccessTable:
         """An ``Action`` for each of READ, WRITE and SYSTEM and each ``Encoding.key``."""
         self._cells = np.zeros(KEYS, np.int64)
         self._in_memory = (c_int64 * KEYS).from_address(self._cells.ctypes.data)
-        """The same memory, of which one number is written much faster so."""
+        """The memory of ``_cells`` for ctypes, which writes one number much faster than NumPy."""
         self._watched = np.full(KEYS, -1, np.int64)
         self._aliases = np.zeros(KEYS, np.uint16)
         """``Encoding.key`` of what the names of EL1 mean to a host at EL2."""
@@ -215,8 +215,8 @@ class AccessTable:
         self.set_cell_at(encoding.key, value)
 
     def set_cell_at(self, key: int, value: int) -> None:
-        """The same, by ``Encoding.key``."""
-        self._in_memory[key] = value  # which has 64 bits
+        """Set the value of the encoding with this ``Encoding.key``, as :meth:`set_cell` does."""
+        self._in_memory[key] = value  # ctypes keeps the low 64 bits of any integer
 
     def cell(self, encoding: Encoding) -> int:
         """The value of an encoding: the one set, or what the guest wrote after that."""

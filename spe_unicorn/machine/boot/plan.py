@@ -32,7 +32,7 @@ _KERNEL_ALIGNMENT: Final = 2 << 20
 _DTB_ALIGNMENT: Final = 2 << 20
 _PAGE: Final = 4096
 _LOWEST_OFFSET: Final = 4096
-"""QEMU puts a few instructions below; a kernel that asks to be there is put 2 MiB higher."""
+"""QEMU puts a few instructions below this; a kernel that asks to be there is put 2 MiB higher."""
 _INITRD_OFFSET: Final = 128 << 20
 
 
@@ -97,7 +97,7 @@ def boot_plan(options: MachineOptions) -> BootPlan:
 
 
 def _beside(others: tuple[Piece, ...], piece: Piece) -> Piece:
-    """Plain data, which is to lie over nothing that is loaded. Raises LoadError."""
+    """``piece``, plain data. Raises LoadError if it overlaps one of ``others``."""
     for other in others:
         if piece.address < other.end and other.address < piece.end:
             what = f"{other.name} ({other.address:#x} to {other.end - 1:#x})"
@@ -179,7 +179,7 @@ def _firmware_plan(options: MachineOptions) -> BootPlan:
     el = _exception_level(options, starts_as_firmware=True)
     in_ram, in_flash = _ram_images(options), _flash_images(options)
     dtb = _dtb(options, el, None)
-    dtb_address = _below(in_ram, dtb, options.ram)
+    dtb_address = _start_of_ram(in_ram, dtb, options.ram)
     if dtb_address is None and options.dtb is not None:
         with naming(options.dtb):
             raise LoadError(
@@ -233,23 +233,23 @@ def _placed_kernel(file: Path, kernel: KernelImage, ram_size: int) -> Image:
 def _kernel_plan(options: MachineOptions, image: Image, starts_as_firmware: bool) -> BootPlan:
     el = _exception_level(options, starts_as_firmware)
     ram_end = RAM_BASE + options.ram
-    behind = max(segment.end for segment in image.segments)
+    kernel_end = max(segment.end for segment in image.segments)
     start = RAM_BASE + min(options.ram // 2, _INITRD_OFFSET)
-    behind = _aligned(max(start, behind), _PAGE)
+    free = _aligned(max(start, kernel_end), _PAGE)
     initrd = None
     more = []
     if options.initrd is not None:
         data = contents(options.initrd, options.ram, "RAM")
-        initrd = (behind, behind + len(data))
+        initrd = (free, free + len(data))
         if initrd[1] > ram_end:
             with naming(options.initrd):
-                raise LoadError(_no_room("kernel", len(data), behind, ram_end))
-        more.append(Piece("initrd", behind, data, len(data)))
-        behind = initrd[1]
+                raise LoadError(_no_room("kernel", len(data), free, ram_end))
+        more.append(Piece("initrd", free, data, len(data)))
+        free = initrd[1]
     dtb = _dtb(options, el, initrd)
-    address = _below([image], dtb, options.ram) if starts_as_firmware else None
+    address = _start_of_ram([image], dtb, options.ram) if starts_as_firmware else None
     if address is None:
-        address = _aligned(behind, _DTB_ALIGNMENT)
+        address = _aligned(free, _DTB_ALIGNMENT)
         if address + len(dtb) > ram_end:
             problem = _no_room("kernel and initrd", len(dtb), address, ram_end)
             raise LoadError(f"the device tree {problem}")
@@ -296,8 +296,8 @@ def _dtb(options: MachineOptions, el: int, initrd: tuple[int, int] | None) -> by
             raise LoadError(str(error)) from None
 
 
-def _below(images: list[Image], dtb: bytes, ram_size: int) -> int | None:
-    """The start of RAM, if what is loaded leaves room for the device tree there, else None."""
+def _start_of_ram(images: list[Image], dtb: bytes, ram_size: int) -> int | None:
+    """The start of RAM, if the device tree fits between it and the lowest segment; else None."""
     lowest = [segment.address for image in images for segment in image.segments]
     room = min(lowest, default=RAM_BASE + ram_size) - RAM_BASE
     return RAM_BASE if len(dtb) <= room else None

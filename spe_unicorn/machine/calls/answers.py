@@ -25,11 +25,13 @@ def answer_call(
     pes: Sequence[ProcessingElement],
     random: Callable[[], int],
 ) -> bool | CPUOn | SystemAction:
-    """Firmware's answer, by the one instruction that leads to us: other levels are the guest's.
+    """Answer an HVC or SMC as firmware, if the guest calls it by ``conduit``, ``hvc`` or ``smc``.
 
-    ``conduit`` is that instruction, ``hvc`` or ``smc``. An SMC where it is HVC is UNDEFINED, as on
-    a machine without EL3. False where the call is the guest's; what is more than this PE's, for
-    the machine to do; else True.
+    Return True once this PE has all of its answer, and False where the call is not for us: then
+    the guest has code at the Exception level that it leads to. Return the CPUOn or SystemAction
+    that the machine has to carry out where the call concerns more than this PE.
+
+    An SMC where the conduit is HVC is UNDEFINED, as on a machine without EL3.
     """
     engine = pe.cpu.engine
     called_by = "hvc" if exception.number == HVC else "smc"

@@ -8,9 +8,10 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 
 class GuestMemory:
-    """As the PE that ``running`` gives sees it; ``stored`` is told of what is written.
+    """Memory as the PE that ``running`` returns sees it, by virtual address.
 
-    ``size`` is that of all physical memory, in bytes.
+    ``size`` is that of all physical memory, in bytes. ``stored`` is told of the virtual address and
+    the bytes of each write.
     """
 
     def __init__(
@@ -24,11 +25,11 @@ class GuestMemory:
         self._stored = stored
 
     def read(self, address: int, size: int) -> bytes | None:
-        """Bytes, None where they cannot be read."""
+        """The ``size`` bytes at ``address``, None where they cannot be read."""
         return self._running().cpu.virtual.read(address, size)
 
     def write(self, address: int, data: bytes) -> bool:
-        """False where they cannot be written."""
+        """Store ``data`` at ``address``; False where it cannot be written."""
         written = self._running().cpu.virtual.write(address, data)
         if written:
             self._stored(address, data)

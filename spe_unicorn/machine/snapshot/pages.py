@@ -1,4 +1,4 @@
-"""Guest memory as it was: the pages that hold anything; snapshots share those that are alike."""
+"""Guest memory as it was: its pages that are not all zeros. Snapshots share equal pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pages:
         return len(self.pages) * PAGE
 
     def since(self, earlier: Pages) -> dict[int, bytes]:
-        """The pages that are others than in ``earlier``; those that hold zeros now are empty."""
+        """The pages that differ from those of ``earlier``: no bytes for one that is zeros now."""
         before = earlier.pages
         new = {at: page for at, page in self.pages.items() if before.get(at) != page}
         gone = before.keys() - self.pages.keys()
@@ -35,7 +35,10 @@ NO_PAGES: Final = Pages({})
 
 
 def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
-    """What memory holds now. Pages that are as in ``earlier`` are those, and take no room."""
+    """What memory holds now.
+
+    A page that is equal to the page in ``earlier`` is that same object, and so takes no more room.
+    """
     known = earlier.pages
     pages: dict[int, bytes] = {}
     for region in memory.regions:
@@ -48,12 +51,12 @@ def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
                     pages[base + offset] = page
                 elif before is not _ZEROS:
                     pages[base + offset] = before
-    # all-zero pages that were something else before are left out
+    # a page that held something in `earlier` and is all zeros now is among them: leave it out
     return Pages({at: page for at, page in pages.items() if page != _ZEROS} if known else pages)
 
 
 def restore_pages(memory: RamMemory, saved: Pages) -> None:
-    """Have memory hold that, and nothing else."""
+    """Have memory hold ``saved``, and zeros everywhere else."""
     for region in memory.regions:
         _clear_others(region, saved.pages)
     for at, page in saved.pages.items():
@@ -61,7 +64,10 @@ def restore_pages(memory: RamMemory, saved: Pages) -> None:
 
 
 def _clear_others(region: Ram, pages: dict[int, bytes]) -> None:
-    """Give back what holds something and should not, in as long pieces as there are."""
+    """Clear the pages of ``region`` that may hold something and are not in ``pages``.
+
+    Pages in a row are cleared together.
+    """
     for first, end in list(region.used()):
         begin = None
         for offset in range(first, end, PAGE):

@@ -16,11 +16,13 @@ READ_ONLY = ",readonly"
 """What stands behind the name of a file that is not to be written."""
 
 WHOLE: Final = 64 << 20
-"""Bytes of a file that are told apart by every one of them."""
+"""Bytes of the largest file of which :meth:`HostFile.digest` reads every byte."""
 _BEGINNING: Final = 1 << 20
+"""Bytes that the digest reads at once, and at the beginning of a larger file."""
 _PLACES: Final = 1 << 14
+"""Places of a larger file that the digest reads, at equal distances from its start to its end."""
 _PLACE: Final = 4096
-"""Of a larger file these: the beginning, and so many places of that size."""
+"""Bytes of each of these places."""
 
 
 def split_read_only(text: str) -> tuple[str, bool]:
@@ -63,7 +65,7 @@ class HostFile:
         self.close()
 
     def read(self, offset: int, size: int) -> bytes | None:
-        """Bytes, None where the host cannot read them."""
+        """The bytes at ``offset``, zeros after the file's end; None where the host cannot read."""
         try:
             data = os.pread(self._descriptor, size, offset)
         except OSError:
@@ -71,17 +73,18 @@ class HostFile:
         return data.ljust(size, b"\0")  # somebody has cut it off since
 
     def write(self, offset: int, data: bytes) -> bool:
-        """Store bytes; False where the host cannot."""
+        """Store ``data`` at ``offset``; False where the host cannot."""
         try:
             return os.pwrite(self._descriptor, data, offset) == len(data)
         except OSError:
             return False
 
     def digest(self) -> str:
-        """What tells contents apart, in hexadecimal.
+        """A hash of the file's size and contents, in hexadecimal.
 
-        Of a file larger than :data:`WHOLE` it tells the size, the first megabyte and places all
-        over it: to read all of a large disk would take seconds.
+        Of a file larger than :data:`WHOLE` it is a hash of the size, the first megabyte and places
+        all over the file, because to read all of a large disk would take seconds. A change between
+        those places leaves it as it is.
         """
         found = blake2b(self.size.to_bytes(8, "little"), digest_size=16)
         if self.size <= WHOLE:
@@ -95,7 +98,7 @@ class HostFile:
         return found.hexdigest()
 
     def flush(self) -> bool:
-        """Have them stored for good; False where the host cannot."""
+        """Have the host store all that was written for good; False where it cannot."""
         try:
             os.fsync(self._descriptor)
         except OSError:
@@ -103,7 +106,7 @@ class HostFile:
         return True
 
     def close(self) -> None:
-        """Give the file free."""
+        """Close the file, which unlocks it. A second call does nothing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -54,9 +54,10 @@ class Steps:
         return place
 
     def recipe(self, base: Value, index: Value, flags: Value) -> Recipe | None:
-        """How to come by values that are known, None for those that nobody needs.
+        """The recipe for the values of a base register, an index register and condition flags.
 
-        None if that takes too many steps.
+        A value that is None is not in it. The recipe has the steps that lead to the others, and no
+        more. Return None if these are more than ``MOST_STEPS``.
         """
         needed = [False] * len(self._steps)
         for value in (base, index, flags):
