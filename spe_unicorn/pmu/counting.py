@@ -89,10 +89,11 @@ def filtered(pe: PE, el: int, filter_: int) -> bool:
         elif state is SecurityState.REALM:
             counted = bits.NSH != bits.RLH
         return not counted
+    if el not in (EL0, EL1):
+        raise ValueError(f"an Exception level is 0 to 3, got {el}")
     plain, non_secure, realm = (
         (bits.P, bits.NSK, bits.RLK) if el == EL1 else (bits.U, bits.NSU, bits.RLU)
     )
-    assert el in (EL0, EL1)
     if Feature.FEAT_EL3 not in pe.features or state is SecurityState.SECURE:
         return bool(plain)
     return bool(plain != (realm if state is SecurityState.REALM else non_secure))

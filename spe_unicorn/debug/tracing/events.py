@@ -108,7 +108,8 @@ def trace_spe(to: Tracer) -> None:
         if not to.wants(pc, operation.el):
             return
         placed = read_record(record, 0)
-        assert isinstance(placed, PlacedRecord)
+        if not isinstance(placed, PlacedRecord):
+            raise RuntimeError(f"record {counts.written} of {pc:#x} is none: {placed.reason}")
         line, before = record_line(placed.record), dropped()
         data = {"what": "record", "number": counts.written, "record": line, "dropped": before}
         text = f"record {counts.written} of {to.place(pc)}: {line}{after(before)}"

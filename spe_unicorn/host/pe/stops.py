@@ -133,7 +133,9 @@ class StopHandler:
             if not cpu.entries.exception_return():
                 self._aarch32()
             return False
-        assert trap is not None
+        if trap is None:
+            word = f"{words[0]:#010x}" if words else "which cannot be read"
+            raise RuntimeError(f"the engine stopped at {cpu.pc:#x} for nothing: word {word}")
         if words and self.system.accessed:
             self.system.tell_trapped(words[0])
         self.exceptions.synchronous(trap.syndrome, trap.target_el)

@@ -149,5 +149,6 @@ class Blocks:
     def at(self, slot: int) -> tuple[Block, int]:
         """The block in a slot of the table, and its address. No other may have taken the slot."""
         block = self._slots[slot]
-        assert block is not None
+        if block is None:
+            raise RuntimeError(f"slot {slot:#x} of the table holds no block")
         return block, self._table.address(slot, len(block.code))

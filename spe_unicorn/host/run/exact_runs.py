@@ -55,7 +55,8 @@ class ExactRuns:
         """
         parts = self._parts
         block = parts.blocks.begun()
-        assert block is not None
+        if block is None:
+            raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
         is_host_operation = parts.handler.controls.is_host_operation
         watched = parts.watching.distance(block.code)
         k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)

@@ -94,8 +94,11 @@ class Population:
 
     def count_all(self) -> None:
         """Tell the unit of everything that has been executed since it was last told."""
-        if self._count(self.position - self._counted):
-            raise RuntimeError("an operation was chosen that nobody looked at")
+        position, counted = self.position, self._counted
+        if self._count(position - counted):
+            raise RuntimeError(
+                f"member {position} was chosen, and nobody looked at it: the unit knew of {counted}"
+            )
         if self._state.wrong:
             self.take_wrong_path()
         self._unit.told()

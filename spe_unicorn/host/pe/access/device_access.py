@@ -66,7 +66,8 @@ class RefusedAccesses:
     def checked(self) -> bool:
         """Take the exception of an operation that alignment, a breakpoint or a watchpoint stops."""
         found = self._checks.fault()
-        assert found is not None
+        if found is None:
+            raise RuntimeError(f"the engine stopped at {self._cpu.pc:#x}, and no check fails there")
         routed, address = found
         self._exceptions.synchronous(routed.syndrome, routed.target_el, address)
         return True
