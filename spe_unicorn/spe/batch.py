@@ -51,7 +51,7 @@ COLUMNS: Final = 12
 CONDITION_FAILED: Final = 1
 MISALIGNED: Final = 2
 WAYS: Final = 4
-MOST: Final = 1024
+MOST: Final = 4096
 """The most samples in one batch."""
 
 # Columns of the table of outcomes, by kind and way.

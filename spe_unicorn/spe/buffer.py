@@ -25,7 +25,7 @@ _PAGE: Final = 0x1000
 """The smallest granule: no translation changes inside such a block."""
 _OFFSET: Final = _PAGE - 1
 _NO_PAGE: Final = -1
-_AHEAD: Final = 16
+_AHEAD: Final = 64
 """The most pages after the current one that are translated ahead: a batch fits into them."""
 
 

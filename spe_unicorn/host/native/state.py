@@ -808,7 +808,7 @@ PLAN_PLACES: Final = 0x7FF
 PLANS: Final = 1 << 20
 """Words in the pool of plans. Those of a block have its code after them, one word an operation, and
 then its recipes."""
-SAMPLES: Final = 1024
+SAMPLES: Final = 4096
 """Entries of the ring of samples that have been noted and not yet been looked at."""
 
 

@@ -34,8 +34,6 @@ from spe_unicorn.host.native.state import (
 )
 
 _MASK: Final = (1 << 64) - 1
-_LEAST_SAMPLES: Final = 1 << 6
-"""So many samples at least are allowed at once."""
 
 
 def trap_table(trapped: Iterable[Collection[int]]) -> Any:
@@ -241,15 +239,12 @@ class AccessTable:
 class SampleRing:
     """Samples that the hook takes by itself, and how far apart they are."""
 
-    TRANSIT = ("_gaps", "_rows", "worth")
+    TRANSIT = ("_gaps", "_rows")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._rows = np.zeros(SAMPLES, SAMPLE)
         self._gaps = np.zeros(SAMPLES, np.int64)
-        self.worth = _LEAST_SAMPLES
-        """How many samples to allow: twice as many as the hook took the last time, as gaps that
-        nobody uses are worked out in vain."""
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
 
@@ -262,7 +257,6 @@ class SampleRing:
         """The samples taken, rows of ``state.SAMPLE``, good until the engine runs again."""
         count = int(self._state.samples_in_ring)
         rows = self._rows[:count]
-        self.worth = max(_LEAST_SAMPLES, min(2 * count, SAMPLES))
         self._state.samples_in_ring = 0
         return rows
 

@@ -237,18 +237,18 @@ def test_with_the_next_page_at_hand_records_go_on_there() -> None:
     assert (tables.walks, peek.walks) == (1, 3), "its translation is taken, and two more fetched"
 
 
-def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixteen() -> None:
-    peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(64)})
+def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixty_four() -> None:
+    peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(256)})
     subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
     subject.pointer.set(VA)
-    subject.limit = VA + 0x40000
+    subject.limit = VA + 0x100000
     pages = []
-    for _ in range(7):
+    for _ in range(9):
         assert subject.write(RECORD) == (True, None)
         subject.write_quietly(RECORD * 63)
         pages.append(subject.quiet_records(64) // 64)
-    assert pages == [1, 2, 4, 8, 16, 16, 16]
-    assert peek.walks == 7 + 16, "each translation is fetched once"
+    assert pages == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+    assert peek.walks == 9 + 64, "each translation is fetched once"
     subject.invalidate()
     subject.write(RECORD)
     assert subject.quiet_records(64) == 63 + 64, "and from the beginning after maintenance"
