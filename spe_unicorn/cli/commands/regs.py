@@ -117,7 +117,7 @@ def listing() -> Iterator[str]:
         ("What steers it", STEERING_ACCESSORS),
         ("The PE and its caches", (*IDENTITY_ACCESSORS, *CACHE_ACCESSORS)),
         ("Debug, number 0 of each breakpoint and watchpoint register", FIRST_ACCESSORS),
-        ("Performance Monitors, as Arm has them; the machine still shows the engine's", monitors),
+        ("Performance Monitors, number 0 of each event counter's registers", monitors),
     ):
         yield f"{title}:"
         yield from table(
