@@ -81,7 +81,7 @@ def campaign(
         if dry_run:
             click.echo(f"{read.name}: {len(jobs.runs)} runs")
             return
-        store = Store(Path(folder), _save_records(jobs))
+        store = Store(Path(folder), _save_records())
         with store.locked():
             store.keep_files(jobs)
             todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry)]
@@ -92,7 +92,7 @@ def campaign(
                 with _stoppable(), _cleanly(cluster):
                     found: Iterator[tuple[Job, dict[str, Any]]]
                     if cluster is not None:
-                        found = cluster.run(todo, store, jobs)
+                        found = cluster.run(todo, store)
                     else:
                         found = run_here(todo, store, processes or os.cpu_count() or 1)
                     for _, row in found:
@@ -155,7 +155,7 @@ def _moved(cluster: Any) -> str:
     return f"{cluster.moved_to} bytes went to workers, {cluster.moved_from} came back"
 
 
-def _save_records(jobs: Jobs) -> Any:
+def _save_records() -> Any:
     """What writes the records of a run, with the symbols of its program."""
     from spe_unicorn.output.arrays import read_arrays
     from spe_unicorn.output.reader import RecordFile, Stream
@@ -165,11 +165,10 @@ def _save_records(jobs: Jobs) -> Any:
     from spe_unicorn.symbols.choice import SymbolChoice
     from spe_unicorn.symbols.errors import ElfError
 
-    def save(path: Path, records: list[bytes], job: Job) -> int:
+    def save(path: Path, records: list[bytes], program: Path | None) -> int:
         streams = [Stream(cpu, 0, 0, memoryview(data)) for cpu, data in enumerate(records)]
         arrays, _ = read_arrays(streams)
-        program = job.files.get("firmware") or job.files.get("kernel")
-        choices = [] if program is None else [SymbolChoice(os.fspath(jobs.paths[program.digest]))]
+        choices = [] if program is None else [SymbolChoice(os.fspath(program))]
         try:
             spaces = Spaces(RecordFile("", "raw", streams), choices, lambda: arrays)
         except ElfError:  # a kernel that is no ELF file

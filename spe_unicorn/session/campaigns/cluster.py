@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
+from spe_unicorn.session.campaigns.jobs import FileOf, Job
 from spe_unicorn.session.campaigns.processes import Watched
 from spe_unicorn.session.campaigns.store import Store, put_file
 
@@ -63,10 +63,13 @@ class Cluster:
         """Disconnect from the cluster, which goes on."""
         self._client.close()
 
-    def run(self, jobs: list[Job], store: Store, all_jobs: Jobs) -> Iterator[tuple[Job, Any]]:
-        """Run jobs; yield each with its row when the row is saved. Raises ClusterError, OSError."""
+    def run(self, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Any]]:
+        """Run jobs, whose files ``store`` has kept. Yield each with its row when that is saved.
+
+        Raises ClusterError, OSError.
+        """
         attempts = dict.fromkeys((job.key for job in jobs), 0)
-        files = self._scattered(jobs, all_jobs)
+        files = self._scattered(jobs, store)
         futures = self._dask.as_completed()
         by_future: dict[str, tuple[Job, dict[FileOf, Any]]] = {}
 
@@ -91,7 +94,7 @@ class Cluster:
                     if attempts[job.key] >= _ATTEMPTS:
                         raise ClusterError(f"a run was lost {_ATTEMPTS} times: {_why(future)}")
                     if its_files is files:  # maybe they were lost with a worker: send all once more
-                        files = self._scattered(jobs, all_jobs)
+                        files = self._scattered(jobs, store)
                     hand_out(job)
                     continue
                 packed = future.result()
@@ -105,11 +108,11 @@ class Cluster:
         finally:
             self._client.cancel(list(futures.futures), force=True)
 
-    def _scattered(self, jobs: list[Job], all_jobs: Jobs) -> dict[FileOf, Any]:
-        """Send the files of jobs to all workers. Workers that join later get them from those."""
+    def _scattered(self, jobs: list[Job], store: Store) -> dict[FileOf, Any]:
+        """Send the kept files of jobs to all workers. Workers that join later get them from those."""
         result: dict[FileOf, Any] = {}
         for file in {file: None for job in jobs for file in job.files.values()}:
-            content = all_jobs.paths[file.digest].read_bytes()
+            content = store.kept(file).read_bytes()
             sent = (file.digest, file.name, content)
             (result[file],) = self._client.scatter([sent], broadcast=True)
             self.moved_to += len(content) * self.workers

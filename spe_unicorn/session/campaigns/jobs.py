@@ -28,6 +28,10 @@ class FileOf:
     digest: str
     name: str
 
+    def within(self, folder: Path) -> Path:
+        """Where a folder of kept files holds this file."""
+        return folder / self.digest / self.name
+
 
 @dataclass(frozen=True)
 class FolderOf:
@@ -113,6 +117,11 @@ class Job:
                 own_copy(path_of(file), place, below in folder.programs)
         return top
 
+    @property
+    def program(self) -> FileOf | None:
+        """The file whose symbols name the places of the run; None for a run without a program."""
+        return self.files.get("firmware") or self.files.get("kernel")
+
     def _plain(self) -> list[str]:
         """The options whose whole value is the name of a file."""
         return [name for name in self.files if name in FILES]
@@ -140,7 +149,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The runs of a plan in its order, equal ones once; ``paths`` has a file for each digest."""
+    """The runs of a plan in its order, equal ones once.
+
+    ``paths`` has an original file for each digest. Only the store reads it, to keep its content.
+    """
 
     runs: list[Job]
     paths: dict[str, Path]

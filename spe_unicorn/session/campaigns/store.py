@@ -26,8 +26,9 @@ from spe_unicorn.session.campaigns.files import FILES, FOLDERS, WITHIN, FileErro
 from spe_unicorn.session.campaigns.jobs import FileOf, Job, Jobs
 from spe_unicorn.session.campaigns.worker import ROW, count_column, records_file
 
-SaveRecords = Callable[[Path, list[bytes], Job], int]
-"""Writes the records of a run to a file, given the bytes of each PE. Returns how many they are."""
+SaveRecords = Callable[[Path, list[bytes], Path | None], int]
+"""Writes the records of a run to a file, given the bytes of each PE and the program, None for none.
+Returns how many records there are."""
 
 COLUMNS: dict[str, type] = {
     "key": str,
@@ -113,6 +114,10 @@ class Store:
             path = jobs.paths[file.digest]
             put_file(self.files, file, path.read_bytes(), source=str(path))
 
+    def kept(self, file: FileOf) -> Path:
+        """Where a file is that :meth:`keep_files` has copied."""
+        return file.within(self.files)
+
     def done(self, job: Job) -> dict[str, Any] | None:
         """The row of a run, None if the run has not finished."""
         try:
@@ -145,7 +150,8 @@ class Store:
         if any(records):
             new = folder / "records"
             new.mkdir()
-            row["records"] = self._save_records(new / "records.parquet", records, job)
+            program = None if job.program is None else self.kept(job.program)
+            row["records"] = self._save_records(new / "records.parquet", records, program)
             os.replace(new, place)
         elif "written" in row:
             row["records"] = 0
@@ -178,7 +184,7 @@ def put_file(folder: Path, file: FileOf, content: bytes, *, source: str) -> None
 
     Raises OSError. Raises FileError, which names ``source``, if ``content`` has another digest.
     """
-    path = folder / file.digest / file.name
+    path = file.within(folder)
     if path.exists():
         return
     if hashlib.sha256(content).hexdigest() != file.digest:

@@ -99,7 +99,7 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
     from spe_unicorn.session.machine import Machine
 
     def path_of(file: FileOf) -> Path:
-        return files / file.digest / file.name
+        return file.within(files)
 
     own = folder / OWN
 

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 import spe_unicorn
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.campaigns.store import Store
 from tests.support.small_programs import EXIT_7, LOOP, SLEEP, program, words
 
 HELLO, HASH = shipped_firmware("hello"), shipped_firmware("bench_hash")
@@ -351,6 +352,38 @@ def test_a_program_that_changes_before_it_is_kept_is_one_line(folder, monkeypatc
     said = f"{folder / 'exit.elf'} has changed since the plan was read"
     assert said in result.output
     assert result.output.count("\n") == 1
+
+
+@pytest.fixture
+def rewritten(folder, monkeypatch):
+    """Have another program take the place of hello.elf as soon as a campaign has kept its files."""
+    keep_files = Store.keep_files
+
+    def then_rewrite(store, jobs):
+        keep_files(store, jobs)
+        shutil.copy(folder / "exit.elf", folder / "hello.elf")
+
+    def run(out, *words):
+        plan = write(folder, '[[runs]]\nfirmware = "hello.elf"\ninterval = 50\n')
+        shutil.copy(HELLO, folder)
+        assert command(plan, "-o", folder / "before", "-j", 1).exit_code == 0
+        monkeypatch.setattr(Store, "keep_files", then_rewrite)
+        result = command(plan, "-o", out, *words)
+        assert result.exit_code == 0, result.output
+        assert (folder / "hello.elf").read_bytes() == (folder / "exit.elf").read_bytes()
+        assert exact(out) == exact(folder / "before")
+        assert records(out).equals(records(folder / "before"))
+        assert set(records(out)["symbol"].to_pylist()) - {None}
+
+    return run
+
+
+def test_a_program_may_change_after_it_is_kept(folder, rewritten):
+    rewritten(folder / "out", "-j", 1)
+
+
+def test_a_program_may_change_after_it_is_kept_on_dask(folder, rewritten, cluster):
+    rewritten(folder / "out", "--scheduler", cluster[0])
 
 
 def test_a_folder_that_cannot_be_taken_any_more_is_one_line(folder, monkeypatch):
