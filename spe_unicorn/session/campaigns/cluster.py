@@ -109,7 +109,7 @@ class Cluster:
             self._client.cancel(list(futures.futures), force=True)
 
     def _scattered(self, jobs: list[Job], store: Store) -> dict[FileOf, Any]:
-        """Send the kept files of jobs to all workers. Workers that join later get them from those."""
+        """Send the kept files of jobs to all workers. Later workers get them from those."""
         result: dict[FileOf, Any] = {}
         for file in {file: None for job in jobs for file in job.files.values()}:
             content = store.kept(file).read_bytes()
