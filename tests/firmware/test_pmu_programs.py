@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from spe_unicorn import Machine
+from spe_unicorn.machine.options import Sampling
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.firmware.conftest import WholeRun
 from tests.firmware.differences import differences
 from tests.firmware.programs import assert_passed
@@ -29,6 +32,13 @@ WINDOW, WINDOWS = 6_000, 3
 def test_program_passes_its_own_checks(run: str, whole_run: WholeRun) -> None:
     name, options = RUNS[run]
     assert_passed(whole_run(name, **options))
+
+
+def test_counts_pass_where_sampling_from_outside_hides_spe() -> None:
+    with Machine(shipped_firmware("pmu_counts"), sampling=Sampling(1000)) as machine:
+        outcome = machine.run()
+        assert outcome.exit_status == 0
+        assert machine.console.text.endswith("\n1..18\n")
 
 
 @slow
