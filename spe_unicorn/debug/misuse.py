@@ -480,7 +480,8 @@ class _Watch:
 
 def _before(access: SystemAccess) -> int:
     """What a register of SPE held before it was accessed."""
-    assert access.old is not None  # no device has a register of SPE
+    if access.old is None:
+        raise RuntimeError(f"{access.name}, accessed at {access.pc:#x}, held nothing before")
     return access.old
 
 

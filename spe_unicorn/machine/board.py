@@ -297,7 +297,8 @@ class Board:
 
     def _turn_on(self, call: CPUOn) -> None:
         """CPU_ON: the PE begins at the level at which the first one did."""
-        assert self._schedule is not None  # there is another PE than the caller
+        if self._schedule is None:
+            raise RuntimeError(f"PE {call.affinity} is to go on, and there is only the caller")
         self.peripherals.gic.reset_cpu_interface(call.affinity)
         el = EL1 if self.firmware.conduit == "hvc" else EL2
         self.pes[call.affinity].start(el, call.entry, (call.context,))

@@ -36,7 +36,7 @@ class NoSampler(Sampler):
         return 0
 
     def _recorder_at(self, el: int) -> Recorder:
-        raise RuntimeError("a core without SPE makes no records")
+        raise RuntimeError(f"a core without SPE is to make a record at EL{el}")
 
     def _collides(self) -> bool:
         return False

@@ -113,7 +113,9 @@ class ExternalSampler(Sampler):
 
     def take_back(self, members: int, selected: int) -> None:
         """Take back the last ``members``, ``selected`` of them sampled: they did not retire."""
-        assert isinstance(self._interval, PeriodicInterval)
+        if not isinstance(self._interval, PeriodicInterval):
+            kind = type(self._interval).__name__
+            raise RuntimeError(f"{kind} takes back no members: {members}, of them {selected} hits")
         self._interval.take_back(members, selected)
         self.statistics.population -= members
         self.statistics.selected -= selected

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2, HCR_EL2, SCR_EL3
 from spe_unicorn.cores.model import ConstantModel
+from spe_unicorn.spe.absent import NoSampler
 from spe_unicorn.spe.batch import MOST
+from spe_unicorn.spe.candidates import CandidateSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.filter import Filter, Flag, chosen_filter
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
@@ -154,3 +158,14 @@ def test_a_guest_without_spe_is_sampled_in_the_format_of_a_core_with_it() -> Non
 def test_there_is_always_room_for_a_batch_of_records() -> None:
     subject, _ = sampler(spe_pe(), 1)
     assert subject.quiet_records() >= MOST
+
+
+def test_candidates_are_not_taken_back() -> None:
+    said = "CandidateInterval takes back no members: 3, of them 1 hits"
+    with pytest.raises(RuntimeError, match=said):
+        CandidateSampler(spe_pe(), 100, ConstantModel()).take_back(3, 1)
+
+
+def test_a_core_without_spe_has_no_recorder() -> None:
+    with pytest.raises(RuntimeError, match="without SPE is to make a record at EL2"):
+        NoSampler(spe_pe(), ConstantModel())._recorder_at(2)

@@ -37,7 +37,12 @@ from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
 from spe_unicorn.host.native.state import SAMPLE_PA, Sample, signed
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.vectors import active_elements, predicate, vector_bits, vector_element
+from spe_unicorn.host.pe.vectors import (
+    active_elements,
+    governing_predicate,
+    vector_bits,
+    vector_element,
+)
 
 _MASK: Final = (1 << 64) - 1
 _VECTOR_BITS: Final = 128
@@ -112,8 +117,7 @@ class OperationDescriber:
         if elements is None:
             return instruction.access is not None and self._begin(pc, instruction, True).misaligned
         cpu = self._cpu
-        assert instruction.governor is not None
-        active = predicate(cpu, instruction.governor)
+        active = governing_predicate(cpu, instruction)
         return any(
             self._element(elements, instruction.lane, n) % elements.size != 0
             for n in range(vector_bits(cpu) // 8 // instruction.lane)
@@ -276,7 +280,9 @@ class OperationDescriber:
         elif instruction.elements is not None:
             self._scattered(operation, instruction.elements)
         elif access is not None and access.scalable and operation.vector_bits != _VECTOR_BITS:
-            assert operation.va is not None
+            if operation.va is None:
+                word, pc = instruction.word, operation.pc
+                raise RuntimeError(f"{word:#010x} at {pc:#x} makes an access without an address")
             further = access.offset * operation.vector_bits // _VECTOR_BITS - access.offset
             self._go_to(operation, access, operation.va + further & _MASK)
 
@@ -288,8 +294,7 @@ class OperationDescriber:
         # the number of operations decides the choice: a second description has the same element
         chance = self._choices.at(cpu.executed << _PARTS | instruction.part)
         element = elements.part * count + chance % count
-        assert instruction.governor is not None
-        if not predicate(cpu, instruction.governor) >> lane * element & 1:
+        if not governing_predicate(cpu, instruction) >> lane * element & 1:
             return
         va = self._element(elements, lane, element)
         operation.va = va

@@ -56,6 +56,11 @@ class TakenException:
     after: int
 
 
+_SVC: Final = 0xD400_0001 | 0x1234 << 5
+"""SVC #0x1234."""
+_ESR_OF_SVC: Final = 0x5600_1234
+
+
 @lru_cache(maxsize=1)
 def _exception_offset() -> int:
     """Where the engine's saved state holds the syndrome of the last exception.
@@ -65,18 +70,23 @@ def _exception_offset() -> int:
     """
     uc = new_engine(TO_FIND_OUT)
     uc.mem_map(0, 0x1000)
-    uc.mem_write(0, struct.pack("<I", 0xD400_0001 | 0x1234 << 5))  # SVC #0x1234
-    found: list[int] = []
+    uc.mem_write(0, struct.pack("<I", _SVC))
+    states: list[bytes] = []
 
     def on_interrupt(uc: Uc, number: int, data: object) -> None:
-        found.append(bytes(uc.context_save()).find(struct.pack("<I", 0x5600_1234)))
+        states.append(bytes(uc.context_save()))
         uc.emu_stop()
 
     uc.hook_add(UC_HOOK_INTR, on_interrupt)
     uc.emu_start(0, NEVER)
-    if not found or found[0] < 0:
-        raise RuntimeError("this build of the Unicorn engine does not show exception syndromes")
-    return found[0]
+    sizes = [len(state) for state in states]
+    found = states[0].find(struct.pack("<I", _ESR_OF_SVC)) if states else -1
+    if found < 0:
+        raise RuntimeError(
+            "this build of the Unicorn engine does not show exception syndromes: after an SVC, "
+            f"{_ESR_OF_SVC:#x} is nowhere in its state, of so many bytes at each exception: {sizes}"
+        )
+    return found
 
 
 class Entries:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from unicorn import arm64_const as regs
 
-from spe_unicorn.arch.operation import Active
+from spe_unicorn.arch.operation import Active, Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import Encoding
@@ -66,8 +66,13 @@ def _offsets() -> _Offsets:
     predicates = state.find(b"".join(v.to_bytes(_PREDICATE, "little") for v in _AFTER_PTRUE))
     first, second = (state.find(value.to_bytes(16, "little")) for value in _IN_Q)
     lost = predicates < 0 or first < 0 or second != first + _VECTOR
-    if lost or engine.get(PC) != 4 * len(_PTRUE):
-        raise RuntimeError("this build of the Unicorn engine does not show SVE registers")
+    pc = engine.get(PC)
+    if lost or pc != 4 * len(_PTRUE):
+        raise RuntimeError(
+            "this build of the Unicorn engine does not show SVE registers: of the "
+            f"{len(state)} bytes of its state, P0 is at {predicates}, Z0 at {first} and Z1 at "
+            f"{second} (-1 is nowhere), and {len(_PTRUE)} instructions ended at {pc:#x}"
+        )
     return _Offsets(first, predicates)
 
 
@@ -87,6 +92,13 @@ def predicate(cpu: UnicornCPU, number: int) -> int:
     """A predicate register, a bit for each byte of a vector; 16 is the first fault register."""
     at = _offsets().predicates + _PREDICATE * number
     return _saved(cpu, at, _PREDICATE)
+
+
+def governing_predicate(cpu: UnicornCPU, instruction: Instruction) -> int:
+    """The predicate register that says which elements of an SVE operation are active."""
+    if instruction.governor is None:
+        raise RuntimeError(f"no predicate governs {instruction.word:#010x}, which has elements")
+    return predicate(cpu, instruction.governor)
 
 
 def vector_element(cpu: UnicornCPU, number: int, lane: int, index: int) -> int:

@@ -110,7 +110,9 @@ class Population:
         """
         if not self._state.wrong:
             return
-        assert self.wrong_paths is not None
+        if self.wrong_paths is None:
+            start = self._state.wrong_path & _MASK
+            raise RuntimeError(f"a wrong path from {start:#x} is to count, and none is a member")
         walk = self.wrong_paths.take()
         if not self._unit.enabled:
             return

@@ -17,7 +17,7 @@ from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.pe.checks.alignment import is_checked
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
-from spe_unicorn.host.pe.vectors import predicate, vector_bits, vector_element
+from spe_unicorn.host.pe.vectors import governing_predicate, vector_bits, vector_element
 
 _MASK: Final = (1 << 64) - 1
 _STACK_POINTER: Final = 31
@@ -155,8 +155,7 @@ def _place(cpu: UnicornCPU, instruction: Instruction, access: Access) -> tuple[i
 
 def _active(cpu: UnicornCPU, instruction: Instruction) -> list[int]:
     """The active elements of an SVE operation whose accesses can raise an exception."""
-    assert instruction.governor is not None
-    governing = predicate(cpu, instruction.governor)
+    governing = governing_predicate(cpu, instruction)
     count = vector_bits(cpu) // 8 // instruction.lane
     active = [n for n in range(count) if governing >> n * instruction.lane & 1]
     word = instruction.word
