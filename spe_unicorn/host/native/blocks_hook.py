@@ -1,4 +1,4 @@
-"""Blocks that the block hook does not count by itself: those to look at, and to sample from.
+"""Blocks that the hot path does not count: those to look at, and those to sample from.
 
 Most of them stop the engine. A sample need not: if a few registers at the start of the block
 describe the sampled operation (see ``host.run.blocks``), the hook notes them and lets the block
@@ -87,7 +87,7 @@ _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 
 @routine
 def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
-    """Where the block at ``address`` stands in the block table, -1 if it is not there."""
+    """The slot of the block at ``address`` in the block table, -1 if it is not there."""
     slot = slot_of(address, operations)
     keys = array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)
     if keys[slot] != address ^ operations:
@@ -103,7 +103,7 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
 
 @routine
 def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
-    """Whether the code at ``address`` is that of the block in ``slot``."""
+    """Whether memory at ``address`` still has the code of the block in ``slot``."""
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return False
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
@@ -118,7 +118,7 @@ def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any
 
 @routine
 def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
-    """The marks of a block. -1 if it is not in the table and Python has to enter it."""
+    """The marks of a block; -1 if it is not in the table and Python has to enter it."""
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
         return array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
@@ -156,7 +156,7 @@ def _traps(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any
 
 @routine
 def _deliverable(s: Any, engine: Any, user: Any) -> Any:
-    """Whether a pending interrupt is to be taken at the PE's Exception level and masks."""
+    """Whether the PE takes a pending interrupt now, by its Exception level and its masks."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     return deliverable(s.deliver, s.scratch)
 
@@ -172,7 +172,7 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 
 @routine
 def _begin(s: Any, address: Any, operations: Any) -> None:
-    """Count a block that begins, and add what it holds to the tallies."""
+    """Count a block that begins, and add its events to the tallies."""
     if s.tally != 0:
         place = s.tallies + slot_of(address, operations) * (ROW * 8)
         row = array_at(pointer_to(place), (ROW,), np.int64)
@@ -217,7 +217,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
 
 @routine
 def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
-    """Note those registers of a plan that have the needed value at this moment."""
+    """Note those registers of a plan that have the needed values now."""
     here = address_of(user)
     number = plan >> PLAN_BASE & 0xFFFF
     if number != 0 and plan & PLAN_BASE_AT_END == 0:
@@ -320,7 +320,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
 
 @routine
 def _alone(s: Any, members: Any) -> Any:
-    """Whether the hook may sample the first of the last ``members`` of a block, and no other."""
+    """Whether the hook may sample the first of a block's last ``members``: no other is chosen."""
     if s.samples_itself == 0 or s.epoch != s.gap_epoch:
         return False
     return members < array_at(pointer_to(s.gaps), (SAMPLES,), np.int64)[s.samples_in_ring]

@@ -1,7 +1,7 @@
-"""Loads and stores that compare their line by themselves, for a core model.
+"""Loads and stores whose stubs compare their line, for a core model.
 
 While there is a hook for accesses, the engine has each load and store take its slow way, which
-calls the hook. It writes the fast way all the same, and jumps past it::
+calls the hook. Even so, the engine writes the code of the fast way, and jumps past it::
 
             cmp   [rdi + TAG], rsi  ; whether the engine's TLB has the page
             mov   rsi, address      ; of the guest, in whatever register that is
@@ -37,18 +37,18 @@ Once a block has run twice, ``jmp slow`` is made to go to a stub in memory of ou
             mov   rsi, address
             jmp   slow
 
-In front of that, a store that the engine's TLB does not have goes to ``unknown``::
+Before that, a store whose page the engine's TLB does not have goes to ``unknown``::
 
     unknown: push  size
             call  common            ; calls State.store_hook; zero flag: now the TLB has it
             lea   rsp, [rsp + 8]
-            je    known             ; the instruction behind ``jne``
+            je    known             ; the instruction after ``jne``
             jmp   slow
 
-An access to the line of the access before changes nothing in the model but two counts. One to
-another line is for ``State.access_hook``, which may leave it to the slow way, and so to the hook
-for accesses, which stays the one for all accesses that have no stub. All registers that the
-engine may use behind an access are its data, those of the slow way, and those that calls keep.
+An access to the same line as the access before it changes only two counts in the model. For another
+line the stub calls ``State.access_hook``. That may leave the access to the slow way, and so to the
+hook for accesses. The hook for accesses also gets every access without a stub. After an access the
+engine uses only the registers of its data, those of the slow way, and those that calls keep.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, p
 from spe_unicorn.host.native.state import State
 
 STORE: Final = 1 << 8
-"""Of what ``State.access_hook`` is told of an access: its size in bytes, and whether it stores."""
+"""``State.access_hook`` is given the size of an access in bytes, and this bit if it stores."""
 ACCESS_STUB: Final = 160
-"""Bytes of the stub of an access, and more."""
+"""Bytes of the stub of an access, at most."""
 _LINE: Final = State.line.offset
 _LINE_STORED: Final = State.line_stored.offset
 _UNKNOWN: Final = 112
@@ -78,12 +78,12 @@ _LARGEST: Final = 8
 _NONE: Final = 0
 _BLOCK_LSB: Final = 50
 _BLOCK: Final = (1 << 13) - 1
-"""What the table of sites keeps of a block's address and size, above where its call returns to."""
+"""Bits of a block's address and size in its site, above the address that its call returns to."""
 
 
 @routine
 def _compares(at: Any) -> Any:
-    """Bytes of the comparison with the engine's TLB that stands at an address; 0 if none does."""
+    """Bytes of the comparison with the engine's TLB at an address; 0 if none stands there."""
     if number_at(at, 3) == 0x373B48:
         return 3
     return 4 if number_at(at, 4) == 0x08773B48 else 0
@@ -91,7 +91,7 @@ def _compares(at: Any) -> Any:
 
 @routine
 def slow_begin(at: Any, end: Any) -> Any:
-    """Where the slow way of the access begins whose comparison is at ``at``; 0 if there is none."""
+    """Begin of the slow way of the access whose comparison is at ``at``; 0 if there is none."""
     move = at + _compares(at)
     if move == at or move + 12 > end:
         return _NONE
@@ -105,7 +105,7 @@ def slow_begin(at: Any, end: Any) -> Any:
 
 @routine
 def described(slow: Any, store: Any, end: Any) -> Any:
-    """Size of an access as its slow way has it, and where the block goes on; 0, 0 if unknown."""
+    """Size of an access by its slow way, and where the block goes on; 0, 0 if unknown."""
     at = slow + 3
     if number_at(slow, 3) != 0xFD8B48:
         return _NONE, _NONE
@@ -122,7 +122,7 @@ def described(slow: Any, store: Any, end: Any) -> Any:
 
 @routine
 def put_common(s: Any, at: Any, hook: Any) -> Any:
-    """Write ``common``, which keeps all registers; its end.
+    """Write ``common``, which keeps all registers. Return its end.
 
     ::
 
@@ -149,7 +149,7 @@ def put_common(s: Any, at: Any, hook: Any) -> Any:
 
 @routine
 def _put_call(at: Any, what: Any, common: Any) -> Any:
-    """Write a call of ``common`` for an access; its end."""
+    """Write a call of ``common`` for an access. Return its end."""
     at = put(put(at, 0x68, 1), what, 4)
     at = put(put(at, 0xE8, 1), common - at - 5, 4)
     return put(at, 0x0824648D48, 5)
@@ -157,7 +157,7 @@ def _put_call(at: Any, what: Any, common: Any) -> Any:
 
 @routine
 def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any) -> None:
-    """Write the stub of an access whose RSI is loaded at ``move``, and have its jump go there."""
+    """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
     own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
     behind = move + 12
     stub = inline.free
@@ -184,7 +184,7 @@ def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any)
 
 @routine
 def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
-    """Write the stubs of the accesses from ``at`` to ``end``, as far as there is room."""
+    """Write stubs for the accesses from ``at`` to ``end`` while there is room."""
     own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
     if 1 << own[LINE_SHIFT] < _LARGEST:
         return
@@ -202,7 +202,7 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 @routine
 def _replace(inline: Any, s: Any, address: Any, size: Any, back: Any) -> None:
-    """Replace the accesses of a block, and the checks behind them."""
+    """Replace the accesses of a block, and the checks after them."""
     inline.address = address
     inline.size = size
     if find_call(inline, back) == 0 or inline.code_end == 0:

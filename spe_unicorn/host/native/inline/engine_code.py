@@ -8,15 +8,16 @@
     call  check                     ; whether somebody asked the engine to leave
 
 The engine chooses the shortest instruction that loads a number: of 5 bytes below 4 GiB, of 7 where
-it has 32 bits with a sign or lies within reach, else of 10. So how long the code is depends on
-where the host has its heap, the engine its code, and the guest the block.
+it has 32 bits with a sign or lies within reach, else of 10. So the length of the code depends on
+the addresses of the host's heap, of the engine's code, and of the guest's block.
 
-The same check stands behind each load and store. What it looks at first is a number of 32 bits in
-front of the PE's state in the engine, to which RBP points: it is negative if somebody asked.
+The same check stands after each load and store. It first looks at a number of 32 bits that lies
+below the PE's state in the engine, to which RBP points. The number is negative if somebody asked
+the engine to leave.
 
-The engine's code of a block begins at a multiple of 64. In front of it stands the engine's
-description of the block, which says where the code begins and how long it is. Behind the code there
-may be anything: the description of another block, with older code where nothing was written.
+The engine's code of a block begins at a multiple of 64. Below it lies the engine's description of
+the block, which says where the code begins and how long it is. Above the code there may be
+anything: the description of another block, or older code where nothing new was written.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from spe_unicorn.host.native.inline.shared import near, number_at
 
 RCX, RDX, RSI, RDI = 1, 2, 6, 7
 ASKED: Final = -16
-"""Where that number is, from RBP."""
+"""The place of the number by which somebody asks the engine to leave, from RBP."""
 _PC: Final = 0x140
-"""Where the PC is, from RBP."""
+"""The place of the PC, from RBP."""
 _NO_ARGUMENT: Final = 0xF633
 """``xor esi, esi``."""
 DESCRIBED: Final = 160
-"""Bytes from where a description says where the code begins, to that code; its length follows."""
+"""Bytes from the code down to its address in the description. After the address is the length."""
 _LINE: Final = 64
 _LONGEST: Final = 1 << 14
 """Bytes of a block's code at most."""
@@ -42,7 +43,7 @@ _LONGEST: Final = 1 << 14
 
 @routine
 def load_length(at: Any, register: Any, value: Any) -> Any:
-    """Bytes of the instruction that loads a register with a value, if that stands there; else 0."""
+    """Bytes of the instruction at an address, if it loads the register with the value; else 0."""
     if value == 0:
         return 2 if number_at(at, 2) == 0xC033 | register << 8 | register << 11 else 0
     if value >> 32 == 0:
@@ -59,7 +60,7 @@ def load_length(at: Any, register: Any, value: Any) -> Any:
 
 @routine
 def load_before(end: Any, register: Any, value: Any) -> Any:
-    """Where the instruction begins that ends at ``end`` and loads the register so; 0 if none."""
+    """Address of the instruction that loads the register so and ends at ``end``; 0 if none."""
     for length in (2, 5, 7, 10):
         if load_length(end - length, register, value) == length:
             return end - length
@@ -68,7 +69,7 @@ def load_before(end: Any, register: Any, value: Any) -> Any:
 
 @routine
 def call_length(at: Any) -> Any:
-    """Bytes of the call that stands there, if one does; else 0."""
+    """Bytes of the call at an address; 0 if no call stands there."""
     if number_at(at, 1) == 0xE8:
         return 5
     return 6 if number_at(at, 2) == 0x15FF else 0
@@ -76,7 +77,7 @@ def call_length(at: Any) -> Any:
 
 @routine
 def called(at: Any) -> Any:
-    """The function that the call which stands there calls."""
+    """The function that the call at an address calls."""
     if number_at(at, 1) == 0xE8:
         return at + 5 + near(number_at(at + 1, 4))
     return number_at(at + 6 + near(number_at(at + 2, 4)), 8)
@@ -84,7 +85,7 @@ def called(at: Any) -> Any:
 
 @routine
 def code_end(begin: Any) -> Any:
-    """Where the code of the block ends whose call of the hook begins at ``begin``; 0 if unknown."""
+    """End of the code of the block whose call of the hook begins at ``begin``; 0 if unknown."""
     for n in range(2):
         code = (begin // _LINE - n) * _LINE
         if number_at(code - DESCRIBED, 8) == code:
@@ -95,7 +96,7 @@ def code_end(begin: Any) -> Any:
 
 @routine
 def calls_through_code(at: Any, end: Any) -> Any:
-    """Whether the call that stands there finds its function in what follows it, before ``end``."""
+    """Whether the call, and the address of its function if it reads one, lie before ``end``."""
     if number_at(at, 1) == 0xE8:
         return at + 5 <= end
     distance = near(number_at(at + 2, 4))
@@ -104,7 +105,7 @@ def calls_through_code(at: Any, end: Any) -> Any:
 
 @routine
 def check_call(at: Any, engine: Any) -> Any:
-    """Where the call in the check for requests to leave stands, if one begins at ``at``; else 0."""
+    """Address of the call in the check for requests to leave that begins at ``at``; 0 if none."""
     length = load_length(at, RDI, engine)
     if length == 0 or number_at(at + length, 2) != _NO_ARGUMENT:
         return 0
@@ -114,7 +115,7 @@ def check_call(at: Any, engine: Any) -> Any:
 
 @routine
 def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> Any:
-    """Where the arguments of the call begin that returns to ``back``; 0 if it is not the hook's."""
+    """Begin of the arguments of the call that returns to ``back``; 0 if it is not the hook's."""
     if call_length(back - 5) == 5:
         at = back - 5
     elif call_length(back - 6) == 6:

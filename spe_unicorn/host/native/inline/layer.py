@@ -1,13 +1,13 @@
 """Counting inline: the engine's call of the block hook replaced in place by a subtraction.
 
 The engine puts a call of the block hook before each block that it translates. Once a block has
-run twice, the bytes of that call are compared with what they are expected to be, every one of them,
-and replaced by what the hook does for nearly every block: subtract, add up what the block holds,
-go on. Whatever is different in one byte stays as it is, and is not tried again. Blocks that a run
-may have to look at are never replaced.
+run twice, every byte of that call is compared with the byte that is expected. Then the call is
+replaced by what the hook does for nearly every block: subtract, add up what the block holds, go on.
+If one byte differs, the block stays as it is, and is not tried again. Blocks that a run may have to
+look at are never replaced.
 
-This is an optional layer (ADR 0030). It changes no number that anybody can see but the time that a
-run takes. What it writes is derived: given up with the translations that it stands in.
+This is an optional layer (ADR 0030). It changes nothing that anybody can see except the time that a
+run takes. What it writes is derived. It is given up together with the translations that it changes.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from spe_unicorn.host.native.state import State
 class Inline:
     """Inline counting on one engine.
 
-    Nothing is replaced before :meth:`prepare` has found memory for stubs, which it can when code
-    has run.
+    Nothing is replaced before :meth:`prepare` has found memory for stubs. That needs the address of
+    translated code, so some code has to run first.
     """
 
     DERIVED = ("_numbers", "_sites", "_begin", "_reasons")
@@ -57,7 +57,7 @@ class Inline:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """How many blocks count themselves, or did; how many had code that was not expected."""
+        """How many blocks were replaced so far; how many had code that was not expected."""
         return int(self._numbers["patched"][0]), int(self._numbers["refused"][0])
 
     @property
@@ -71,14 +71,14 @@ class Inline:
         return self._reasons[0] if self._reasons else None
 
     def stop(self, why: str) -> None:
-        """Replace no more blocks, and give up those that are, until ``why`` is taken back."""
+        """Replace no blocks, and give up the replaced ones, until :meth:`resume` of ``why``."""
         if why not in self._reasons:
             self._reasons.append(why)
         self._state.inline = 0
         self.give_up()
 
     def resume(self, why: str) -> None:
-        """Take back the reason of a :meth:`stop`: if it was the last, blocks are replaced again."""
+        """Take back the reason of a :meth:`stop`. Without any reason blocks are replaced again."""
         if why not in self._reasons:
             return
         self._reasons.remove(why)
@@ -88,19 +88,19 @@ class Inline:
                 self._engine.forget_all_code()
 
     def never(self, marks: int) -> None:
-        """Never replace blocks with one of ``marks``, from here on: a run may have to see them."""
+        """From now on never replace a block with one of ``marks``: a run may have to see it."""
         seen = int(self._numbers["seen"][0])
         if marks & ~seen:
             self._numbers["seen"] = seen | marks
             self.give_up()
 
     def give_up(self) -> None:
-        """Have the blocks call the hook again that count themselves, if there are any."""
+        """Have the blocks that count themselves call the hook again, if there are any."""
         if int(self._numbers["free"][0]) > self._begin:
             self._engine.forget_all_code()
 
     def prepare(self) -> None:
-        """Find memory for stubs, if it is time; begin anew if it is full. The engine stands."""
+        """Find memory for stubs once code has run. If it is full, empty it. The engine stands."""
         numbers = self._numbers
         if self._begin > 0:
             if numbers["free"][0] + STUB > numbers["end"][0]:

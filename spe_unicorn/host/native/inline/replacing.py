@@ -1,8 +1,8 @@
 """Replacing the engine's call of the block hook, when a block has run twice.
 
-What the code is expected to be is in ``engine_code``, what takes its place in ``written``. A
-replaced block calls the hook from its stub where a run counts other things than it does; when that
-has happened twice it is written anew, for what is counted now.
+``engine_code`` knows the code that is expected, ``written`` makes the code that replaces it. If a
+run counts other things than a replaced block does, the block calls the hook from its stub. After
+the second such call the block is written anew, for what is counted now.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ STUBS: Final = 16 << 20
 
 @routine
 def site_of(back: Any) -> Any:
-    """Where a call that returns to ``back`` stands in the table of sites."""
+    """The place of a call that returns to ``back`` in the table of sites."""
     return (back >> 3 ^ back >> 19) & SITES - 1
 
 
 @routine
 def find_call(inline: Any, back: Any) -> Any:
-    """Say where the check behind a block's call of the hook, its code and their ends are.
+    """Find the call of the hook that returns to ``back``, and the engine's check after it.
 
-    ``back`` is where the call returns to. Gives where it begins, 0 if it is not what is expected.
+    Set ``check``, ``after`` and ``code_end``. Return the address at which the call begins, 0 if the
+    code is not what is expected.
     """
     begin = call_begin(back, inline.engine, inline.state, inline.address, inline.size)
     check = check_call(back, inline.engine)
@@ -72,7 +73,10 @@ def find_call(inline: Any, back: Any) -> Any:
 
 @routine
 def replace(inline: Any, back: Any) -> Any:
-    """Replace the call of the hook that returns to ``back``; where it is to return to now, or 0."""
+    """Replace the call of the hook that returns to ``back``.
+
+    Return the address to which this call is to return now, 0 if nothing was replaced.
+    """
     begin = find_call(inline, back)
     if begin == 0:
         return 0
@@ -84,7 +88,7 @@ def replace(inline: Any, back: Any) -> Any:
 
 @routine
 def look_for_checks(inline: Any) -> None:
-    """Have the checks behind the accesses of a block looked at in place, up to its end."""
+    """Replace the calls of the check after accesses, up to the end of the block's code."""
     at = inline.after
     while at < inline.code_end and inline.free + EXIT <= inline.end:
         first = number_at(at, 1)
@@ -101,7 +105,10 @@ def look_for_checks(inline: Any) -> None:
 
 @routine
 def write(inline: Any, begin: Any) -> Any:
-    """Have the block that begins at ``begin`` count itself; ``first`` of its stub, or 0."""
+    """Have the block that begins at ``begin`` count itself.
+
+    Return ``first`` of its stub, 0 if the stub is out of reach.
+    """
     stub = inline.free
     if abs(stub - begin) >= REACH - STUBS:
         return 0
@@ -119,7 +126,7 @@ def write(inline: Any, begin: Any) -> Any:
 
 @routine
 def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
-    """Say what the block at ``address`` is to count; False if that is not known."""
+    """Set what the block at ``address`` is to count. Return False if that is not known."""
     inline.address = address
     inline.size = size
     inline.number = number
@@ -138,7 +145,7 @@ def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
 
 @routine
 def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> None:
-    """A block whose stub has ``first`` has called the hook: maybe it counts other things now."""
+    """The stub with ``first`` has called the hook: write its block anew if that is due."""
     kept = array_at(pointer_to(first + KEPT), (KEPT_WORDS,), np.int64)
     number = counts(s.tally, s.weigh)
     if kept[3] == number:
@@ -154,9 +161,9 @@ def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> N
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
 def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any) -> Any:
-    """A block was counted by a call that returns to ``back``: maybe it is the last such call.
+    """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
 
-    Gives the address to return to in its place, 0 for none.
+    Return the address to which the call is to return instead, 0 for none.
     """
     s = record_at(user, LAYOUT)
     inline = record_at(pointer_to(s.inline), INLINE)

@@ -1,4 +1,4 @@
-"""What compiled code and Python share of inline counting, and what they write into code with."""
+"""What compiled code and Python share of inline counting, and how they write bytes of code."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ INLINE: Final = np.dtype(
         )
     ]
 )
-"""Lasting: the address of the table of sites; the hook that stubs call; where translated code was
-seen; the first free byte for stubs, their first byte and the end of that memory; the marks for
-which a block is never replaced; how many blocks were replaced and refused, and how often one was
+"""Two kinds of fields, in this order.
+
+Lasting: the address of the table of sites; the hook that stubs call; an address of translated code;
+of the memory for stubs the first free byte, the first byte and the end; the marks for which a block
+is never replaced; how many blocks were replaced, how many were refused, and how often a block was
 written anew; the addresses of the engine and of the state.
+
 Of the block that is being replaced: its address and size in bytes; what it is to count
-(``counts``), its weight and the address of its row of ``tallies``, 0 for none; the engine's check,
-where the block goes on, and where its code ends, 0 if that is unknown; where parts of its stub
-stand. ``common`` and ``common_store`` are lasting, too: where ``accesses`` has written them."""
+(``counts``); its weight; the address of its row of ``tallies``, 0 for none; the engine's check; the
+address after the replaced bytes; the end of its code, 0 if that is unknown; the addresses of parts
+of its stub. The last two fields are lasting again: the addresses at which ``accesses`` has written
+``common`` and ``common_store``."""
 SITES: Final = 1 << 16
 
 
 @routine
 def number_at(at: Any, size: Any) -> Any:
-    """The number in ``size`` bytes of memory, the lowest first; one of 8 bytes has a sign."""
+    """The number in ``size`` bytes of memory, lowest byte first. A number of 8 bytes has a sign."""
     data = array_at(pointer_to(at), (8,), np.uint8)
     value = np.int64(0)
     for n in range(size):
@@ -43,7 +47,7 @@ def number_at(at: Any, size: Any) -> Any:
 
 @routine
 def put(at: Any, value: Any, size: Any) -> Any:
-    """Write the lowest ``size`` bytes of a number; the address after them."""
+    """Write the lowest ``size`` bytes of a number. Return the address after them."""
     data = array_at(pointer_to(at), (8,), np.uint8)
     for n in range(size):
         data[n] = value >> 8 * n & 0xFF
@@ -52,13 +56,15 @@ def put(at: Any, value: Any, size: Any) -> Any:
 
 @routine
 def near(distance: Any) -> Any:
-    """A distance of 32 bits with a sign, as jumps and calls have it."""
+    """A distance as jumps and calls hold it: its lowest 32 bits, with a sign."""
     return (distance << 32) >> 32
 
 
 @routine
 def counts(tally: Any, weigh: Any) -> Any:
-    """What blocks of a run count beside operations, as a number: ``State.attend`` where none calls.
+    """The number of what blocks of a run count beside operations.
+
+    ``State.attend`` is this number, unless every block has to call the hook.
 
     ``tally`` and ``weigh`` are those of the state.
     """

@@ -1,4 +1,4 @@
-"""The code that is written: blocks that count themselves, and their stubs.
+"""The code that the layer writes: blocks that count themselves, and their stubs.
 
 A block that counts itself, with the centre of the hot fields of the state in RCX::
 
@@ -11,15 +11,15 @@ A block that counts itself, with the centre of the hot fields of the state in RC
     mov   dword [rcx + block_operations], operations
     add   dword [rcx + tallied], events     ; for each lane that the block moves
 
-Where that finds no room, or members are weighed or ways of branches counted, it is a jump to
-``count`` in the stub, which lies in memory of ours within reach::
+If this code finds no room, or members are weighed, or ways of branches are counted, the block has a
+jump to ``count`` instead. That is in the stub, which lies in memory of ours within reach::
 
     members_back:                   ; where members are weighed
             add   qword [rcx + members], weight
     back:   add   qword [rcx + budget], operations
     entry:  call  hook(engine, address, size, state)
     first:  call  check(engine, 0)  ; the engine's own, as it stood after the call of the hook
-            jmp   after             ; behind the replaced bytes
+            jmp   after             ; after the replaced bytes
             (the words at KEPT)
     count:  mov   rcx, centre
             cmp   dword [rcx + attend], number
@@ -31,18 +31,19 @@ Where that finds no room, or members are weighed or ways of branches counted, it
             mov   qword [rcx + block], address
             mov   dword [rcx + block_operations], operations
             add   dword [rcx + tallied], events
-            ...                     ; where branches go, if that is counted
+            ...                     ; the ways of branches, if they are counted
             jmp   after
 
-Behind a load or a store::
+After a load or a store::
 
             cmp   dword [rbp + ASKED], 0
             js    exit
 
-    exit:   call  check(engine, 0)  ; as if from where the engine called it
+    exit:   call  check(engine, 0)  ; with the return address of the engine's own call
 
-All registers that this uses are free where a function is called. The check of whether somebody has
-asked the engine to leave is left out where nobody has: whoever asks sets ``State.attend`` to -1
+All registers that this code uses are free where a function is called. A block that counts itself
+leaves out the check of whether somebody has asked the engine to leave: whoever asks sets
+``State.attend`` to -1
 (:func:`~spe_unicorn.host.native.calls.stop_engine`).
 """
 
@@ -60,12 +61,12 @@ from spe_unicorn.host.native.state import LANES, ROW, State
 STUB: Final = 384
 """Bytes of the largest stub, and more."""
 EXIT: Final = 35
-"""Bytes of the code for an access behind which somebody has asked the engine to leave."""
+"""Bytes of ``exit``."""
 KEPT: Final = 29
 """Bytes from ``first`` to the words that a stub keeps."""
 KEPT_WORDS: Final = 5
-"""Where its block begins and goes on, the engine's check, what the block counts (``counts``), and
-what was to be counted when it called the hook last."""
+"""The words: where the block begins, where it goes on, the engine's check, what the block counts
+(``counts``), and what the run counted when the block called the hook last."""
 CENTRE: Final = State.block.offset
 """What RCX points to in the state, so that the hot fields are within a signed byte of it."""
 
@@ -104,19 +105,19 @@ _MOST_NOTHING: Final = 2 * _LONGEST_NOTHING
 
 @routine
 def put_wide(at: Any, code: Any, value: Any) -> Any:
-    """An instruction of two bytes that loads a register with 64 bits."""
+    """Write ``code``, two bytes that load a register, and the 64 bits to load. Return the end."""
     return put(put(at, code, 2), value, 8)
 
 
 @routine
 def put_jump(at: Any, to: Any) -> Any:
-    """A jump; its end."""
+    """Write a jump. Return its end."""
     return put(put(at, 0xE9, 1), to - at - 5, 4)
 
 
 @routine
 def put_nothing(at: Any, end: Any) -> Any:
-    """Write what does nothing up to ``end``; returns that.
+    """Write instructions that do nothing up to ``end``. Return ``end``.
 
     One or two instructions that do nothing are faster than a jump, a jump than many of them.
     """
@@ -132,13 +133,13 @@ def put_nothing(at: Any, end: Any) -> Any:
 
 @routine
 def put_branch(at: Any, code: Any, to: Any) -> Any:
-    """A jump with a condition; its end."""
+    """Write a jump with a condition. Return its end."""
     return put(put(at, code, 2), to - at - 6, 4)
 
 
 @routine
 def _put_count(at: Any, kind: Any, field: Any, by: Any) -> Any:
-    """Add to (kind ADD) or subtract from (SUBTRACT) a hot field."""
+    """Write an addition to a hot field (kind ADD) or a subtraction from it (SUBTRACT)."""
     if by <= _LARGEST_BYTE:
         return put(put(at, 0x8348 | kind << 16 | field << 24, 4), by, 1)
     return put(put(at, 0x8148 | kind << 16 | field << 24, 4), by, 4)
@@ -146,7 +147,7 @@ def _put_count(at: Any, kind: Any, field: Any, by: Any) -> Any:
 
 @routine
 def _put_compared(at: Any, number: Any) -> Any:
-    """Compare ``attend`` with a number."""
+    """Write the comparison of ``attend`` with a number."""
     if number <= _LARGEST_BYTE:
         return put(at, 0x7983 | _ATTEND << 16 | number << 24, 4)
     return put(put(at, 0x7981 | _ATTEND << 16, 3), number, 4)
@@ -154,7 +155,7 @@ def _put_compared(at: Any, number: Any) -> Any:
 
 @routine
 def _put_block(at: Any, address: Any, operations: Any) -> Any:
-    """Note which block runs."""
+    """Write the stores that note which block runs."""
     if address == near(address):
         at = put(put(at, 0x41C748 | _BLOCK << 24, 4), address, 4)
     elif address >> 32 == 0:
@@ -168,13 +169,13 @@ def _put_block(at: Any, address: Any, operations: Any) -> Any:
 
 @routine
 def _lane(row: Any, n: Any) -> Any:
-    """By how much a block's row moves a lane."""
+    """How much a block's row adds to a lane."""
     return row[n >> 1] >> 32 * (n & 1) & 0xFFFF_FFFF
 
 
 @routine
 def _put_lanes(inline: Any, at: Any) -> Any:
-    """Add up the events that a block's row holds, if it has one."""
+    """Write the additions of the events in a block's row, if it has one."""
     if inline.row == 0:
         return at
     row = array_at(pointer_to(inline.row), (ROW,), np.int64)
@@ -189,7 +190,7 @@ def _put_lanes(inline: Any, at: Any) -> Any:
 
 @routine
 def _lanes_length(inline: Any) -> Any:
-    """Bytes of that."""
+    """Bytes of the code that :func:`_put_lanes` writes."""
     if inline.row == 0:
         return 0
     row = array_at(pointer_to(inline.row), (ROW,), np.int64)
@@ -203,7 +204,9 @@ def _lanes_length(inline: Any) -> Any:
 
 @routine
 def _put_ways(at: Any, address: Any, following: Any) -> Any:
-    """Count where the branch before the block went; note what follows one at its end, 0 for none.
+    """Write the code that counts which way the branch before the block went.
+
+    It also notes what follows a branch at the end of the block, 0 for none.
 
     ::
 
@@ -231,7 +234,7 @@ def _put_ways(at: Any, address: Any, following: Any) -> Any:
 
 @routine
 def inline_length(inline: Any) -> Any:
-    """Bytes of the code of the block in its place; 0 where what it counts is not for that."""
+    """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
     if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE:
         return 0
     length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
@@ -243,7 +246,7 @@ def inline_length(inline: Any) -> Any:
 
 @routine
 def put_inline(inline: Any, at: Any) -> Any:
-    """Write that code, of :func:`inline_length` bytes; its end."""
+    """Write the code of :func:`inline_length` bytes in place of the call. Return its end."""
     operations = inline.size >> 2
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
@@ -255,7 +258,7 @@ def put_inline(inline: Any, at: Any) -> Any:
 
 @routine
 def put_stub(inline: Any, at: Any, begin: Any) -> Any:
-    """Write the stub of a block that begins at ``begin``, without ``count``; its end."""
+    """Write the stub of a block that begins at ``begin``, without ``count``. Return its end."""
     if inline.number & 1:
         inline.members_back = at
         at = _put_count(at, ADD, _MEMBERS, inline.weight)
@@ -281,7 +284,7 @@ def put_stub(inline: Any, at: Any, begin: Any) -> Any:
 
 @routine
 def put_counting(inline: Any, at: Any) -> Any:
-    """Write ``count``; its end."""
+    """Write ``count`` at ``at``. Return its end."""
     operations = inline.size >> 2
     inline.count = at
     at = put_wide(at, 0xB948, inline.state + CENTRE)
@@ -302,7 +305,7 @@ def put_counting(inline: Any, at: Any) -> Any:
 
 @routine
 def put_exit(inline: Any, at: Any, after: Any) -> Any:
-    """Write the call of the check that is to return to ``after``; its end.
+    """Write ``exit``, which calls the check and returns to ``after``. Return its end.
 
     Where it leaves, the engine looks up by that address which operation was executed last.
     """
@@ -316,7 +319,7 @@ def put_exit(inline: Any, at: Any, after: Any) -> Any:
 
 @routine
 def put_check(at: Any, exit_: Any, after: Any) -> Any:
-    """Write the look at whether somebody asked, and what does nothing up to ``after``."""
+    """Write the comparison that leads to ``exit``, and fill up to ``after`` with no-operations."""
     at = put(at, 0x7D83 | (ASKED & 0xFF) << 16, 4)
     at = put_branch(at, 0x880F, exit_)
     return put_nothing(at, after)

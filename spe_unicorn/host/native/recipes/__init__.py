@@ -1,1 +1,1 @@
-"""How compiled code foresees, at a block's start, what an operation further on in it will find."""
+"""How compiled code foresees, at a block's start, what a later operation of it will find."""

@@ -1,4 +1,4 @@
-"""Steps while they are added one by one: the value of each register, and the recipe at the end."""
+"""Builds the steps of a recipe one by one, with the value of each register so far."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _INPUTS: Final = {
     Kind.LOAD: 1,
     Kind.SELECT: 3,
 }
-"""How many of ``a``, ``b`` and ``c`` a step has, if not two."""
+"""How many of ``a``, ``b`` and ``c`` a step of this kind has, if not two."""
 
 
 class Steps:
-    """The steps so far, and the value that each register has by them."""
+    """The steps so far, and the value of each register after them."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
@@ -44,7 +44,7 @@ class Steps:
         condition: int = 0,
         number: int = 0,
     ) -> Value:
-        """The value of a step, None if one that it is made of is not known."""
+        """Add a step, and return its value; None if one of its inputs is not known."""
         if a is None or b is None or c is None:
             return None
         step = Step(kind, a, b, c, condition, number)

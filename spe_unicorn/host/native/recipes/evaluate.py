@@ -53,7 +53,7 @@ def control_registers() -> Any:
 
 @routine
 def sum_flags(a: Any, b: Any, carry: Any, bits: Any) -> Any:
-    """PSTATE.NZCV after AddWithCarry() of so many bits, in bits 31 to 28."""
+    """PSTATE.NZCV after AddWithCarry() of ``bits`` bits, in bits 31 to 28."""
     total = a + b + carry
     top = bits - 1
     n = total >> top & 1
@@ -73,7 +73,7 @@ def _control(s: Any, engine: Any, el: Any) -> Any:
 
 @routine
 def _big_endian(s: Any, engine: Any, user: Any) -> Any:
-    """Whether the PE may access data as big-endian where it is."""
+    """Whether data accesses at the PE's Exception level may be big-endian."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     el = s.scratch >> 2 & 3
     if el != 0:
@@ -83,7 +83,7 @@ def _big_endian(s: Any, engine: Any, user: Any) -> Any:
 
 @routine
 def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -> Any:
-    """Take ``count`` steps that stand at ``at``; False if memory says nothing to one of them."""
+    """Evaluate the ``count`` steps at ``at``. Return False if a step's load could not be read."""
     steps = array_at(pointer_to(at), (MOST_STEPS, STEP_WORDS), np.int64)
     values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
     for n in range(count):

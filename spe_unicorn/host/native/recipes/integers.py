@@ -1,7 +1,7 @@
-"""What integer instructions make of registers (Arm ARM C6.2), as steps of a recipe.
+"""What integer instructions write to registers (Arm ARM C6.2), as steps of a recipe.
 
-Those that are most of a program's: additions, logic, moves, shifts, bit fields, products, selects
-and compares. Nothing is said of the others.
+The common instructions are known: additions, logic, moves, shifts, bit fields, products, selects
+and compares. The results of all others are not known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ALL: Final = (1 << 64) - 1
 
 
 class Integers:
-    """The results of one instruction, ``place`` bytes after the block's beginning."""
+    """The results of one instruction, ``place`` bytes after the beginning of the block."""
 
     def __init__(self, steps: Steps, place: int) -> None:
         self._steps = steps
@@ -42,15 +42,15 @@ class Integers:
     # What instructions are made of. A value of 32 bits may have anything above them.
 
     def number(self, number: int) -> Value:
-        """A constant."""
+        """A step that is a constant."""
         return self._steps.step(Kind.CONSTANT, number=number & _ALL)
 
     def x(self, register: int) -> Value:
-        """Xn where 31 is XZR."""
+        """The value of Xn, where 31 is XZR."""
         return self.number(0) if register == 31 else self._steps.of(register)
 
     def xsp(self, register: int) -> Value:
-        """Xn where 31 is SP."""
+        """The value of Xn, where 31 is SP."""
         return self._steps.of(SP if register == 31 else register)
 
     def two(self, kind: Kind, a: Value, b: Value) -> Value:
@@ -62,7 +62,7 @@ class Integers:
         return self._steps.step(kind, a, self.number(number))
 
     def result(self, word: int, value: Value, *, stack: bool = False) -> Results:
-        """``value`` in Rd of ``word``, whose bit 31 says how wide it is; 31 is SP if ``stack``."""
+        """``value`` in Rd, as wide as bit 31 of ``word`` says. Rd 31 is SP if ``stack``."""
         register = word & 31
         if register == 31 and not stack:
             return {}
@@ -92,7 +92,7 @@ class Integers:
         return self.two(Kind.OR, left, right)
 
     def sum(self, word: int, a: Value, b: Value, *, stack: bool) -> Results:
-        """ADD, ADDS, SUB or SUBS of two values; ``stack``: Rd is SP where no flags are set."""
+        """ADD, ADDS, SUB or SUBS of two values. With ``stack`` Rd 31 is SP if no flags are set."""
         subtracts, sets_flags = word >> 30 & 1, word >> 29 & 1
         if subtracts:
             b = self.by(Kind.XOR, b, _ALL)
@@ -273,10 +273,12 @@ _IMMEDIATE: Final[dict[int, _Lowering]] = {
     6: _bitfield,
     7: _extract,
 }
-"""By bits 25 to 23."""
+"""The results of data processing with an immediate, by bits 25 to 23."""
 _REGISTER: Final[dict[int, _Lowering]] = {
     2: _conditional_compare,
     4: _conditional_select,
     6: _two_sources,
 }
-"""By bits 24 to 21, where bit 28 is set and bit 24 is not."""
+"""The results of data processing with registers, by bits 24 to 21.
+
+Bit 28 of the instruction is set and bit 24 is not."""

@@ -22,19 +22,19 @@ class Kind(IntEnum):
     REGISTER = 0
     """The register whose engine number is ``number``, at the block's start."""
     CONSTANT = 1
-    """``number``."""
+    """The constant ``number``."""
     PC = 2
-    """The block's address and ``number``."""
+    """The sum of the block's address and ``number``."""
     ADD = 3
     MULTIPLY = 4
     AND = 5
     OR = 6
     XOR = 7
     LEFT = 8
-    """``a`` shifted by ``b`` modulo 64, and so the two below."""
+    """``a`` shifted left by ``b`` modulo 64. The next two kinds shift by ``b`` modulo 64, too."""
     RIGHT = 9
     ARITHMETIC = 10
-    """Shifted right with copies of its sign."""
+    """``a`` shifted right, with copies of its sign."""
     SUM_FLAGS = 11
     """The condition flags of ``a + b`` in ``number`` bits, and one more if ``condition`` is 1."""
     LOGICAL_FLAGS = 12
@@ -46,7 +46,7 @@ class Kind(IntEnum):
 
 
 class Step(NamedTuple):
-    """One step; ``a``, ``b`` and ``c`` are the places of earlier ones, 0 where there is none.
+    """One step. ``a``, ``b`` and ``c`` are the places of earlier steps, 0 where there is none.
 
     Condition flags are in bits 31 to 28, as in the register NZCV.
     """
@@ -67,7 +67,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Steps, and which of them give base, index and condition flags: places from 1, 0 for none."""
+    """Steps, and the places of those that give base, index and condition flags.
+
+    Places count from 1; 0 stands for none.
+    """
 
     steps: tuple[Step, ...]
     base: int = 0
@@ -89,4 +92,4 @@ RECIPE_STEPS: Final = 24
 RECIPE_BASE: Final = 32
 RECIPE_INDEX: Final = 40
 RECIPE_FLAGS: Final = 48
-"""Shifts of the parts of that word; below them it has the place."""
+"""Shifts of the parts of the plan's last word. The lowest bits of the word are the place."""

@@ -1,7 +1,7 @@
 """The values of general registers and the flags before each operation of a block, as steps.
 
-A value is known if plain integer instructions compute it from registers as they were at the block's
-start, or from what the block loads before it stores anything. Every other value is None.
+A value is known if plain integer instructions compute it from the registers at the block's start,
+or from what the block loads before it stores anything. Every other value is None.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Values(Steps):
         return instruction.family is not Family.LOAD or not plain
 
     def _moved(self, instruction: Instruction, place: int) -> dict[int, Value]:
-        """What a load or store makes of registers."""
+        """Set the registers that a load or store writes."""
         access = instruction.access
         made: dict[int, Value] = {}
         if access is None or access.scalable or access.authenticated or access.unprivileged:

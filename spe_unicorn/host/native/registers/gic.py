@@ -2,10 +2,10 @@
 
 An interrupt that one PE sends and another takes is a write of ICC_SGI1R_EL1, a read of
 ICC_IAR1_EL1 and a write of ICC_EOIR1_EL1. They are answered by the functions of
-``devices.gicv3.cells`` by which Python answers them. Python has said before the run at which
-Exception levels that is all there is to them (``State.gic_at``), and what each PE takes while its
-IRQ or its FIQ is asserted. Shared interrupts, two Security states, a guest's virtual interrupts and
-everything that somebody watches are left to Python.
+``devices.gicv3.cells`` by which Python answers them. Before the run Python has set at which
+Exception levels these accesses need nothing else (``State.gic_at``), and what each PE takes while
+its IRQ or its FIQ is asserted. Shared interrupts, two Security states, a guest's virtual interrupts
+and everything that somebody watches are left to Python.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _CRM_OF_SGI: Final = icc.ICC_SGI1R_EL1.encoding.crm
 
 @routine
 def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
-    """An access of :data:`ANSWERED`: True if it is done, False if that is for Python."""
+    """Answer an access of :data:`ANSWERED`. Return False if Python has to answer it."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     if s.gic_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
         return False
@@ -114,7 +114,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
 
 @routine
 def _acknowledge(k: Any, f: Any) -> Any:
-    """ICC_IAR1_EL1 with one Security state; -1 for Python."""
+    """Read ICC_IAR1_EL1 with one Security state. Return -1 if Python has to."""
     if not gets_through(k, f) or f[OF_GROUP] == 0:
         return SPURIOUS
     intid = f[INTID]
@@ -128,7 +128,7 @@ def _acknowledge(k: Any, f: Any) -> Any:
 
 @routine
 def _end(k: Any, f: Any, intid: Any) -> Any:
-    """ICC_EOIR1_EL1 with one Security state. False for Python."""
+    """Write ICC_EOIR1_EL1 with one Security state. Return False if Python has to."""
     if intid >= PRIVATE:
         return False
     group = running_group(k)
@@ -143,7 +143,7 @@ def _end(k: Any, f: Any, intid: Any) -> Any:
 
 @routine
 def _send(s: Any, value: Any) -> None:
-    """ICC_SGI1R_EL1 with one Security state."""
+    """Write ICC_SGI1R_EL1 with one Security state."""
     intid = value >> 24 & 0xF
     for n in range(s.gic_pes):
         pe = record_at(pointer_to(s.gic + n * _GIC_PE_BYTES), GIC_PE)
@@ -166,7 +166,7 @@ def _send(s: Any, value: Any) -> None:
 
 @routine
 def _drive(s: Any, lines: Any) -> Any:
-    """Drive the IRQ and FIQ of a PE, and say what it takes now. True if there is something new."""
+    """Drive the IRQ and FIQ of a PE, and set what it takes. True if they changed and one is on."""
     if s.lines == lines:
         return False
     s.lines = lines
@@ -176,7 +176,7 @@ def _drive(s: Any, lines: Any) -> Any:
 
 @routine
 def deliver_by_lines(s: Any) -> None:
-    """Say what the PE takes now: IRQ and FIQ alone count, and at most one of them is asserted."""
+    """Set what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
     s.deliver = 0
     s.irq_targets = 0
     if s.lines == IRQ_LINE:

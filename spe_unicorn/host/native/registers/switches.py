@@ -1,4 +1,4 @@
-"""Writes of control registers whose outcome is known: compiled code goes on with it.
+"""Writes of control registers whose outcome is known: compiled code applies it and goes on.
 
 Hypervisors switch between a few sets of controls at each exit of a guest. Python works out what a
 set means (``host.pe.controls``), and notes which write led from one set to another
@@ -23,7 +23,7 @@ from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state import ENTRY_PSTATE, SPREAD, State
 
 SETS: Final = 64
-"""Rows of the table of sets; none is number 0."""
+"""Rows of the table of sets. Number 0 means that no set holds."""
 COPIED: Final = (
     *("level_marks", "plain_entries", "counters", "engine_identity", "trapping"),
     *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
@@ -35,8 +35,8 @@ SET: Final = np.dtype(
         ("entry_pstate", np.int64, (ENTRY_PSTATE,)),
     ]
 )
-"""A row of the table of sets: those fields; the marks that a run with these controls looks out for;
-a bit for each Exception level that has an SPSR_ELx; the table ``entry_pstate``."""
+"""A row of the table of sets: the fields above; the marks that a run with these controls looks out
+for; a bit for each Exception level that has an SPSR_ELx; the table ``entry_pstate``."""
 SWITCHES: Final = 1 << 10
 """Rows of the table of writes."""
 SWITCH: Final = np.dtype([(name, np.int64) for name in ("before", "el", "key", "value", "after")])
@@ -54,15 +54,16 @@ _BOTH_LINES: Final = IRQ_LINE | FIQ_LINE
 
 @routine
 def place_of(before: int, el: int, key: int, value: int) -> int:
-    """Where a write stands in the table of writes."""
+    """The place of a write in the table of writes."""
     return ((value ^ key << 3 ^ before << 40 ^ el << 50) * SPREAD >> 40) & SWITCHES - 1
 
 
 @routine
 def switches(s: Any, engine: Any, user: Any, key: Any, value: Any) -> Any:
-    """Whether a write of a control register leads to a known set of controls, which now holds.
+    """If a write of a control register leads to a known set of controls, have that set hold.
 
-    The engine makes the write, or has made it. Nothing has changed if the answer is False.
+    The engine makes the write, or has made it. Return False if the set is not known. Then nothing
+    has changed.
     """
     if s.control_set == 0 or s.notice != 0 or s.deliver_irq < 0 or s.lines == _BOTH_LINES:
         return False

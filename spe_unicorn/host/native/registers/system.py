@@ -1,4 +1,4 @@
-"""The hooks for MRS, MSR and SYS: what the table of actions says of the encoding."""
+"""The hooks for MRS, MSR and SYS. The table of actions says what to do for an encoding."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 
 @routine
 def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
-    """Whether the PE may read CNTPCT or CNTVCT where it is; the engine traps it if not."""
+    """Whether the PE may read CNTPCT or CNTVCT at its level. If not, the engine traps the read."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
 @routine
 def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
-    """Whether the engine is to answer for a constant here: at EL0, which it traps, and at EL1."""
+    """Whether the engine is to handle a read of a constant: it traps it at EL0, answers at EL1."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     el = s.scratch >> 2 & 3
     return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
@@ -91,7 +91,7 @@ def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
 
 @routine
 def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
-    """Count the write of a value to a register that is noticed; the engine may stop after it."""
+    """Count the write of a register whose writes are noticed. The engine may stop after it."""
     known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
     if known[key] == value:
         return
@@ -110,7 +110,7 @@ def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) 
 
 @routine
 def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
-    """Write the register that ``State.alias`` names, which another name means.
+    """Write the register that ``State.alias`` names. The guest wrote it by another name.
 
     ``key`` and ``action`` are those of a write by its own name, by which the engine would empty its
     TLB.
@@ -131,7 +131,7 @@ def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: A
 
 @routine
 def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, read: Any) -> Any:
-    """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask."""
+    """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask Python."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     call_register(s.reg_read, uc, _PSTATE, scratch)
     if s.scratch >> 2 & 3 != EL2:
@@ -159,7 +159,7 @@ def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, 
 
 @routine
 def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any, read: Any) -> Any:
-    """An _EL12 name: True if it is done, False if that is for Python.
+    """An access by an _EL12 name. Return False if Python has to answer it.
 
     ``action`` is that of a write by the name of EL1.
     """
@@ -188,7 +188,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
 
 @routine
 def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any:
-    """A read of PMBPTR_EL1, PMBSR_EL1 or PMSICR_EL1: False if that is for Python.
+    """Read PMBPTR_EL1, PMBSR_EL1 or PMSICR_EL1. Return False if Python has to answer.
 
     The samples before it may not be in memory yet.
     """
@@ -209,7 +209,7 @@ def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any
 
 @routine
 def _stop_before(s: Any, engine: Any, user: Any) -> Any:
-    """Stop before an access that somebody looks at: a write of the PC has the engine leave it.
+    """Stop before an access that somebody looks at. A write of the PC keeps the engine from it.
 
     Where the access ends a block in the engine, the PC moves on all the same.
     """
@@ -224,7 +224,7 @@ def _stop_before(s: Any, engine: Any, user: Any) -> Any:
 
 @routine
 def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
-    """What every hook does: 0 lets the engine execute the access, 1 says that it is done."""
+    """Do what all three hooks share. Return 0 if the engine is to execute the access, else 1."""
     s = record_at(user, LAYOUT)
     r = record_at(cp, CP_REG)
     key = (
