@@ -34,6 +34,11 @@ from spe_unicorn.host.native.state import (
 )
 
 _MASK: Final = (1 << 64) - 1
+_LEAST_SAMPLES: Final = 1 << 6
+"""So many samples at least are allowed at once."""
+_GROWTH: Final = 8
+"""So many times the samples of the last batch are allowed in the next one. With random intervals
+the lengths of batches differ widely, and an early stop of the engine costs more than distances."""
 
 
 def trap_table(trapped: Iterable[Collection[int]]) -> Any:
@@ -239,12 +244,15 @@ class AccessTable:
 class SampleRing:
     """Samples that the hook takes by itself, and how far apart they are."""
 
-    TRANSIT = ("_gaps", "_rows")
+    TRANSIT = ("_gaps", "_rows", "worth")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._rows = np.zeros(SAMPLES, SAMPLE)
         self._gaps = np.zeros(SAMPLES, np.int64)
+        self.worth = _LEAST_SAMPLES
+        """How many samples to allow, as the last batch suggests: the distances behind the sample
+        with which a batch ends are worked out in vain."""
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
 
@@ -257,6 +265,7 @@ class SampleRing:
         """The samples taken, rows of ``state.SAMPLE``, good until the engine runs again."""
         count = int(self._state.samples_in_ring)
         rows = self._rows[:count]
+        self.worth = max(_LEAST_SAMPLES, min(_GROWTH * count, SAMPLES))
         self._state.samples_in_ring = 0
         return rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.host.native.state import SAMPLES, UNBOUNDED
+from spe_unicorn.host.native.state import UNBOUNDED
 from spe_unicorn.host.ports import NEVER_HAPPENS
 from spe_unicorn.host.run.blocks import Block
 from spe_unicorn.host.run.parts import Parts
@@ -80,8 +80,9 @@ class ChosenOperation:
         event, or its block may hold an operation that somebody watches for.
         """
         parts = self._parts
-        room = min(SAMPLES, parts.unit.quiet_records())
+        ring = parts.cpu.hooks.samples
+        room = min(ring.worth, parts.unit.quiet_records())
         if not room or parts.watching.tracking:
             return False
-        parts.cpu.hooks.samples.allow(parts.unit.following(room))
+        ring.allow(parts.unit.following(room))
         return True
