@@ -15,7 +15,6 @@ from spe_unicorn.arch.registers.fgt import (
     HDFGRTR_EL2,
     HDFGWTR2_EL2,
     HDFGWTR_EL2,
-    HFGRTR_EL2,
 )
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import (
@@ -141,30 +140,20 @@ Directed: TypeAlias = Callable[[bool], Check]
 """A check that differs between reads (True) and writes."""
 
 
-def fgt(bit: str) -> Directed:
-    """The fine-grained trap by ``bit`` of HDFGRTR_EL2 or HDFGWTR_EL2; ``n`` bits trap at 0."""
-
-    def directed(read: bool) -> Check:
-        register = HDFGRTR_EL2 if read else HDFGWTR_EL2
-        mask = register.field(bit).mask
-        trapping = 0 if bit.startswith("n") else mask
-
-        def test(pe: PE) -> bool:
-            return fine_grained_traps_enabled(pe) and pe.registers.raw(register) & mask == trapping
-
-        return Check("FGT", f"{register.__name__}.{bit} is {int(trapping != 0)}", test)
-
-    return directed
-
-
-def fgt_of_read(bit: str) -> Check:
-    """The fine-grained trap of reads by ``bit`` of HFGRTR_EL2."""
-    mask = HFGRTR_EL2.field(bit).mask
+def fgt_by(register: type[SysReg], bit: str) -> Check:
+    """The fine-grained trap by ``bit`` of a register; ``n`` bits trap at 0."""
+    mask = register.field(bit).mask
+    trapping = 0 if bit.startswith("n") else mask
 
     def test(pe: PE) -> bool:
-        return fine_grained_traps_enabled(pe) and pe.registers.raw(HFGRTR_EL2) & mask != 0
+        return fine_grained_traps_enabled(pe) and pe.registers.raw(register) & mask == trapping
 
-    return Check("FGT", f"HFGRTR_EL2.{bit} is 1", test)
+    return Check("FGT", f"{register.__name__}.{bit} is {int(trapping != 0)}", test)
+
+
+def fgt(bit: str) -> Directed:
+    """The fine-grained trap by ``bit`` of HDFGRTR_EL2 or HDFGWTR_EL2."""
+    return lambda read: fgt_by(HDFGRTR_EL2 if read else HDFGWTR_EL2, bit)
 
 
 def fgt2(bit: str) -> Directed:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.access.accessors import allowed
-from spe_unicorn.arch.access.checks import TID1, Check, fgt_of_read
+from spe_unicorn.arch.access.checks import TID1, Check, fgt_by
 from spe_unicorn.arch.access.shapes import accessor_of, by_level, trap_of
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.registers.fgt import HFGRTR_EL2
 from spe_unicorn.arch.registers.identity import (
     AIDR_EL1,
     MIDR_EL1,
@@ -24,7 +25,8 @@ from spe_unicorn.arch.rules.effective import el2_enabled
 
 
 def _identity(register: type[SysReg], *checks: Check) -> Accessor:
-    at_el1 = [trap_of(EL1, EL2, check) for check in (*checks, fgt_of_read(register.__name__))]
+    checks = (*checks, fgt_by(HFGRTR_EL2, register.__name__))
+    at_el1 = [trap_of(EL1, EL2, check) for check in checks]
     if register in SHOWN_TO_EL1:
         at_el1.append(allowed(EL1, SHOWN_TO_EL1[register], el2_enabled))
     levels = by_level(

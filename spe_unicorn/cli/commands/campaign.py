@@ -81,7 +81,7 @@ def campaign(
         if dry_run:
             click.echo(f"{read.name}: {len(jobs.runs)} runs")
             return
-        store = Store(Path(folder), _save_records())
+        store = Store(Path(folder), _save_records)
         with store.locked():
             store.keep_files(jobs)
             todo = [job for job in jobs.runs if _is_to_run(store.done(job), retry)]
@@ -155,8 +155,8 @@ def _moved(cluster: Any) -> str:
     return f"{cluster.moved_to} bytes went to workers, {cluster.moved_from} came back"
 
 
-def _save_records() -> Any:
-    """What writes the records of a run, with the symbols of its program."""
+def _save_records(path: Path, records: list[bytes], program: Path | None) -> int:
+    """Write the records of a run, with the symbols of its program. Return how many there are."""
     from spe_unicorn.output.arrays import read_arrays
     from spe_unicorn.output.reader import RecordFile, Stream
     from spe_unicorn.report.arrow import write_records
@@ -165,18 +165,15 @@ def _save_records() -> Any:
     from spe_unicorn.symbols.choice import SymbolChoice
     from spe_unicorn.symbols.errors import ElfError
 
-    def save(path: Path, records: list[bytes], program: Path | None) -> int:
-        streams = [Stream(cpu, 0, 0, memoryview(data)) for cpu, data in enumerate(records)]
-        arrays, _ = read_arrays(streams)
-        choices = [] if program is None else [SymbolChoice(os.fspath(program))]
-        try:
-            spaces = Spaces(RecordFile("", "raw", streams), choices, lambda: arrays)
-        except ElfError:  # a kernel that is no ELF file
-            spaces = Spaces(RecordFile("", "raw", streams), (), lambda: arrays)
-        write_records(path, named_columns(arrays, spaces))
-        return len(arrays)
-
-    return save
+    streams = [Stream(cpu, 0, 0, memoryview(data)) for cpu, data in enumerate(records)]
+    arrays, _ = read_arrays(streams)
+    choices = [] if program is None else [SymbolChoice(os.fspath(program))]
+    try:
+        spaces = Spaces(RecordFile("", "raw", streams), choices, lambda: arrays)
+    except ElfError:  # a kernel that is no ELF file
+        spaces = Spaces(RecordFile("", "raw", streams), (), lambda: arrays)
+    write_records(path, named_columns(arrays, spaces))
+    return len(arrays)
 
 
 def _summarize(name: str, jobs: Jobs, store: Store, lines: list[str], quiet: bool) -> bool:

@@ -103,7 +103,7 @@ class _Session:
             pausing=self._pausing,
             before_write=self.progress.hide,
             on_error=self._on_file_error,
-            on_line=self._on_line,
+            on_line=self._tell,
             buffered=self.debugger is None,
         )
         try:
@@ -193,7 +193,6 @@ class _Session:
     # While it runs
 
     def _show(self) -> None:
-        self.progress.hide()
         self._tell(spelled(whereabouts_text(whereabouts(self.board))))
 
     def _press_power_key(self) -> None:
@@ -207,16 +206,12 @@ class _Session:
             written = sum(pe.unit.statistics.written for pe in self.board.pes)
             self.progress.update(self.board.executed, written)
 
-    def _on_line(self, line: str) -> None:
-        self.progress.hide()
-        self._tell(line)
-
     def _on_misuse(self, misuse: Misuse) -> None:
-        self.progress.hide()
         self._tell(f"spe-unicorn: misuse: {misuse}\n")
 
     def _tell(self, text: str) -> None:
         """Write to standard error while the guest runs, after what the guest has printed."""
+        self.progress.hide()
         self.consoles.flush()
         say(text)
 

@@ -37,14 +37,14 @@ class Horizon:
 class Horizons:
     """The horizons of one PE, in the order in which they are served if several are due."""
 
-    WIRING = ("_all", "_exact", "_block")
+    WIRING = ("_all", "_exact", "_block", "_chosen")
 
     def __init__(self, horizons: Iterable[Horizon] = ()) -> None:
         self._all: list[Horizon] = []
-        self._exact: list[Callable[[], int]] = []
-        """Where the exact ones are."""
-        self._block: list[Callable[[], int]] = []
-        """Where those at the boundary of a block are."""
+        self._exact: list[Horizon] = []
+        self._block: list[Horizon] = []
+        self._chosen: list[Horizon] = []
+        """The same, by their approach."""
         for horizon in horizons:
             self.append(horizon)
 
@@ -52,9 +52,11 @@ class Horizons:
         """Add one that is served after all others."""
         self._all.append(horizon)
         if horizon.approach is Approach.EXACT:
-            self._exact.append(horizon.at)
+            self._exact.append(horizon)
         elif horizon.approach is Approach.BLOCK:
-            self._block.append(horizon.at)
+            self._block.append(horizon)
+        else:
+            self._chosen.append(horizon)
 
     def arrived(self, executed: int) -> Horizon | None:
         """The first horizon that has been reached.
@@ -69,12 +71,12 @@ class Horizons:
     def nearest(self) -> tuple[int, int]:
         """The least number of operations among the exact horizons, and among those at a block."""
         exact = block = NEVER_HAPPENS
-        for at in self._exact:
-            if (place := at()) < exact:
-                exact = place
-        for at in self._block:
-            if (place := at()) < block:
-                block = place
+        for horizon in self._exact:
+            if (at := horizon.at()) < exact:
+                exact = at
+        for horizon in self._block:
+            if (at := horizon.at()) < block:
+                block = at
         return exact, block
 
     def first_within(self, end: int) -> tuple[Horizon, int] | None:
@@ -84,9 +86,8 @@ class Horizons:
         at the same place, the exact one is first: it stops the run before that operation.
         """
         found: tuple[Horizon, int] | None = None
-        for horizon in sorted(self._all, key=lambda h: h.approach is Approach.CHOSEN):
-            if horizon.approach is not Approach.BLOCK:
-                at = horizon.at()
-                if at < end and (found is None or at < found[1]):
-                    found = horizon, at
+        for horizon in (*self._exact, *self._chosen):
+            at = horizon.at()
+            if at < end and (found is None or at < found[1]):
+                found = horizon, at
         return found
