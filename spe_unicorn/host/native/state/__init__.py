@@ -1,0 +1,3 @@
+"""What compiled hooks and Python share."""
+
+from spe_unicorn.host.native.state.whole import *
