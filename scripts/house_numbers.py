@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from spe_unicorn import Machine
-from spe_unicorn.host.native.state import PARTS
+from spe_unicorn.host.native.state.whole import PARTS
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.claims import all_objects, attributes, changed, claimed, held, unclaimed
 

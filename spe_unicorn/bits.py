@@ -242,6 +242,12 @@ class Register:
         return f"{type(self).__name__}({self.value:#x}{': ' if shown else ''}{shown})"
 
 
+def signed(value: int, bits: int = 64) -> int:
+    """The lowest ``bits`` bits of ``value`` as a two's complement number."""
+    value &= (1 << bits) - 1
+    return value - (value >> bits - 1 << bits)
+
+
 def _union(masks: Iterable[int]) -> int:
     result = 0
     for mask in masks:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.native.state import Action, Stop
+from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT
 from spe_unicorn.machine.board import Board
 

@@ -10,11 +10,11 @@ from spe_unicorn.arch.operation import (
     Mark,
     RegisterKind,
 )
+from spe_unicorn.bits import signed
 from spe_unicorn.decode.parts import (
     FLAGS,
     STACK,
     memory,
-    signed,
     unallocated,
     x,
     xs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spe_unicorn.arch.operation import Access, Extend, Family, Instruction, Mark
-from spe_unicorn.decode.parts import signed
+from spe_unicorn.bits import signed
 
 _MASK = (1 << 64) - 1
 _UXTW, _SXTW = int(Extend.UXTW), int(Extend.SXTW)

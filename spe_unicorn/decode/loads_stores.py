@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Access, Extend, Instruction, RegisterKind
+from spe_unicorn.bits import signed
 from spe_unicorn.decode.ordered import ordered_offset_or_tag
 from spe_unicorn.decode.parts import (
     FLAGS,
@@ -10,7 +11,6 @@ from spe_unicorn.decode.parts import (
     atomic,
     fetch_and_operate,
     memory,
-    signed,
     simd_fp,
     unallocated,
     x,

@@ -6,13 +6,13 @@ That is memory copy and set, tag accesses, and atomics of 128 bits (Arm ARM C4.1
 from __future__ import annotations
 
 from spe_unicorn.arch.operation import Access, Instruction, RegisterKind
+from spe_unicorn.bits import signed
 from spe_unicorn.decode.parts import (
     FLAGS,
     TAG_GRANULE,
     atomic,
     fetch_and_operate,
     memory,
-    signed,
     simd_fp,
     unallocated,
     x,

@@ -39,12 +39,6 @@ def xs(first: int, count: int) -> int:
     return ((1 << count) - 1 << first) & STACK - 1
 
 
-def signed(value: int, bits: int) -> int:
-    """The lowest ``bits`` bits of ``value`` as a two's complement number."""
-    value &= (1 << bits) - 1
-    return value - (value >> bits - 1 << bits)
-
-
 def unallocated(word: int) -> Instruction:
     """A word of which nothing is known: it may read and write every register."""
     return Instruction(word, mark=Mark.UNALLOCATED, reads=EVERYTHING, writes=EVERYTHING)

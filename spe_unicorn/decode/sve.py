@@ -16,7 +16,8 @@ from spe_unicorn.arch.operation import (
     Structure,
     VectorAccess,
 )
-from spe_unicorn.decode.parts import FLAGS, address_reads, signed, unallocated, x, xsp
+from spe_unicorn.bits import signed
+from spe_unicorn.decode.parts import FLAGS, address_reads, unallocated, x, xsp
 
 
 def scalable_vector(word: int) -> Instruction:

@@ -24,7 +24,7 @@ from spe_unicorn.arch.rules.cache_identification import Caches, ccsidr_el1, clid
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 from spe_unicorn.devices.timer import GenericTimer
-from spe_unicorn.host.native.state import READ, WRITE, Action
+from spe_unicorn.host.native.state.actions import READ, WRITE, Action
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import DeviceRegister, PlainDeviceRegister
 

@@ -25,7 +25,7 @@ from spe_unicorn.devices.gicv3.virtual_registers import ICH_HCR_EL2
 from spe_unicorn.devices.timer import GenericTimer, next_event
 from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
-from spe_unicorn.host.native.state import Action
+from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.stops import StopHandler

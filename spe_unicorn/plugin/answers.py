@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.access.verdicts import SysRegTable, Undefined, access
-from spe_unicorn.host.native.state import READ, Answer, Stop
+from spe_unicorn.host.native.state.actions import READ, Answer
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.plugin.around import Raised, UsersHandler

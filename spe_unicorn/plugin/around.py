@@ -13,7 +13,7 @@ from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccess
 from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler

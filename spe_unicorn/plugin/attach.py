@@ -33,7 +33,7 @@ from spe_unicorn.host.counting.counting import monitored
 from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
-from spe_unicorn.host.native.state import Action
+from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.at_rest import forget
 from spe_unicorn.host.pe.cpu import UnicornCPU

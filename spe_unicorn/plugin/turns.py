@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spe_unicorn.host.counting.counting import Counting
-from spe_unicorn.host.native.state import UNBOUNDED, grant
+from spe_unicorn.host.native.state.budget import UNBOUNDED, grant
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.plugin.around import Raised

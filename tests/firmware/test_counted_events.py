@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from spe_unicorn.host.counting.outside import OutsideCounts
-from spe_unicorn.host.native.state import LANES
+from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.countable import STEPPED, countable

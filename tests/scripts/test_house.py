@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spe_unicorn.host.native.state import Wiring
+from spe_unicorn.host.native.state.wiring import Wiring
 
 ROOT = Path(__file__).resolve().parents[2]
 

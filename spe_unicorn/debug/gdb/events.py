@@ -12,7 +12,7 @@ from spe_unicorn.arch.access.syndrome_text import entry_text
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord, ExceptionType
 from spe_unicorn.debug.tracing.accesses import Access, AccessWatch, Registers
 from spe_unicorn.debug.verdicts import fields
-from spe_unicorn.host.native.state import READ, WRITE
+from spe_unicorn.host.native.state.actions import READ, WRITE
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.spe.management import ManagementEvent

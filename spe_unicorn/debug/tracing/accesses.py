@@ -13,7 +13,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.disassembly import system_register_keys
-from spe_unicorn.host.native.state import READ, SYSTEM, WRITE
+from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED
 from spe_unicorn.machine.pe import ProcessingElement
 

@@ -12,7 +12,7 @@ from spe_unicorn.debug.tracing.accesses import Access, AccessWatch, Registers
 from spe_unicorn.debug.tracing.tracer import Tracer
 from spe_unicorn.debug.verdicts import fields
 from spe_unicorn.devices.gicv3 import PMUIRQ
-from spe_unicorn.host.native.state import WRITE
+from spe_unicorn.host.native.state.actions import WRITE
 from spe_unicorn.pmu.events import PMUEvent
 
 _NAMES: Final = {CYCLE_COUNTER: "the cycle counter", INSTRUCTION_COUNTER: "the instruction counter"}

@@ -23,7 +23,7 @@ from spe_unicorn.debug.tracing.accesses import Access, AccessWatch, Registers
 from spe_unicorn.debug.tracing.tracer import Tracer
 from spe_unicorn.debug.verdicts import changes
 from spe_unicorn.host.engine.disassembly import disassemble
-from spe_unicorn.host.native.state import SYSTEM, WRITE
+from spe_unicorn.host.native.state.actions import SYSTEM, WRITE
 
 _TRANSLATION_FAULTS: Final = 0x10
 """Fault status codes below this: address size, translation, access flag and permission faults."""

@@ -15,7 +15,8 @@ from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.compiled import large_table
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.state import BLOCKS, LANES, ROW, State
+from spe_unicorn.host.native.state.block_table import BLOCKS, LANES, ROW
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.tables import BlockTable
 from spe_unicorn.pmu.words import (
     JUMP_EVENTS,

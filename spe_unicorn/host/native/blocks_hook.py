@@ -19,22 +19,27 @@ from spe_unicorn.cores.caches import UNBOUNDED as ALL
 from spe_unicorn.cores.caches import forget_notes
 from spe_unicorn.cores.predictor import MISSED
 from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import call_read, call_register, call_translate, stop_engine
+from spe_unicorn.host.native.calls import (
+    FETCH,
+    call_read,
+    call_register,
+    call_translate,
+    stop_engine,
+)
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
-from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.recipes.evaluate import foresee
-from spe_unicorn.host.native.rules import access_address, trap_id
-from spe_unicorn.host.native.state import (
-    BLOCKS,
-    CODE_WORDS,
-    FETCH,
-    LAYOUT,
+from spe_unicorn.host.native.marks import (
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
     MARKS_OF_HOST_OPERATIONS,
-    NOTICE_RETURN,
+    marks_of,
+)
+from spe_unicorn.host.native.recipes.evaluate import foresee
+from spe_unicorn.host.native.rules import access_address, trap_id
+from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew, grant
+from spe_unicorn.host.native.state.plan_row import (
     PLAN,
     PLAN_ACCESS,
     PLAN_ALIGN,
@@ -54,20 +59,11 @@ from spe_unicorn.host.native.state import (
     PLAN_WORDS,
     PLAN_WRITE,
     PLANS,
-    ROW,
-    SAMPLE,
-    SAMPLE_BYTES,
-    SAMPLE_PA,
-    SAMPLES,
-    SPREAD,
-    UNBOUNDED,
-    State,
-    Stop,
-    begin_anew,
-    forget_access,
-    grant,
-    slot_of,
 )
+from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import forget_access
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 _SCRATCH: Final = State.scratch.offset
 _BASE: Final = State.base.offset

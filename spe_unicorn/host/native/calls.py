@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from unicorn import UC_PROT_EXEC
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.compiled import ForeignCall, address_of, routine
 from spe_unicorn.host.engine.engine import PC
-from spe_unicorn.host.native.state import begin_anew_after_block
+from spe_unicorn.host.native.state.budget import begin_anew_after_block
 
+FETCH: Final = int(UC_PROT_EXEC)
+"""How ``uc_vmem_read`` reads what the PE would fetch."""
 _PC: Final = int(PC)
 _FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
 
 call_ask: Final = ForeignCall("int32")
-"""The function that answers :attr:`~state.Action.ASK`, ``int f(void)``."""
+"""The function that answers :attr:`~state.actions.Action.ASK`, ``int f(void)``."""
 call_stop: Final = ForeignCall("int32", ("pointer",))
 """``uc_emu_stop(engine)``."""
 call_start: Final = ForeignCall("int32", ("pointer", "uint64", "uint64", "uint64", "uint64"))

@@ -14,9 +14,11 @@ import numpy as np
 
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_read, call_register, stop_engine
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register, stop_engine
 from spe_unicorn.host.native.rules import access_address
-from spe_unicorn.host.native.state import CHECK_SYSTEM, FETCH, LAYOUT, State, Stop
+from spe_unicorn.host.native.state.steer import CHECK_SYSTEM
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""

@@ -19,7 +19,9 @@ from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_control, call_register, call_translate
-from spe_unicorn.host.native.state import CODE_MAINTENANCE, LINES, State
+from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
+from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.wiring import LINES
 
 LINE: Final = 64
 """Bytes of the line that IC IVAU invalidates: CTR_EL0.IminLine of the engine."""

@@ -20,6 +20,7 @@ from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2, SPSR_EL3
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import (
+    FETCH,
     call_context,
     call_read,
     call_register,
@@ -29,18 +30,12 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.levels import at_level, return_changes
 from spe_unicorn.host.native.rules import vector_address
-from spe_unicorn.host.native.state import (
-    ENTRY_PSTATE,
-    FETCH,
-    LAYOUT,
-    OWN_HVC,
-    OWN_SMC,
-    SPREAD,
-    TAKEN_ESR,
-    TAKEN_FAR,
-    State,
-    Stop,
-)
+from spe_unicorn.host.native.state.block_table import SPREAD
+from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
+from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
 """The engine's numbers of the exceptions that are entered here."""

@@ -16,8 +16,9 @@ import numpy as np
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.engine import engine as e
-from spe_unicorn.host.native.calls import call_read, call_register
-from spe_unicorn.host.native.state import CODE_WORDS, FETCH, LAYOUT, State
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""

@@ -43,12 +43,9 @@ from spe_unicorn.host.native.inline.replacing import on_counted_block
 from spe_unicorn.host.native.recipes.evaluate import control_registers
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
-from spe_unicorn.host.native.state import (
-    CODE_WORDS,
-    LAYOUT,
-    State,
-    Stop,
-)
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.native.tables import (
     AccessTable,
     BlockTable,

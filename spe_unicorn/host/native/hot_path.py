@@ -13,7 +13,16 @@ from llvmlite import ir
 
 from spe_unicorn.compiled import HandWritten
 from spe_unicorn.compiled.machine_code import SYMBOL
-from spe_unicorn.host.native.state import ALIGNMENT, BLOCKS, FOLD, LANES, LENGTH, ROW, SPREAD, State
+from spe_unicorn.host.native.state.block_table import (
+    ALIGNMENT,
+    BLOCKS,
+    FOLD,
+    LANES,
+    LENGTH,
+    ROW,
+    SPREAD,
+)
+from spe_unicorn.host.native.state.whole import State
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -23,7 +32,7 @@ _FIELD_SIZE = 8
 
 
 def slot_by(code: Any, address: Any, operations: Any) -> Any:
-    """``state.slot_of`` as LLVM code: of the same shifts, and compared with it by a test."""
+    """``block_table.slot_of`` as LLVM code: of the same shifts, and compared with it by a test."""
 
     def wide(number: int) -> Any:
         return ir.Constant(_WIDE, number)

@@ -10,13 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spe_unicorn.compiled import routine
-from spe_unicorn.host.native.state import (
-    LEVEL_BITS,
-    LEVEL_MARKS,
-    MARK_ERET,
-    MARK_RETURN,
-    work_out_special,
-)
+from spe_unicorn.host.native.marks import MARK_ERET, MARK_RETURN
+from spe_unicorn.host.native.state.steer import LEVEL_BITS, LEVEL_MARKS
+from spe_unicorn.host.native.state.transit import work_out_special
 
 LEVELS: Final = 4
 _DOWN: Final = sum(1 << 4 * el + to for el in range(LEVELS) for to in range(el + 1))

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from spe_unicorn.compiled import routine
 from spe_unicorn.decode.words import ERET, ERETAA, ERETAB, PSB_CSYNC, SEV, SEVL, WFE
-from spe_unicorn.host.native.state import (
-    MARK_ERET,
-    MARK_EVENT,
-    MARK_FP,
-    MARK_ORDER,
-    MARK_RETURN,
-    MARK_SVE,
-    MARK_SYNC,
-)
 
+MARK_RETURN: Final = 1
+"""The block ends with an ERET."""
+MARK_FP: Final = 2
+"""The block has FP or SIMD operations."""
+MARK_SYNC: Final = 4
+"""The block has a PSB CSYNC: what was sampled before must be in memory after it."""
+MARK_ERET: Final = 8
+"""The block ends with the ERET that does not authenticate its address."""
+MARK_ORDER: Final = 16
+"""The block has an operation that a :class:`~spe_unicorn.host.run.watching.Watcher` is told of."""
+MARK_TRAP: Final = 32
+"""The block has an operation that was trapped at some Exception level at some time."""
+MARK_EVENT: Final = 64
+"""The block has a WFE, SEV or SEVL."""
+MARK_SVE: Final = 128
+"""The block has SVE operations."""
+MARKS_OF_HOST_OPERATIONS: Final = (
+    MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
+)
+"""Marks of what the host may have to execute."""
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
 _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""

@@ -25,6 +25,7 @@ import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import (
@@ -39,21 +40,20 @@ from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import Branch, resolve
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.calls import call_misprediction, call_read, call_register, flush_tlb
+from spe_unicorn.host.native.calls import (
+    FETCH,
+    call_misprediction,
+    call_read,
+    call_register,
+    flush_tlb,
+)
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
-from spe_unicorn.host.native.state import (
-    CODE_WORDS,
-    FETCH,
-    LAYOUT,
-    NO_LINE,
-    PLAN_PLACE,
-    PLAN_PLACES,
-    Field,
-    Writer,
-    forget_access,
-    signed,
-)
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
+from spe_unicorn.host.native.state.field import Field, Writer
+from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
+from spe_unicorn.host.native.state.transit import NO_LINE, forget_access
+from spe_unicorn.host.native.state.whole import LAYOUT
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
@@ -83,7 +83,7 @@ _EVERYTHING: Final = ((1, 0),)
 
 
 class ModelState(ctypes.Structure):
-    """What the hooks of a core model and Python share, beside ``host.native.state.State``."""
+    """What the hooks of a core model and Python share, beside ``host.native.state.whole.State``."""
 
     FIELDS: Final = (
         Field("state", _ONCE, "Address of the `State`."),

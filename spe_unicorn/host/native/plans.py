@@ -12,7 +12,7 @@ from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.recipes.steps import Recipe
 from spe_unicorn.host.native.recipes.values import Values
-from spe_unicorn.host.native.state import (
+from spe_unicorn.host.native.state.plan_row import (
     PLAN_ACCESS,
     PLAN_ALIGN,
     PLAN_BASE,

@@ -18,7 +18,7 @@ from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import call_register
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.ports import NEVER_HAPPENS
 
 _PATIENCE: Final = 1 << 20

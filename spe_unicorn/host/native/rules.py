@@ -16,7 +16,8 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
 from spe_unicorn.host.native.returns import is_suspect
-from spe_unicorn.host.native.state import CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN, Action
+from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN
 
 __all__ = [
     "access_address",

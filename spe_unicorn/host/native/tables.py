@@ -15,23 +15,16 @@ import numpy as np
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.arch.registers.sysreg import Encoding
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import large_table
+from spe_unicorn.host.native.marks import MARK_TRAP
 from spe_unicorn.host.native.rules import trap_id
-from spe_unicorn.host.native.state import (
-    BLOCKS,
-    ENTRY_PSTATE,
-    KEYS,
-    LINES,
-    MARK_TRAP,
-    PLAN_WORDS,
-    PLANS,
-    SAMPLE,
-    SAMPLES,
-    Action,
-    State,
-    signed,
-    slot_of,
-)
+from spe_unicorn.host.native.state.actions import KEYS, Action
+from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
+from spe_unicorn.host.native.state.plan_row import PLAN_WORDS, PLANS
+from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLES
+from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE, LINES
 
 _MASK: Final = (1 << 64) - 1
 _LEAST_SAMPLES: Final = 1 << 6
@@ -160,7 +153,7 @@ class BlockTable:
         return (int(self._keys[slot]) ^ operations) & _MASK
 
     def set_plan(self, slot: int, member: int, how: int, access: int) -> None:
-        """Replace the plan of one member of the block in a slot; ``state.PLAN`` names the words."""
+        """Replace the plan of a member of the block in a slot, words of ``plan_row.PLAN``."""
         place = int(self._places[slot]) + PLAN_WORDS * member
         self._plans[place : place + 2] = how, access
 
@@ -262,7 +255,7 @@ class SampleRing:
         self._state.room = len(gaps)
 
     def take(self) -> Any:
-        """The samples taken, rows of ``state.SAMPLE``, good until the engine runs again."""
+        """The samples taken, rows of ``sample_row.SAMPLE``, good until the engine runs again."""
         count = int(self._state.samples_in_ring)
         rows = self._rows[:count]
         self.worth = max(_LEAST_SAMPLES, min(_GROWTH * count, SAMPLES))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spe_unicorn.host.engine.context import restore_context, save_context
-from spe_unicorn.host.native.state import Clock, grant
+from spe_unicorn.host.native.state.budget import grant
+from spe_unicorn.host.native.state.clock import Clock
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.spe.sampler import Sampler
 
@@ -31,7 +32,7 @@ class EngineState:
     executed: int = 0
     """Operations attempted since the machine began."""
     clock: dict[str, int] = field(default_factory=dict)
-    """Other fields of ``host.native.state.Clock`` by name."""
+    """Other fields of ``host.native.state.clock.Clock`` by name."""
     cells: dict[int, int] = field(default_factory=dict)
     """The table of values for encodings, where it is not 0."""
     entered: bool = False

@@ -25,8 +25,9 @@ from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1, PMBSR_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx
+from spe_unicorn.bits import signed
 from spe_unicorn.host.native.registers import switches as native
-from spe_unicorn.host.native.state import CONTROLS_WRITTEN, signed
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
 

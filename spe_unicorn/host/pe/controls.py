@@ -38,8 +38,7 @@ from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offse
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.state import (
+from spe_unicorn.host.native.marks import (
     MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
@@ -47,10 +46,9 @@ from spe_unicorn.host.native.state import (
     MARK_SVE,
     MARK_SYNC,
     MARK_TRAP,
-    READ,
-    WRITE,
-    Action,
+    marks_of,
 )
+from spe_unicorn.host.native.state.actions import READ, WRITE, Action
 from spe_unicorn.host.native.tables import trap_table
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3

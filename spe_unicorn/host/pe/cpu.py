@@ -32,12 +32,7 @@ from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.exception import run_through_irqs
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import (
-    READ,
-    SYSTEM,
-    WRITE,
-    Action,
-)
+from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, hear

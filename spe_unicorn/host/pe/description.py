@@ -25,6 +25,7 @@ from spe_unicorn.arch.operation import (
     VectorAccess,
 )
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.bits import signed
 from spe_unicorn.decode import (
     address_from,
     branch_taken,
@@ -35,7 +36,7 @@ from spe_unicorn.decode import (
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.flow import FLOW_VALID, tests, took
 from spe_unicorn.host.native.plans import WRITES, Plan, When, cracked, tests_flags
-from spe_unicorn.host.native.state import SAMPLE_PA, Sample, signed
+from spe_unicorn.host.native.state.sample_row import SAMPLE_PA, Sample
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.vectors import (
     active_elements,

@@ -21,9 +21,10 @@ from spe_unicorn.arch.exceptions.syndromes import EC, Syndrome
 from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
+from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, new_engine
 from spe_unicorn.host.native.rules import changes_return
-from spe_unicorn.host.native.state import TAKEN_ESR, TAKEN_FAR, signed
+from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
 from spe_unicorn.host.ports import EngineException
 
 if TYPE_CHECKING:

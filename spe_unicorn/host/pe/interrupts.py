@@ -27,7 +27,7 @@ from spe_unicorn.host.native.delivery import (
     serror_unless_masked,
 )
 from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.pmu.profiling_exception import exception_target
 from spe_unicorn.signals import Signal

@@ -13,7 +13,7 @@ from typing import Final
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.host.native.levels import look_out
-from spe_unicorn.host.native.state import LEVEL_BITS
+from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning

@@ -10,7 +10,7 @@ from spe_unicorn.arch.pe import EL3
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.code import LINE
-from spe_unicorn.host.native.state import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
+from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
 
 if TYPE_CHECKING:
     from spe_unicorn.host.pe.cpu import UnicornCPU

@@ -14,7 +14,7 @@ from typing import Final
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.registers.system import HCR_EL2, SCR_EL3
 from spe_unicorn.decode.words import ERETAA, ERETAB
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import EngineException
 

@@ -23,7 +23,7 @@ from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.host.engine.engine import PC, Engine
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 
 
 class SecureMemory:

@@ -21,7 +21,7 @@ from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses

@@ -27,7 +27,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding, ReadOnlyCell, RegisterFi
 from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.host.engine.engine import Engine, SystemRegisters
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import READ, SYSTEM, WRITE, Action
+from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.host.native.state import NOTICE_RETURN, Stop, signed
+from spe_unicorn.bits import signed
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.exact_runs import ExactRuns

@@ -29,7 +29,8 @@ from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import marks_of
 from spe_unicorn.host.native.plans import RUNS_ON, Plan, by_registers, plan_block, tests_flags
-from spe_unicorn.host.native.state import BLOCKS, PLAN_PROBE, PLAN_WORDS, slot_of
+from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
+from spe_unicorn.host.native.state.plan_row import PLAN_PROBE, PLAN_WORDS
 
 _MASK: Final = (1 << 64) - 1
 

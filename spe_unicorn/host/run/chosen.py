@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spe_unicorn.host.native.state import UNBOUNDED
+from spe_unicorn.host.native.state.budget import UNBOUNDED
 from spe_unicorn.host.ports import NEVER_HAPPENS
 from spe_unicorn.host.run.blocks import Block
 from spe_unicorn.host.run.parts import Parts

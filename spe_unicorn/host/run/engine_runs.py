@@ -11,15 +11,10 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.state import (
-    MARK_ORDER,
-    NOTICE_RETURN,
-    OWN_HVC,
-    OWN_SMC,
-    UNBOUNDED,
-    Stop,
-    grant,
-)
+from spe_unicorn.host.native.marks import MARK_ORDER
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, grant
+from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.run.population import Population

@@ -7,7 +7,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION

@@ -6,8 +6,10 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL2
+from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.state import CONTROLS_WRITTEN, Stop, signed
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.run.parts import Parts
 
 _MASK: Final = (1 << 64) - 1

@@ -8,7 +8,7 @@ from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import Engine
 from spe_unicorn.host.native.model import ModelHooks
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.pe.stops import StopHandler

@@ -11,7 +11,9 @@ from typing import Final
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
-from spe_unicorn.host.native.state import Sample, Stop, slot_of
+from spe_unicorn.host.native.state.block_table import slot_of
+from spe_unicorn.host.native.state.sample_row import Sample
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber

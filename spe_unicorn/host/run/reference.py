@@ -11,11 +11,12 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.state import Stop, signed
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
 from spe_unicorn.host.ports import Ending

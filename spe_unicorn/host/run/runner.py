@@ -13,7 +13,8 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
-from spe_unicorn.host.native.state import MARKS_OF_HOST_OPERATIONS, Stop
+from spe_unicorn.host.native.marks import MARKS_OF_HOST_OPERATIONS
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher

@@ -23,19 +23,13 @@ from spe_unicorn.arch.registers.spe import (
     PMSICR_EL1,
 )
 from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
 from spe_unicorn.host.native.rules import ticks
-from spe_unicorn.host.native.state import (
-    LAYOUT,
-    READ,
-    SAMPLE,
-    SAMPLE_BYTES,
-    SAMPLE_PA,
-    SAMPLES,
-    Action,
-    signed,
-)
+from spe_unicorn.host.native.state.actions import READ, Action
+from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
+from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import condition_failed, held_by, misaligned
 from spe_unicorn.spe.batch import (

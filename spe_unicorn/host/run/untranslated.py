@@ -6,7 +6,7 @@ from typing import Final
 
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.engine.untranslatable import translation_fails
-from spe_unicorn.host.native.state import CODE_WORDS
+from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 

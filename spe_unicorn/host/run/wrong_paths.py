@@ -19,10 +19,11 @@ import numpy as np
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import entry, pointer_to, record_at
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
-from spe_unicorn.host.native.state import LAYOUT, signed
+from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _MASK: Final = (1 << 64) - 1

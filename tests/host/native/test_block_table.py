@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spe_unicorn.host.native.state import slot_of
+from spe_unicorn.host.native.state.block_table import slot_of
 
 
 def test_blocks_side_by_side_never_displace_each_other() -> None:

@@ -27,7 +27,8 @@ from spe_unicorn.host.native.inline.written import (
     put_nothing,
     put_stub,
 )
-from spe_unicorn.host.native.state import ROW, State
+from spe_unicorn.host.native.state.block_table import ROW
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.pmu.events import PMUEvent as E
 

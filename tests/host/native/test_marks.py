@@ -10,14 +10,14 @@ import pytest
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.compiled import entry
 from spe_unicorn.decode import decode
-from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.state import (
+from spe_unicorn.host.native.marks import (
     MARK_ERET,
     MARK_EVENT,
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
     MARK_SYNC,
+    marks_of,
 )
 from spe_unicorn.host.ports import ORDERING
 from tests.support import a64 as a

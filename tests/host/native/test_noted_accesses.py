@@ -13,7 +13,7 @@ from spe_unicorn.cores.caches import LINES, PAGES, DataSide, Level, SharedCache
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.inline.accesses import ACCESS_STUB, replace_accesses
 from spe_unicorn.host.native.inline.shared import INLINE
-from spe_unicorn.host.native.state import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, Result, image_of
 from tests.support.random_programs import RAM

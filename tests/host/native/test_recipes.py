@@ -27,7 +27,7 @@ from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.recipes.integers import bit_mask
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS, Recipe
 from spe_unicorn.host.native.recipes.values import Values
-from spe_unicorn.host.native.state import LAYOUT
+from spe_unicorn.host.native.state.whole import LAYOUT
 from tests.support import a64 as a
 
 MASK = (1 << 64) - 1

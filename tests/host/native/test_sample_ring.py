@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.native.state import SAMPLES, State
+from spe_unicorn.host.native.state.sample_row import SAMPLES
+from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.tables import SampleRing
 
 

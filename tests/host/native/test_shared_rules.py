@@ -17,6 +17,7 @@ from llvmlite import ir
 from spe_unicorn.arch.counter import USUAL_RATE
 from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.operation import Extend
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import Entry, HandWritten, record_at
 from spe_unicorn.compiled.machine_code import SYMBOL
 from spe_unicorn.decode import condition_holds
@@ -37,7 +38,9 @@ from spe_unicorn.host.native.rules import (
     trap_id,
     vector_address,
 )
-from spe_unicorn.host.native.state import LAYOUT, Action, State, signed, slot_of
+from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.block_table import slot_of
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.pe.description import condition_failed, misaligned
 from spe_unicorn.spe.sample import code_address, physical_address
 

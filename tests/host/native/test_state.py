@@ -9,21 +9,18 @@ from collections import defaultdict
 from pathlib import Path
 
 import spe_unicorn
-from spe_unicorn.host.native.state import (
-    LAYOUT,
-    NO_LINE,
-    PARTS,
+from spe_unicorn.host.native.state.budget import (
     UNBOUNDED,
-    Clock,
-    State,
-    Transit,
-    Wiring,
-    Writer,
     begin_anew,
     begin_anew_after_block,
     end_after_block,
     grant,
 )
+from spe_unicorn.host.native.state.clock import Clock
+from spe_unicorn.host.native.state.field import Writer
+from spe_unicorn.host.native.state.transit import NO_LINE, Transit
+from spe_unicorn.host.native.state.whole import LAYOUT, PARTS, State
+from spe_unicorn.host.native.state.wiring import Wiring
 
 WRITERS = {field.name: field.writer for part in PARTS for field in part.FIELDS}
 OTHERS = ("model.py", "reads.py")
@@ -31,6 +28,8 @@ OTHERS = ("model.py", "reads.py")
 STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symbols"})
 """Rooms that cannot know the state, and use the same short names for their own."""
 PACKAGE = Path(spe_unicorn.__file__).parent
+WHOLE = PACKAGE / "host/native/state/whole.py"
+"""Where `State` stands, whose methods call it `self`."""
 RECORD = PACKAGE.parent / "docs/adr/0040-fields-written-in-turns.md"
 SOURCES = sorted(
     source
@@ -62,7 +61,7 @@ def stores() -> dict[str, set[Writer]]:
         if isinstance(node, ast.FunctionDef):
             side = Writer.HOOKS if is_compiled(node) else Writer.PYTHON
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            own = source.name == "state.py" and ast.unparse(node.value) == "self"
+            own = source == WHOLE and ast.unparse(node.value) == "self"
             field = (own or is_state(node.value)) and node.attr in WRITERS
             reset = own and WRITERS.get(node.attr) is Writer.HOOKS
             if field and not reset:

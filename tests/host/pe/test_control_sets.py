@@ -12,7 +12,7 @@ from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.registers import switches
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import controls
 from spe_unicorn.host.pe.control_sets import PATIENCE, ControlSets
 from spe_unicorn.host.ports import Ending

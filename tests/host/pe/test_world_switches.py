@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.after_stops import AfterStops
 from spe_unicorn.host.run.runner import Runner

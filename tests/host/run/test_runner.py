@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 

@@ -63,7 +63,7 @@ from spe_unicorn.host.native.inline.engine_code import looks_as_known
 from spe_unicorn.host.native.inline.replacing import DONE, find_call, look_for_checks, site_of
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
 from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 
 STORE: Final = 1 << 8
 """``State.access_hook`` is given the size of an access in bytes, and this bit if it stores."""

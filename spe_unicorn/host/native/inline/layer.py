@@ -22,7 +22,7 @@ from spe_unicorn.host.engine.near_memory import memory_near, unmap
 from spe_unicorn.host.native.inline.replacing import STUBS
 from spe_unicorn.host.native.inline.shared import INLINE, SITES
 from spe_unicorn.host.native.inline.written import STUB
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 
 
 class Inline:

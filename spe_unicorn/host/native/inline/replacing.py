@@ -38,7 +38,8 @@ from spe_unicorn.host.native.inline.written import (
     put_nothing,
     put_stub,
 )
-from spe_unicorn.host.native.state import BLOCKS, LAYOUT, ROW, slot_of
+from spe_unicorn.host.native.state.block_table import BLOCKS, ROW, slot_of
+from spe_unicorn.host.native.state.whole import LAYOUT
 
 _RUNS: Final = 2
 """Runs of a block, as a site counts them, after which it is replaced."""

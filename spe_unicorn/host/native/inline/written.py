@@ -56,7 +56,8 @@ import numpy as np
 from spe_unicorn.compiled import array_at, pointer_to, routine
 from spe_unicorn.host.native.inline.engine_code import ASKED
 from spe_unicorn.host.native.inline.shared import near, put
-from spe_unicorn.host.native.state import LANES, ROW, State
+from spe_unicorn.host.native.state.block_table import LANES, ROW
+from spe_unicorn.host.native.state.whole import State
 
 STUB: Final = 384
 """Bytes of the largest stub, and more."""

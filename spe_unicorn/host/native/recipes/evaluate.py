@@ -23,7 +23,7 @@ from spe_unicorn.host.native.recipes.steps import (
     STEP_WORDS,
     Kind,
 )
-from spe_unicorn.host.native.state import State
+from spe_unicorn.host.native.state.whole import State
 
 _REGISTER, _CONSTANT, _PC, _ADD = (
     int(Kind.REGISTER),

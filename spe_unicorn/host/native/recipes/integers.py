@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spe_unicorn.arch.operation import NZCV, SP
-from spe_unicorn.decode.parts import signed
+from spe_unicorn.bits import signed
 from spe_unicorn.host.native.recipes.building import Steps
 from spe_unicorn.host.native.recipes.steps import Kind, Value
 

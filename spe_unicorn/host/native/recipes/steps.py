@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from spe_unicorn.host.native.state import signed
+from spe_unicorn.bits import signed
 
 Value = int | None
 """A value as the place of its step, None for one that is not known."""

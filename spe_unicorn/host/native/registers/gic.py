@@ -44,14 +44,10 @@ from spe_unicorn.devices.gicv3.cells import (
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_register, move_on
-from spe_unicorn.host.native.state import (
-    LAYOUT,
-    READ,
-    WRITE,
-    State,
-    end_after_block,
-    work_out_special,
-)
+from spe_unicorn.host.native.state.actions import READ, WRITE
+from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.transit import work_out_special
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 for _rule in (
     *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),

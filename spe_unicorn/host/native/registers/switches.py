@@ -20,7 +20,9 @@ from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.levels import LEVELS, at_level, look_out
 from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE, deliver_by_lines
 from spe_unicorn.host.native.returns import is_suspect
-from spe_unicorn.host.native.state import ENTRY_PSTATE, SPREAD, State
+from spe_unicorn.host.native.state.block_table import SPREAD
+from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 SETS: Final = 64
 """Rows of the table of sets. Number 0 means that no set holds."""

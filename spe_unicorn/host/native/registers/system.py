@@ -24,25 +24,13 @@ from spe_unicorn.host.native.levels import return_changes
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches
 from spe_unicorn.host.native.rules import changes_return, count_write, ticks
-from spe_unicorn.host.native.state import (
-    ALL_COUNTERS,
-    CHECK_SYSTEM,
-    CODE_MAINTENANCE,
-    CONTROLS_WRITTEN,
-    FLUSH_MAINTENANCE,
-    KEYS,
-    LAYOUT,
-    READ,
-    SYSTEM,
-    TLB_MAINTENANCE,
-    WRITE,
-    Action,
-    Answer,
-    State,
-    Stop,
-    end_after_block,
-    forget_access,
-)
+from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
+from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
+from spe_unicorn.host.native.state.steer import ALL_COUNTERS, CHECK_SYSTEM
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access
+from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 _SCRATCH: Final = State.scratch.offset
 _PC: Final = int(PC)

@@ -1,3 +1,1 @@
-"""What compiled hooks and Python share."""
-
-from spe_unicorn.host.native.state.whole import *
+"""What compiled hooks and Python share: a state in four parts, and what its numbers mean."""

@@ -8,7 +8,7 @@ from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import PAR_EL1, SPSR
 from spe_unicorn.arch.rules.effective import el2_enabled
-from spe_unicorn.host.native.state import Answer
+from spe_unicorn.host.native.state.actions import Answer
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
 _LEAST: dict[int, int] = {0: EL1, 4: EL2, 6: EL3}

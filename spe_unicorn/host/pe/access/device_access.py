@@ -10,7 +10,7 @@ from spe_unicorn.arch.exceptions.syndromes import data_abort, instruction_abort
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.decode import Transfer, decode, transfer
-from spe_unicorn.host.native.state import Stop
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber, register

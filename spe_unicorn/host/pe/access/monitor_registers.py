@@ -17,7 +17,7 @@ from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.registers import pmu as r
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.state import READ, WRITE, Action
+from spe_unicorn.host.native.state.actions import READ, WRITE, Action
 from spe_unicorn.host.ports import DeviceRegister
 from spe_unicorn.pmu.views import VIEWED, MonitorView
 

@@ -17,7 +17,7 @@ from spe_unicorn.arch.rules.effective import lower_security_state
 from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.host.native.registers.gic import ANSWERED, GIC_PE
-from spe_unicorn.host.native.state import READ, Action
+from spe_unicorn.host.native.state.actions import READ, Action
 from spe_unicorn.host.pe.stops import StopHandler
 
 _KNOWN: Final = 64

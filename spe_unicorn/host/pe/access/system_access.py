@@ -34,15 +34,9 @@ from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.rules import count_write
-from spe_unicorn.host.native.state import (
-    CONTROLS_WRITTEN,
-    READ,
-    SYSTEM,
-    WRITE,
-    Action,
-    Answer,
-    end_after_block,
-)
+from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action, Answer
+from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.pe.access.address_translation import translate_address
 from spe_unicorn.host.pe.access.monitor_registers import is_engines as is_engines_monitor
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls

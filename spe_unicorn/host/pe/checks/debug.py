@@ -33,8 +33,7 @@ from spe_unicorn.arch.rules.debug import (
 )
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.native.marks import marks_of
-from spe_unicorn.host.native.state import MARK_FP
+from spe_unicorn.host.native.marks import MARK_FP, marks_of
 from spe_unicorn.host.pe.checks.accesses import accesses_of, invalidates
 from spe_unicorn.host.pe.cpu import UnicornCPU
 

@@ -18,7 +18,7 @@ from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.native.state import KEYS
+from spe_unicorn.host.native.state.actions import KEYS
 from spe_unicorn.host.pe.checks.accesses import accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS

@@ -20,9 +20,9 @@ from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.exceptions.routing import Routed
 from spe_unicorn.arch.rules.debug import MemoryAccess
+from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.native.state import signed
 from spe_unicorn.host.pe.checks.accesses import accesses_of, row_of
 from spe_unicorn.host.pe.checks.alignment import Alignment
 from spe_unicorn.host.pe.checks.debug import SelfHostedDebug

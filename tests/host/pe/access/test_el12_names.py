@@ -9,7 +9,8 @@ import pytest
 
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
-from spe_unicorn.host.native.state import Action, Stop
+from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import controls
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.after_stops import AfterStops

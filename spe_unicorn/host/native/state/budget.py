@@ -1,0 +1,51 @@
+"""How many operations a run has left, and how it ends after a block."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from spe_unicorn.compiled import routine
+
+UNBOUNDED: Final = 1 << 60
+"""A budget that no run exhausts."""
+BUDGET_SPENT: Final = 1
+"""``State.notice`` where the engine stops after the block for another reason than an ERET."""
+NOTICE_RETURN: Final = 2
+"""``State.notice`` while a block runs that ends with an ERET."""
+
+
+@routine
+def grant(s: Any, budget: Any) -> None:
+    """From here on ``budget`` operations are left; how many have been executed stays."""
+    s.granted += budget - s.budget
+    s.budget = budget
+
+
+@routine
+def end_after_block(s: Any) -> None:
+    """Have the engine stop after the block that runs."""
+    s.notice = BUDGET_SPENT
+    grant(s, 0)
+
+
+@routine
+def begin_anew_after_block(s: Any) -> None:
+    """Have the next block begin anew (:func:`begin_anew`), or the engine stop before it.
+
+    For a hook in whose midst the PC was written. After that the engine no longer says, at a stop in
+    the same run, at which operation of a block it is, until it leaves a hook for blocks.
+    """
+    if s.notice != 0:
+        return  # the engine stops in any case
+    again = s.budget << 1 | 1
+    end_after_block(s)
+    if s.begins_anew != 0:
+        s.again = again
+
+
+@routine
+def begin_anew(s: Any) -> None:
+    """The next block is here: what it would have been stopped for is over."""
+    s.notice = 0
+    grant(s, s.again >> 1)
+    s.again = 0

@@ -1,0 +1,44 @@
+"""A plan as a row of the pool of plans: what its words mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+PLAN: Final = np.dtype([(name, np.int64) for name in ("how", "access", "instruction", "recipe")])
+"""The plan of a member of the population, how to describe it when it is the sampled one: the bits
+below; the offset of its address (low half) and what it adds to its base (high half), both signed;
+the number of its instruction; where its recipe is (``recipes.steps``), 0 without one."""
+PLAN_WORDS: Final = PLAN.itemsize // 8
+PLAN_EXACT: Final = 0
+"""Stop before the block and step to the operation."""
+PLAN_RUN: Final = 1
+"""Let the block run, and note what the following bits say."""
+PLAN_FLAGS: Final = 1 << 1
+PLAN_FLAGS_AT_END: Final = 1 << 2
+"""The condition flags, at the block's start or at its end."""
+PLAN_ACCESS: Final = 1 << 3
+"""It accesses memory: by PC if it has no base."""
+PLAN_WRITE: Final = 1 << 4
+PLAN_BASE_AT_END: Final = 1 << 5
+PLAN_INDEX_AT_END: Final = 1 << 6
+"""These registers have the value that counts at the block's end, not at its start."""
+PLAN_PROBE: Final = 1 << 7
+"""A probe stands at the operation, and notes base, index and flags there."""
+PLAN_RECIPE: Final = 1 << 43
+"""Its recipe says what base, index and flags will be, before the block runs."""
+PLAN_BASE: Final = 8
+PLAN_INDEX: Final = 24
+"""Shifts of the registers' engine numbers plus 1, 0 for none."""
+PLAN_EXTEND: Final = 40
+PLAN_SHIFT: Final = 44
+PLAN_ALIGN: Final = 48
+"""Shifts of the extension of the index (``arch.operation.Extend``), of its shift, and of the power
+of two to which the address is rounded down."""
+PLAN_PLACE: Final = 52
+PLAN_PLACES: Final = 0x7FF
+"""Shift and mask of the operation's place in its block."""
+PLANS: Final = 1 << 20
+"""Words in the pool of plans. Those of a block have its code after them, one word an operation, and
+then its recipes."""

@@ -1,0 +1,42 @@
+"""A sample as a row of the ring: what the hook has noted of it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+SAMPLES: Final = 4096
+"""Entries of the ring of samples that have been noted and not yet been looked at."""
+SAMPLE_PA: Final = 1 << 8
+"""The address translated."""
+
+
+class Sample(NamedTuple):
+    """A sample that the hook has noted, as a row of the ring; numbers of 64 bits with a sign."""
+
+    instruction: int
+    """The number of its instruction."""
+    pc: int
+    cycles: int
+    """Cycles before it."""
+    following: int
+    """The PC after it."""
+    va: int
+    pa: int
+    flags: int
+    """The condition flags."""
+    level: int
+    """Its Exception level, and SAMPLE_PA."""
+    members: int
+    """Members of the population that have gone by, itself included."""
+    flow_target: int
+    flow: int
+    """``State.flow_target`` and ``State.flow``."""
+    did: int
+    """What the core model noted of it (``cores.cache_model.what_was_done``), 0 without one."""
+
+
+SAMPLE: Final = np.dtype([(name, np.int64) for name in Sample._fields])
+SAMPLE_BYTES: Final = SAMPLE.itemsize
+"""A row of the ring."""

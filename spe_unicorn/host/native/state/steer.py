@@ -1,0 +1,167 @@
+"""What Python has worked out for the hooks."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+from spe_unicorn.host.native.state.field import Field, Writer
+
+_PYTHON, _TURNS = Writer.PYTHON, Writer.TURNS
+LEVEL_BITS: Final = 8
+"""Bits that each Exception level has in ``State.watch_at``."""
+LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
+OWN_HVC, OWN_SMC = 1, 2
+"""Bits of ``State.own_calls``."""
+CHECK_SYSTEM: Final = 64
+"""The bit of ``State.checking`` for the tables ``looked_at``."""
+ALL_COUNTERS: Final = 0xFF
+"""``State.counters`` when no Exception level is trapped."""
+
+
+class Steer(ctypes.Structure):
+    """What Python has worked out for the hooks; it can be worked out again at any time.
+
+    Hooks replace some of it by what Python has worked out before (``registers.switches``).
+    """
+
+    FIELDS: Final = (
+        Field(
+            "control_set",
+            _TURNS,
+            "The row of the table `control_sets` that holds; 0 if no write may lead to another.",
+        ),
+        Field("level_marks", _TURNS, "Marks of what traps, LEVEL_BITS each Exception level."),
+        Field(
+            "class_pairs",
+            _PYTHON,
+            "Bit `4 * a + b`: sampling, checks and counters are the same at EL a and EL b.",
+        ),
+        Field("plain_entries", _TURNS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
+        Field(
+            "followed",
+            _PYTHON,
+            "Whether the engine has to stop after each return and at each exception: a watcher,"
+            " the branch flow or FEAT_EBEP needs to know of them.",
+        ),
+        Field(
+            "observed",
+            _PYTHON,
+            "Whether the engine has to stop at each exception: a listener, the core model or"
+            " the PMU needs to know of it.",
+        ),
+        Field(
+            "deliver",
+            _TURNS,
+            "Pending interrupts. Four bits for each Exception level from EL0 up: IRQ, IRQ unless"
+            " PSTATE.I, FIQ, FIQ unless PSTATE.F; above them one bit for each: SError unless"
+            " PSTATE.A.",
+        ),
+        Field(
+            "irq_targets",
+            _TURNS,
+            "Two bits for each Exception level: where an IRQ goes from there. 0 where it is not"
+            " alone in what is pending, or Python enters it.",
+        ),
+        Field("lines", _TURNS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
+        Field(
+            "deliver_irq",
+            _TURNS,
+            "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ.",
+        ),
+        Field("irq_alone", _TURNS, "`irq_targets` while IRQ alone is asserted."),
+        Field("deliver_fiq", _TURNS, "`deliver` while FIQ alone is asserted."),
+        Field(
+            "waits",
+            _PYTHON,
+            "Whether Python has to hear at once when a line of this PE rises: the PE sleeps, or its"
+            " getting something to do ends another PE's turn.",
+        ),
+        Field(
+            "gic_at",
+            _TURNS,
+            "A bit for each Exception level: the CPU interface of the GIC is answered there in"
+            " compiled code.",
+        ),
+        Field(
+            "sampling_at",
+            _PYTHON,
+            "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"
+            " compiled code.",
+        ),
+        Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
+        Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
+        Field(
+            "limit",
+            _PYTHON,
+            "Executed operations that no block of this run may pass: one that would is not begun.",
+        ),
+        Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
+        Field(
+            "tally",
+            _PYTHON,
+            "Not 0 if the rows of the table `tallies` are added up: twice the number of the events"
+            " in them, and 1 more if one of those depends on which way branches go.",
+        ),
+        Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
+        Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
+        Field(
+            "collects",
+            _PYTHON,
+            "Whether a write to a register of which only records tell is noticed: profiling is"
+            " enabled at some Exception level, or there is a watcher or a follower of the context.",
+        ),
+        Field(
+            "relevant",
+            _PYTHON,
+            "The marks that blocks have been looked out for since the last slice ended. Only blocks"
+            " with none of them are counted inline.",
+        ),
+        Field("watch_at", _TURNS, "`watch` for each Exception level, LEVEL_BITS each."),
+        Field(
+            "entries",
+            _TURNS,
+            "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
+        ),
+        Field("own_calls", _PYTHON, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
+        Field("alike", _TURNS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
+        Field("counters", _TURNS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
+        Field(
+            "suspect",
+            _TURNS,
+            "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
+        ),
+        Field(
+            "legal_returns",
+            _TURNS,
+            "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
+        ),
+        Field(
+            "trapping",
+            _TURNS,
+            "Table of what traps now: a byte for each number of `trap_id`, a bit for each EL.",
+        ),
+        Field("checking", _PYTHON, "What is checked before operations: bits of `checks`."),
+        Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
+        Field(
+            "engine_identity",
+            _TURNS,
+            "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
+            " chooses; 2 the ID registers, which trap.",
+        ),
+        Field(
+            "begins_anew",
+            _PYTHON,
+            "Whether the hooks may have a block begin a second time: neither a core model nor the"
+            " branch flow, which would count it twice, is told of blocks.",
+        ),
+        Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
+        Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
+        Field("flow_el", _PYTHON, "The Exception level of this run."),
+        Field(
+            "unattended",
+            _PYTHON,
+            "Whether the user of the plugin runs the engine by `emu_start`: no hook stops it then.",
+        ),
+    )
+    _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
