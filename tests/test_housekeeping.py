@@ -42,3 +42,16 @@ def test_no_folder_has_more_than_twenty_files() -> None:
     files = [*FILES, *(ROOT / "spe_unicorn").rglob("*.py")]
     folders = Counter(str(file.parent.relative_to(ROOT)) for file in files)
     assert {folder: count for folder, count in folders.items() if count > MOST_FILES} == {}
+
+
+def test_the_package_has_no_bare_assert() -> None:
+    """What must hold is checked by the types, or by an error with the numbers in it."""
+    files = sorted((ROOT / "spe_unicorn").rglob("*.py"))
+    assert len(files) > 200
+    asserts = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Assert)
+    ]
+    assert asserts == []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
 from spe_unicorn.cli import PROGRAM
 from spe_unicorn.cores.profile import core_names
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS: Final = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _VARIABLE = "_SPE_UNICORN_COMPLETE"
 """The environment variable by which a shell asks: the one that click makes of the name."""
 _BETTER: Final = {
@@ -79,9 +79,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh:  spe-unicorn completion zsh > ~/.zfunc/_spe-unicorn      (a folder of fpath)
     fish: spe-unicorn completion fish > ~/.config/fish/completions/spe-unicorn.fish
     """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    script = kind(ctx.find_root().command, {}, PROGRAM, _VARIABLE).source()
+    script = SHELLS[shell](ctx.find_root().command, {}, PROGRAM, _VARIABLE).source()
     for has, better in _BETTER.get(shell, {}).items():
         script = script.replace(has, better)
     click.echo(script)

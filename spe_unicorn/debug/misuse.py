@@ -277,9 +277,8 @@ class _Watch:
 
     def _on_access(self, access: SystemAccess) -> None:
         register = access.register
-        if register not in SPE_REGISTERS:
+        if register is None or register not in SPE_REGISTERS:
             return
-        assert register is not None
         if not self._runner.running:
             # the engine's owner runs it without a runner, so nobody sees the barriers in between
             self._since.order.everything(self._population)

@@ -68,9 +68,9 @@ class SourceLines:
                 self._starts = []
                 self._read_units()
             index = bisect_right(self._starts, address) - 1
-            if index < 0 or address >= self._units[index][0]:
+            if self._dwarf is None or index < 0 or address >= self._units[index][0]:
                 return None
-            return self._table(self._units[index][1]).at(address)
+            return self._table(self._dwarf, self._units[index][1]).at(address)
         except (OSError, *DAMAGED):
             return None
 
@@ -93,13 +93,12 @@ class SourceLines:
         self._starts = [start for start, _, _ in ranges]
         self._units = [(end, offset) for _, end, offset in ranges]
 
-    def _table(self, offset: int) -> LineTable:
+    def _table(self, dwarf: DWARFInfo, offset: int) -> LineTable:
         table = self._tables.get(offset)
         if table is None:
             table = self._tables[offset] = LineTable([])  # of a damaged one, too
-            assert self._dwarf is not None
-            unit = self._dwarf.get_CU_at(offset)
-            program = self._dwarf.line_program_for_CU(unit)
+            unit = dwarf.get_CU_at(offset)
+            program = dwarf.line_program_for_CU(unit)
             if program is not None:
                 rows = _rows(program, _folder(unit))
                 table = LineTable([row for row in rows if _is_loaded(self._file, row)])

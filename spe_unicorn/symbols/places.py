@@ -82,13 +82,11 @@ class Places:
 
     def at(self, address: int) -> Place | None:
         """What is at an address, None where no file is."""
-        if self._sorted is None:
-            self._sort()
-            assert self._sorted is not None
+        ranges = self._sort() if self._sorted is None else self._sorted
         index = bisect_right(self._starts, address) - 1
-        if index < 0 or address >= self._sorted[index].end:
+        if index < 0 or address >= ranges[index].end:
             return None
-        found = self._sorted[index]
+        found = ranges[index]
         linked = address - found.bias
         return Place(found.file, linked, found.file.symbols.at(linked))
 
@@ -119,7 +117,7 @@ class Places:
         self._ranges.append(_Range(start, start + size, file, bias))
         self._sorted = None
 
-    def _sort(self) -> None:
+    def _sort(self) -> list[_Range]:
         """Make ranges that do not overlap of those that were added, the first ones whole."""
         free: list[_Range] = []
         for new in self._ranges:
@@ -134,3 +132,4 @@ class Places:
             free += [_Range(start, end, new.file, new.bias) for start, end in parts]
         self._sorted = sorted(free, key=lambda r: r.start)
         self._starts = [r.start for r in self._sorted]
+        return self._sorted

@@ -31,21 +31,22 @@ def maps_as_non_secure(
         output < end and first < output + size
         for params in (context.lower, context.upper)
         if params is not None and not params.epd and params.start_level is not None
-        for output, size in _non_secure(params, memory)
+        for output, size in _non_secure(params, params.start_level, memory)
         for first, end in ranges
     )
 
 
-def _non_secure(params: S1TTWParams, memory: PhysicalMemory) -> Iterator[tuple[int, int]]:
+def _non_secure(
+    params: S1TTWParams, start_level: int, memory: PhysicalMemory
+) -> Iterator[tuple[int, int]]:
     """The Non-secure blocks and pages of a range of addresses: where each is, and its size.
 
-    All addresses, where there are too many tables to look through.
+    If there are too many tables to look through, the last item covers all addresses.
     """
-    assert params.start_level is not None
     order = ">" if params.ee else "<"
-    first_lsb = (3 - params.start_level) * params.stride + params.granule
+    first_lsb = (3 - start_level) * params.stride + params.granule
     left = _MOST_TABLES
-    tables = [(params.base, params.start_level, 1 << params.iasize - first_lsb, False)]
+    tables = [(params.base, start_level, 1 << params.iasize - first_lsb, False)]
     seen = set(tables)
     while tables:
         if not left:

@@ -98,12 +98,8 @@ def s1_translate(
         params = context.upper
     if not context.s1_enabled:
         return _s1_disabled_output(context, params, va, access, aligned)
-    if (
-        params.start_level is None
-        or params.out_of_range(va, access.acctype)
-        or (params.e0pd and access.el == 0)
-        or params.epd
-    ):
+    e0pd = params.e0pd and access.el == 0
+    if params.out_of_range(va, access.acctype) or e0pd or params.epd:
         return FaultRecord(Fault.Translation, 0, write=access.write)
     nested = context if context.stage2 is not None else None
     walk = _walk(params, va, access, memory, context.paspace, nested)
@@ -146,20 +142,21 @@ def s2_translate(
 ) -> AddressDescriptor | FaultRecord:
     """AArch64.S2Translate(). An IPA, as stage 1 gave it, to a PA.
 
-    Only for a context with a stage 2. The result holds for the smaller of the two stages' blocks
-    and has the attributes of both combined.
+    The result holds for the smaller of the two stages' blocks and has the attributes of both
+    combined. Raises ValueError for a context without a stage 2.
     """
     address, ipa_space = ipa.paddress, ipa.paspace
     params = context.stage2
     if context.stage2_ns is not None and ipa_space is PASpace.NonSecure:
         params = context.stage2_ns
-    assert params is not None
+    if params is None:
+        raise ValueError(f"IPA {address:#x} has no stage 2: the context translates in stage 1 only")
     s1ptw = access.acctype is AccessType.TTW
 
     def fault(kind: Fault, level: int, write: bool = access.write) -> FaultRecord:
         return FaultRecord(kind, level, True, s1ptw, address, ipa_space, write)
 
-    if params.start_level is None or address >> params.iasize:
+    if address >> params.iasize:
         return fault(Fault.Translation, 0)
     walk = _walk(params, address, access, memory, params.tables, None)
     if isinstance(walk, FaultRecord):
@@ -213,7 +210,8 @@ def _walk(
     descriptors' addresses, if any.
     """
     level = params.start_level
-    assert level is not None
+    if level is None:
+        return FaultRecord(Fault.Translation, 0, write=access.write)
     granule, stride, oasize = params.granule, params.stride, params.oasize
     lsb = (3 - level) * stride + granule
     base = params.base

@@ -96,15 +96,16 @@ class Traces:
         start, stop = self._settings.trace_start, self._settings.trace_stop
         legs = _Legs(self._machine, operations)
         if start is not None:
-            if not legs.run(start):
-                return legs.outcome, f"{start} was not reached: nothing was traced"
+            outcome = legs.run(start)
+            if outcome.ending != "until":
+                return outcome, f"{start} was not reached: nothing was traced"
             self._begin()
         if stop is not None:
-            if not legs.run(stop):
-                return legs.outcome, None
+            outcome = legs.run(stop)
+            if outcome.ending != "until":
+                return outcome, None
             self._ends.close()
-        legs.run(None)
-        return legs.outcome, None
+        return legs.run(None), None
 
     def _begin(self) -> None:
         if not self._settings.trace:
@@ -131,22 +132,15 @@ class _Legs:
         self._operations = operations
         self._began = machine.operations
         self._seconds = 0.0
-        self._outcome: Outcome | None = None
 
-    @property
-    def outcome(self) -> Outcome:
-        """What all of it came to."""
-        assert self._outcome is not None
-        outcome = replace(self._outcome, seconds=self._seconds)
-        if outcome.ending == "limit":
-            cause = f"the limit of {self._operations} operations was reached"
-            return replace(outcome, cause=cause)
-        return outcome
-
-    def run(self, until: Point | None) -> bool:
-        """Run on; whether the point was reached."""
+    def run(self, until: Point | None) -> Outcome:
+        """Run on, at most to the point; what became of all parts up to now."""
         done = self._machine.operations - self._began
         left = None if self._operations is None else self._operations - done
-        self._outcome = self._machine.run(left, until=until)
-        self._seconds += self._outcome.seconds
-        return self._outcome.ending == "until"
+        outcome = self._machine.run(left, until=until)
+        self._seconds += outcome.seconds
+        whole = replace(outcome, seconds=self._seconds)
+        if outcome.ending == "limit":
+            cause = f"the limit of {self._operations} operations was reached"
+            return replace(whole, cause=cause)
+        return whole

@@ -19,7 +19,7 @@ from spe_unicorn.machine.boot.kernel_image import KernelImage, parse_kernel
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.files import beginning, contents, naming
 from spe_unicorn.machine.memory_map import FLASH, RAM_BASE
-from spe_unicorn.machine.options import MachineOptions
+from spe_unicorn.machine.options import File, MachineOptions
 from spe_unicorn.machine.storage.backing import split_read_only
 from spe_unicorn.symbols.table import SymbolTable
 
@@ -89,7 +89,10 @@ def boot_plan(options: MachineOptions) -> BootPlan:
     together.
     """
     _check_combination(options)
-    plan = _firmware_plan(options) if _starts_as_firmware(options) else _kernel_plan_of(options)
+    if options.kernel is None or options.starts_in_flash:
+        plan = _firmware_plan(options)
+    else:
+        plan = _kernel_plan_of(options, options.kernel)
     pieces = plan.pieces
     for text in options.load:
         pieces = (*pieces, _beside(pieces, _loaded(text, options.ram)))
@@ -105,10 +108,6 @@ def _beside(others: tuple[Piece, ...], piece: Piece) -> Piece:
     return piece
 
 
-def _starts_as_firmware(options: MachineOptions) -> bool:
-    return options.kernel is None or options.starts_in_flash
-
-
 def _loaded(text: str, ram_size: int) -> Piece:
     """Plain data of ``FILE@ADDRESS``."""
     path, at, address = text.rpartition("@")
@@ -122,18 +121,17 @@ def _loaded(text: str, ram_size: int) -> Piece:
     return Piece(Path(path).name, place, data, len(data))
 
 
-def _kernel_plan_of(options: MachineOptions) -> BootPlan:
-    """The start of a kernel without firmware."""
-    assert options.kernel is not None
-    if beginning(options.kernel, 4) == b"\x7fELF":
-        image = load_elf(options.kernel, RAM_BASE, options.ram)
+def _kernel_plan_of(options: MachineOptions, path: File) -> BootPlan:
+    """The start of the kernel in the file ``path`` without firmware."""
+    if beginning(path, 4) == b"\x7fELF":
+        image = load_elf(path, RAM_BASE, options.ram)
         return _kernel_plan(options, image, starts_as_firmware=True)
-    data = contents(options.kernel, options.ram, "RAM")
-    with naming(options.kernel):
+    data = contents(path, options.ram, "RAM")
+    with naming(path):
         kernel = parse_kernel(data, options.ram)
         if kernel.has_header and options.el == EL3:
             raise LoadError("is a Linux kernel, which starts at EL2 or EL1, not at EL3")
-        image = _placed_kernel(Path(options.kernel), kernel, options.ram)
+        image = _placed_kernel(Path(path), kernel, options.ram)
     return _kernel_plan(options, image, starts_as_firmware=False)
 
 

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple, cast
 
 from spe_unicorn.session.campaigns import worker
 from spe_unicorn.session.campaigns.jobs import Job
@@ -30,11 +30,19 @@ class StoppedError(Exception):
     """The run was given up after a call of :meth:`Watched.stop`."""
 
 
+class _Child(NamedTuple):
+    """A process of :mod:`worker`, and the two pipes to it."""
+
+    process: subprocess.Popen[str]
+    requests: IO[str]
+    answers: IO[str]
+
+
 class Watched:
     """A process of :mod:`worker`, started by the first job. It runs one job at a time."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._child: _Child | None = None
         self._stopped = threading.Event()
 
     def run(self, job: Job, files: Path, folder: Path) -> None:
@@ -42,26 +50,25 @@ class Watched:
 
         Raises StoppedError.
         """
-        process = self._started()
-        assert process.stdin is not None
+        child = self._started()
         request = {"job": job.to_json(), "files": str(files), "folder": str(folder)}
         began = time.monotonic()
         problem: tuple[str, str] | None = None
         answer: dict[str, Any] | None = None
         try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            child = self._answer(process, None)
-            if child is not None:
-                number = child["process"]
+            child.requests.write(json.dumps(request) + "\n")
+            child.requests.flush()
+            forked = self._answer(child, None)
+            if forked is not None:
+                number = forked["process"]
                 while answer is None and problem is None:
-                    answer = self._answer(process, _LOOK)
+                    answer = self._answer(child, _LOOK)
                     if answer is None:
                         problem = self._too_much(job, number, time.monotonic() - began)
                 if problem is not None:
                     with suppress(ProcessLookupError):
                         os.kill(number, signal.SIGKILL)
-                    answer = self._answer(process, None)
+                    answer = self._answer(child, None)
         except (BrokenPipeError, _GoneError):
             self.close()
             problem = problem or ("crashed", "the process that runs jobs went away")
@@ -73,37 +80,39 @@ class Watched:
 
     def close(self) -> None:
         """End the process and its current run."""
-        process, self._process = self._process, None
-        if process is not None:
-            for stream in (process.stdin, process.stdout):
+        child, self._child = self._child, None
+        if child is not None:
+            for stream in (child.requests, child.answers):
                 with suppress(OSError):
-                    if stream is not None:
-                        stream.close()
-            process.wait()
+                    stream.close()
+            child.process.wait()
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> _Child:
         """The process, started if there is none."""
-        if self._process is None or self._process.poll() is not None:
+        if self._child is None or self._child.process.poll() is not None:
             self.close()
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", worker.__name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # Ctrl-C reaches the campaign alone, which ends the runs
             )
-        return self._process
+            # Popen has made both pipes, as it was told to
+            self._child = _Child(
+                process, cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
+            )
+        return self._child
 
-    def _answer(self, process: subprocess.Popen[str], seconds: float | None) -> Any:
+    def _answer(self, child: _Child, seconds: float | None) -> Any:
         """The next answer, None if it does not come within ``seconds``. None waits for ever."""
-        assert process.stdout is not None
         while True:
             if self._stopped.is_set():
                 self.close()
                 raise StoppedError
             wait = _LOOK if seconds is None else seconds
-            if select.select([process.stdout], [], [], wait)[0]:
-                line = process.stdout.readline()
+            if select.select([child.answers], [], [], wait)[0]:
+                line = child.answers.readline()
                 if not line:
                     raise _GoneError
                 return json.loads(line)

@@ -16,7 +16,7 @@ from spe_unicorn.arch.memory.descriptors import (
     acc_desc_spe,
 )
 from spe_unicorn.arch.memory.regimes import TranslationContext
-from spe_unicorn.arch.memory.translation import full_translate, s1_translate
+from spe_unicorn.arch.memory.translation import full_translate, s1_translate, s2_translate
 from spe_unicorn.arch.memory.vmsa import VMSA
 from spe_unicorn.arch.memory.walk_parameters import Stage2Registers
 from spe_unicorn.arch.registers.system import HCR_EL2, VSTCR_EL2, VTCR_EL2
@@ -102,6 +102,12 @@ def test_both_stages_lead_to_the_physical_address() -> None:
     assert full_translate(context, 0x1234, SPE, memory) == AddressDescriptor(
         0x7000_0234, PASpace.NonSecure, MemoryAttributes(0xFF, 3), page_size_log2=12, level=3
     )
+
+
+def test_stage_2_of_a_context_that_has_none_is_an_error_with_the_address() -> None:
+    ipa = AddressDescriptor(0x4000_5000, PASpace.NonSecure, MemoryAttributes(0xFF, 3), 12, 3)
+    with pytest.raises(ValueError, match="0x40005000 has no stage 2"):
+        s2_translate(el10(), ipa, READ, FakeMemory())
 
 
 def test_stage_1_alone_gives_the_ipa() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from spe_unicorn.arch.operation import (
     NZCV,
-    Access,
     Extend,
     Family,
     Instruction,
@@ -67,7 +66,8 @@ class Values(Steps):
             return made
         address = self._sum(base, access.offset)
         if access.index is not None:
-            address = self.step(Kind.ADD, address, self._index(access))
+            index = self._index(access.index, access.extend, access.shift)
+            address = self.step(Kind.ADD, address, index)
         for number, register in enumerate((moved.rt, moved.rt2)):
             if register is None or register == 31:
                 continue
@@ -76,14 +76,13 @@ class Values(Steps):
             made[register] = self._extended(value, moved.size, moved.signed, moved.width64)
         return made
 
-    def _index(self, access: Access) -> Value:
-        assert access.index is not None
-        value = self.of(access.index)
-        if access.extend is Extend.UXTW:
+    def _index(self, register: int, extend: Extend, shift: int) -> Value:
+        value = self.of(register)
+        if extend is Extend.UXTW:
             value = self.step(Kind.AND, value, self._number(0xFFFF_FFFF))
-        elif access.extend is Extend.SXTW:
+        elif extend is Extend.SXTW:
             value = self._signed(value, 32)
-        return self.step(Kind.LEFT, value, self._number(access.shift))
+        return self.step(Kind.LEFT, value, self._number(shift))
 
     def _extended(self, value: Value, size: int, signed: bool, width64: bool) -> Value:
         if signed:
