@@ -10,21 +10,79 @@ from pathlib import Path
 
 import pytest
 
+from tests.code_names import CodeNames, quotations
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def test_the_architecture_page_names_files_that_exist():
-    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", (DOCS / "architecture.md").read_text()))
-    assert "host/run/runner.py" in named
-    assert {name for name in named if not (ROOT / "spe_unicorn" / name).exists()} == set()
+NAMING = [*sorted((DOCS / "adr").glob("0*.md")), DOCS / "architecture.md", DOCS / "glossary.md"]
 
 
-def test_the_glossary_names_files_that_exist():
-    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", (DOCS / "glossary.md").read_text()))
-    assert "host/run/runner.py" in named
-    assert {name for name in named if not (ROOT / "spe_unicorn" / name).exists()} == set()
+@pytest.fixture(scope="module")
+def code():
+    return CodeNames()
+
+
+@pytest.mark.parametrize("page", NAMING, ids=lambda page: page.stem)
+def test_a_page_about_the_code_names_what_exists(page, code):
+    assert [name for name in quotations(page.read_text()) if not code.has(name)] == []
+
+
+def test_the_architecture_page_and_the_glossary_name_code():
+    for page in ("architecture.md", "glossary.md"):
+        assert "host/run/runner.py" in quotations((DOCS / page).read_text())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "host/run/runner.py",
+        "tests/firmware",
+        "scripts/bench --figures snapshot,reverse",
+        "pyproject.toml",
+        "test_marks.py",
+        "world_switch.elf",
+        "spe.batch.Kind",
+        "spe_unicorn.compiled",
+        "Sampler.streamed",
+        "Checks.observe",
+        "importlib.metadata",
+        "slot_of",
+        "program()",
+        "_derive",
+        "bench_hash",
+        "parquet",
+        "--model cache",
+        "executed == granted - budget",
+    ],
+)
+def test_a_name_of_code_that_exists_is_known(name, code):
+    assert code.has(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "host/run/walker.py",
+        "tests/firmwares",
+        "scripts/benches --figures",
+        "test_remarks.py",
+        "world_switches.elf",
+        "spe.batch.Sort",
+        "spe.batches.Kind",
+        "spe.batch.Kind.FOURTH",
+        "Sampler.streaming",
+        "Samplers.streamed",
+        "importlib.metadatas",
+        "slots_of",
+        "programme()",
+        "bench_hashes",
+    ],
+)
+def test_a_wrong_name_of_code_is_found(name, code):
+    assert not code.has(name)
 
 
 def test_every_room_is_on_the_architecture_page():
