@@ -7,6 +7,7 @@ from typing import Any
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.spe.batch import Looked
 from spe_unicorn.spe.interval import PeriodicInterval
 from spe_unicorn.spe.sample import Recorder
 from spe_unicorn.spe.sampler import Sampler
@@ -44,10 +45,10 @@ class NoSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """Nothing is in flight."""
 
-    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
         return None
 
-    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
         """No record passes any filter."""
 
     def _keep(self, record: bytes, operation: Operation) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from spe_unicorn.arch.operation import Instruction, Timing
-from spe_unicorn.compiled import array_at, entry, large_table, routine
+from spe_unicorn.compiled import array_at, entry, large_table, pointer_to, routine
 from spe_unicorn.spe.packets import (
     AddressIndex,
     ContextIndex,
@@ -60,7 +60,9 @@ _FIRST_VALUE: Final = 4
 # Sources of payloads, by number: what the outcome has, then what the sample or its level has.
 _SATURATED_TOTAL, _ISSUE, _TRANSLATION, _SOURCE, _TYPE, _EVENTS = range(6)
 _OUTCOME_VALUES: Final = 6
-_OUTCOME_WORDS: Final = _FIRST_VALUE + _OUTCOME_VALUES
+_TIMES: Final = _FIRST_VALUE + _OUTCOME_VALUES
+"""How many samples of the batch have this outcome."""
+_OUTCOME_WORDS: Final = _TIMES + 1
 _PC, _VA, _PA, _TARGET, _PREVIOUS, _TIME, _CONTEXT1, _CONTEXT2 = range(6, 14)
 _VALUES: Final = 14
 _WRITTEN: Final = _VALUES
@@ -88,13 +90,21 @@ _SOURCES: Final = {
 _LAYOUT, _LEVEL_SHAPES, _STATE, _OFFSET, _FIRST_CONTEXT, _SECOND_CONTEXT = range(6)
 _LEVEL_WORDS: Final = 6
 
+# What a look at a batch finds.
+_OUTCOMES, _ENDS, _OVERLAP, _LEVELS = range(4)
+"""How many outcomes there are, when the last sample is complete, whether samples overlap, and a bit
+for each Exception level that they are of."""
+_FINDINGS: Final = 4
+
 _LARGEST: Final = 2048
 """Bytes of the largest record, padding included: as PMSIDR_EL1.MaxSize can say at most."""
 _MOST_BYTES: Final = 128
 _MOST_PACKETS: Final = 16
 """No record has more."""
 _PLACE: Final = 3
-"""A payload: its source, its offset in the record, its size."""
+"""A payload: its source, its offset in the record, its size: 1, 2, 4 or 8 bytes."""
+_LAYOUT_PLACES: Final = _MOST_PACKETS * _PLACE * 8
+"""Bytes of the places of one layout."""
 
 
 routine(code_address)
@@ -129,7 +139,60 @@ def size_of_next(
     return array_at(sizes, (_UNBOUNDED,), np.int64)[layout], ends
 
 
-@entry("int64", *["pointer"] * 8, "int64")
+@entry("int64", *["pointer"] * 4, "int64", "int64")
+def _look(samples: Any, outcomes: Any, numbers: Any, findings: Any, first: Any, count: Any) -> Any:
+    """Look at the samples from the one at ``first`` on, up to one whose outcome is not known.
+
+    Return where that is, ``count`` if all are known. The numbers of their outcomes go to
+    ``numbers``, each once, with what else is found to ``findings``: both go on from what they hold.
+    """
+    sample_rows = array_at(samples, (count, COLUMNS), np.int64)
+    outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
+    number_of = array_at(numbers, (MOST,), np.int64)
+    finding = array_at(findings, (_FINDINGS,), np.int64)
+    different, ends = finding[_OUTCOMES], finding[_ENDS]
+    overlap, levels = finding[_OVERLAP], finding[_LEVELS]
+    at = first
+    while at < count:
+        sample = sample_rows[at]
+        number = sample[KIND] * WAYS + sample[WAY]
+        outcome = outcome_rows[number]
+        if outcome[_KNOWN] == 0:
+            break
+        if outcome[_TIMES] == 0:
+            number_of[different] = number
+            different += 1
+        outcome[_TIMES] += 1
+        if at != 0 and ends > sample[SELECTED_AT]:
+            overlap = 1
+        ends = sample[SELECTED_AT] + outcome[_TOTAL]
+        levels |= 1 << sample[EL]
+        at += 1
+    finding[_OUTCOMES], finding[_ENDS] = different, ends
+    finding[_OVERLAP], finding[_LEVELS] = overlap, levels
+    return at
+
+
+@routine
+def _store(place: Any, value: Any, size: Any) -> None:
+    """Store the lowest ``size`` bytes of ``value``, the lowest first, at an address."""
+    data = array_at(pointer_to(place), (8,), np.uint8)
+    data[0] = value & 0xFF
+    if size >= 2:
+        data[1] = value >> 8 & 0xFF
+    if size >= 4:
+        data[2] = value >> 16 & 0xFF
+        data[3] = value >> 24 & 0xFF
+    if size >= 8:
+        data[4] = value >> 32 & 0xFF
+        data[5] = value >> 40 & 0xFF
+        data[6] = value >> 48 & 0xFF
+        data[7] = value >> 56 & 0xFF
+
+
+@entry(
+    "int64", "pointer", "pointer", "pointer", "pointer", *["int64"] * 2, "pointer", *["int64"] * 2
+)
 def _write(
     samples: Any,
     outcomes: Any,
@@ -141,19 +204,17 @@ def _write(
     out: Any,
     count: Any,
 ) -> Any:
-    """Write the records of ``count`` samples into ``out``; return how many samples have one.
+    """Write the records of ``count`` samples to the address ``out``; return how many have one.
 
     ``values`` is room to work in. The number of bytes written is left there, at :data:`_WRITTEN`.
+    Up to :data:`_MOST_BYTES` more than those are overwritten.
     """
     sample_rows = array_at(samples, (count, COLUMNS), np.int64)
     outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
     level_rows = array_at(levels, (4, _LEVEL_WORDS), np.int64)
     size_of = array_at(sizes, (_UNBOUNDED,), np.int64)
-    template_of = array_at(templates, (_UNBOUNDED, _MOST_BYTES), np.uint8)
-    places_of = array_at(places, (_UNBOUNDED, _MOST_PACKETS, _PLACE), np.int64)
     value_of = array_at(values, (_VALUES + 1,), np.int64)
-    data = array_at(out, (_UNBOUNDED,), np.uint8)
-    at = 0
+    at = out
     records = 0
     for n in range(count):
         sample = sample_rows[n]
@@ -174,20 +235,23 @@ def _write(
         value_of[_CONTEXT2] = level[_SECOND_CONTEXT]
         layout = _layout_of(sample, outcome, level)
         size = size_of[layout]
+        data = array_at(pointer_to(at), (_LARGEST,), np.uint8)
+        template = array_at(pointer_to(templates + layout * _MOST_BYTES), (_MOST_BYTES,), np.uint8)
         for byte in range(_MOST_BYTES):
-            data[at + byte] = template_of[layout, byte]
+            data[byte] = template[byte]
         for byte in range(_MOST_BYTES, size):
-            data[at + byte] = 0
+            data[byte] = 0
+        rows = array_at(
+            pointer_to(places + layout * _LAYOUT_PLACES), (_MOST_PACKETS, _PLACE), np.int64
+        )
         for p in range(_MOST_PACKETS):
-            place = places_of[layout, p]
+            place = rows[p]
             if place[2] == 0:
                 break
-            value = value_of[place[0]]
-            for byte in range(place[2]):
-                data[at + place[1] + byte] = value >> 8 * byte & 0xFF
+            _store(at + place[1], value_of[place[0]], place[2])
         at += size
         records += 1
-    value_of[_WRITTEN] = at
+    value_of[_WRITTEN] = at - out
     return records
 
 
@@ -216,6 +280,18 @@ class Outcome(NamedTuple):
     pmu: tuple[int, ...]
 
 
+class Looked(NamedTuple):
+    """What a look at the samples of a batch found.
+
+    ``overlap`` is whether one of them is selected before the one before it is complete, ``levels``
+    are their Exception levels in ascending order, ``ends`` is when the last of them is complete.
+    """
+
+    overlap: bool
+    levels: tuple[int, ...]
+    ends: int
+
+
 class Written(NamedTuple):
     """The records of a batch: how many, their bytes, and how often each set of PMU events."""
 
@@ -233,7 +309,7 @@ class Batch:
 
     DERIVED = (
         *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
-        *("_recorders", "_values", "_out", "_known_places"),
+        *("_recorders", "_values", "_out", "_known_places", "_numbers", "_findings"),
     )
     """What is known of kinds and recorders, and room to work in."""
 
@@ -251,39 +327,52 @@ class Batch:
         self._known_places: tuple[int, ...] = ()
         """Where the tables are, empty after one of them has moved."""
         self._values = np.zeros(_VALUES + 1, np.int64)
+        self._numbers = np.zeros(MOST, np.int64)
+        """The numbers of the outcomes of the batch that was looked at last, each once."""
+        self._findings = np.zeros(_FINDINGS, np.int64)
         self._out = large_table(MOST * _LARGEST + _MOST_BYTES, dtype=np.uint8)
 
     def forget(self) -> None:
         """Forget what ``judge`` has answered."""
         self._outcomes[:, _KNOWN] = 0
 
-    def overlap(self, samples: Any) -> bool:
-        """Whether one of the samples is selected before the one before it is complete."""
-        ends = samples[:, SELECTED_AT] + self._outcomes[self._numbers(samples), _TOTAL]
-        return bool((ends[:-1] > samples[1:, SELECTED_AT]).any())
+    def look_up(self, samples: Any, kinds: Sequence[Kind]) -> Looked:
+        """Look at samples, and ask ``judge`` for the outcomes that are not known yet.
 
-    def ends(self, sample: Any) -> int:
-        """When a sample is complete."""
-        number = sample[KIND] * WAYS + sample[WAY]
-        return int(sample[SELECTED_AT] + self._outcomes[number, _TOTAL])
-
-    def look_up(self, samples: Any, kinds: Sequence[Kind]) -> None:
-        """Ask ``judge`` for the outcomes that are not known yet; ``kinds`` are by their numbers."""
+        ``kinds`` are by their numbers.
+        """
         self._make_room(len(kinds))
-        numbers = self._numbers(samples)
-        for number in sorted(set(numbers[self._outcomes[numbers, _KNOWN] == 0].tolist())):
-            self._enter(number, self._judge(kinds[number // WAYS], number % WAYS))
+        self._outcomes[self._seen(), _TIMES] = 0
+        self._findings[:] = 0
+        count = len(samples)
+        at = self._look(samples, 0)
+        while at < count:
+            kind, way = samples[at, KIND : WAY + 1].tolist()
+            self._enter(kind * WAYS + way, self._judge(kinds[kind], way))
+            at = self._look(samples, at)
+        _, ends, overlap, levels = self._findings.tolist()
+        return Looked(bool(overlap), tuple(el for el in range(4) if levels >> el & 1), ends)
+
+    def _look(self, samples: Any, first: int) -> int:
+        outcomes, *_ = self._addresses()
+        room = self._numbers.ctypes.data, self._findings.ctypes.data
+        return int(_look(samples.ctypes.data, outcomes, *room, first, len(samples)))
+
+    def _seen(self) -> Any:
+        """The numbers of the outcomes of the batch that was looked at last."""
+        return self._numbers[: self._findings[_OUTCOMES]]
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
-        """The records of samples that were looked up, by the recorder of each Exception level."""
+        """The records of the samples that were looked up last, by the recorder of each level."""
         self._take(recorders)
         records = _write(samples.ctypes.data, *self._addresses(), len(samples))
         size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
-        counts = np.bincount(self._numbers(samples))
-        for number in np.flatnonzero(counts).tolist():
+        numbers = np.sort(self._seen())
+        times_of = self._outcomes[numbers, _TIMES].tolist()
+        for number, times in zip(numbers.tolist(), times_of, strict=True):
             events = self._pmu[number]
-            pmu[events] = pmu.get(events, 0) + int(counts[number])
+            pmu[events] = pmu.get(events, 0) + times
         return Written(records, self._out[:size].tobytes(), pmu)
 
     def tables(self, kinds: int, recorders: dict[int, Recorder]) -> tuple[int, int, int]:
@@ -318,10 +407,6 @@ class Batch:
                 self._recorders[el] = recorder
                 self._levels[el] = self._level(recorder)
 
-    @staticmethod
-    def _numbers(samples: Any) -> Any:
-        return samples[:, KIND] * WAYS + samples[:, WAY]
-
     def _enter(self, number: int, outcome: Outcome) -> None:
         self._pmu[number] = outcome.pmu
         timing = outcome.timing
@@ -336,6 +421,7 @@ class Batch:
             timing.data_source or 0,
             outcome.type,
             outcome.events,
+            0,
         )
 
     def _level(self, recorder: Recorder) -> tuple[int, ...]:

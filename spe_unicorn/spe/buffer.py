@@ -149,6 +149,14 @@ class ProfilingBuffer:
             fault = self._find_page(address)
             if fault is not None:
                 return mmu_fault(fault, address, data_lost=address != start)
+            if pages := self._pages_in_a_row(end):
+                last = self._page + pages
+                piece = record[address - start : (last + 1 << 12) - start]
+                if self._memory.write(self._frame | address & _OFFSET, piece, self._space):
+                    self._enter(last)
+                    address += len(piece)
+                    self.pointer.value = address
+                    continue
             piece = record[address - start : (address | _OFFSET) + 1 - start]
             stored = self._store(self._frame | address & _OFFSET, piece)
             address += stored
@@ -162,25 +170,49 @@ class ProfilingBuffer:
         page = address >> 12
         if page == self._page:
             return None
-        result: AddressDescriptor | FaultRecord
         if self._following and page == self._page + 1:
-            result = self._following.popleft()
-            self._answers = self._aborts_matter
-        else:
-            result = self._translate(address)
-            if isinstance(result, FaultRecord):
-                return result
-            self._following.clear()
-            self._answers = False
-        self._page = page
-        self._frame = result.paddress & ~_OFFSET
-        self._space = result.paspace
+            self._enter(page)
+            return None
+        result = self._translate(address)
+        if isinstance(result, FaultRecord):
+            return result
+        self._following.clear()
+        self._answers = False
+        self._make_current(page, result)
         self._look_ahead(self._peek)
         return None
 
+    def _pages_in_a_row(self, end: int) -> int:
+        """How many of the pages before ``end`` follow the current one in physical memory, too.
+
+        Their translations are at hand.
+        """
+        wanted = (end - 1 >> 12) - self._page
+        expected = self._frame
+        pages = 0
+        for found in self._following:
+            expected += _PAGE
+            in_a_row = found.paddress & ~_OFFSET == expected and found.paspace is self._space
+            if pages == wanted or not in_a_row:
+                break
+            pages += 1
+        return pages
+
+    def _enter(self, page: int) -> None:
+        """Go on to one of the next pages, whose translation is at hand."""
+        while self._page < page:
+            self._make_current(self._page + 1, self._following.popleft())
+        self._answers = self._aborts_matter
+        self._look_ahead(self._peek)
+
+    def _make_current(self, page: int, found: AddressDescriptor) -> None:
+        self._page = page
+        self._frame = found.paddress & ~_OFFSET
+        self._space = found.paspace
+        self._reach = min(self._reach * 2 or 1, _AHEAD)
+
     def _look_ahead(self, peek: Translate | None) -> None:
         """Translate pages after the current one, up to the limit."""
-        self._reach = min(self._reach * 2 or 1, _AHEAD)
         address = self._page + 1 + len(self._following) << 12
         while peek is not None and len(self._following) < self._reach and address < self._limit:
             found = peek(address)

@@ -20,6 +20,7 @@ from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
+from spe_unicorn.spe.batch import Looked
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval, PeriodicInterval
@@ -164,10 +165,10 @@ class ExternalSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """Any number of operations is in flight at once: none collides."""
 
-    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
-        return self._recorders_of(samples)
+    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+        return self._recorders_of(looked)
 
-    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
         if records:
             self._stream(data, records)
 

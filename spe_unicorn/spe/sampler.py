@@ -18,7 +18,16 @@ from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import CONDITION_FAILED, EL, KIND, MISALIGNED, PC, Batch, Kind, Outcome
+from spe_unicorn.spe.batch import (
+    CONDITION_FAILED,
+    KIND,
+    MISALIGNED,
+    PC,
+    Batch,
+    Kind,
+    Looked,
+    Outcome,
+)
 from spe_unicorn.spe.feed import Feed, SampleEvent
 from spe_unicorn.spe.filter import Filter
 from spe_unicorn.spe.interval import Interval
@@ -239,14 +248,14 @@ class Sampler(Stateful[SamplerState], ABC):
         """The sampled operation takes ``cycles`` from its selection to its completion."""
 
     @abstractmethod
-    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
-        """The recorders of samples that the batch has looked up, by Exception level.
+    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+        """The recorders of the samples of a batch, by Exception level; ``looked`` tells of them.
 
         None if the samples have to be completed one by one.
         """
 
     @abstractmethod
-    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
         """Keep ``records`` records, whose bytes are ``data``, of the ``samples`` of a batch."""
 
     @abstractmethod
@@ -319,8 +328,8 @@ class Sampler(Stateful[SamplerState], ABC):
             return False
         self._judge_by_filter()
         batch = self._batch
-        batch.look_up(samples, kinds)
-        recorders = self._at_once(samples)
+        looked = batch.look_up(samples, kinds)
+        recorders = self._at_once(samples, looked)
         if recorders is None:
             return False
         passed = self._interval.pass_hits(len(samples))
@@ -329,7 +338,7 @@ class Sampler(Stateful[SamplerState], ABC):
                 f"{len(samples)} samples end with member {members}; the interval selects {passed}"
             )
         written = batch.write(samples, recorders)
-        counted = samples[self.tally.counted(len(samples))]
+        counted = [samples[part] for part in self.tally.counted(len(samples))]
         self.tally.several(len(samples), self._places(counted, kinds))
         statistics = self.statistics
         statistics.population += members
@@ -339,7 +348,7 @@ class Sampler(Stateful[SamplerState], ABC):
             self._events.event(_POP, members)
             for events, count in written.pmu.items():
                 self._events.events(events, count)
-        self._keep_all(samples, written.data, written.records)
+        self._keep_all(samples, looked, written.data, written.records)
         return True
 
     def _judge_by_filter(self) -> None:
@@ -356,10 +365,12 @@ class Sampler(Stateful[SamplerState], ABC):
         return None
 
     @staticmethod
-    def _places(samples: Any, kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:
+    def _places(parts: list[Any], kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:
         """Addresses and instruction words of samples, each with how many samples have them."""
-        places = zip(samples[:, PC].tolist(), samples[:, KIND].tolist(), strict=True)
-        for (pc, number), times in Counter(places).items():
+        places: Counter[tuple[int, int]] = Counter()
+        for part in parts:
+            places.update(zip(part[:, PC].tolist(), part[:, KIND].tolist(), strict=True))
+        for (pc, number), times in places.items():
             yield pc & _MASK, kinds[number].instruction.word, times
 
     def _judge(self, kind: Kind, way: int) -> Outcome:
@@ -407,9 +418,8 @@ class Sampler(Stateful[SamplerState], ABC):
             self._types[kind] = type_
         return type_
 
-    def _recorders_of(self, samples: Any) -> dict[int, Recorder]:
-        levels = sorted(set(samples[:, EL].tolist()))
-        return {el: self._recorder(self._recorders, el) for el in levels}
+    def _recorders_of(self, looked: Looked) -> dict[int, Recorder]:
+        return {el: self._recorder(self._recorders, el) for el in looked.levels}
 
     def _recorder(self, recorders: dict[int, Recorder], el: int) -> Recorder:
         recorder = recorders.get(el)

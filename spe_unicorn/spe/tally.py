@@ -56,16 +56,18 @@ class Tally(Stateful[TallyState]):
             self._count(pc, word)
         self.s.samples += 1
 
-    def counted(self, number: int) -> list[int]:
+    def counted(self, number: int) -> list[slice]:
         """Which of the next ``number`` samples are counted; the next sample is 0."""
         first = self.s.samples
-        found: list[int] = []
+        found: list[slice] = []
         start = first
         while start < first + number:
             window = start >> _WINDOW
+            if start >= _ALL and window & 7:
+                start = (window | 7) + 1 << _WINDOW
+                continue
             end = min(window + 1 << _WINDOW, first + number)
-            if start < _ALL or not window & 7:
-                found.extend(range(start - first, end - first))
+            found.append(slice(start - first, end - first))
             start = end
         return found
 

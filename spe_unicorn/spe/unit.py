@@ -47,7 +47,7 @@ from spe_unicorn.arch.rules.effective import (
 )
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.signals import Signal
-from spe_unicorn.spe.batch import SELECTED_AT
+from spe_unicorn.spe.batch import SELECTED_AT, Looked
 from spe_unicorn.spe.buffer import ProfilingBuffer
 from spe_unicorn.spe.enabling import (
     collection,
@@ -349,23 +349,21 @@ class StatisticalProfilingUnit(Sampler):
     def _occupy(self, cycles: int) -> None:
         self.s.busy.append(self._selected_at + cycles)
 
-    def _at_once(self, samples: Any) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
         if not self._current or self._pe.el != self._el or not self._buffer_enabled:
             return None
-        if any(end > samples[0, SELECTED_AT] for end in self.s.busy) or self._batch.overlap(
-            samples
-        ):
+        if looked.overlap or any(end > samples[0, SELECTED_AT] for end in self.s.busy):
             return None  # one may collide with another
-        recorders = self._recorders_of(samples)
+        recorders = self._recorders_of(looked)
         if any(recorder.looks_further for recorder in recorders.values()):
             return None
         largest = max(recorder.largest for recorder in recorders.values())
         fits = self._discards or self.buffer.quiet_records(largest) >= len(samples)
         return recorders if fits else None
 
-    def _keep_all(self, samples: Any, data: bytes, records: int) -> None:
+    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
         self._selected_at = int(samples[-1, SELECTED_AT])
-        self.s.busy = [self._batch.ends(samples[-1])]  # the others have ended
+        self.s.busy = [looked.ends]  # the others have ended
         if self._discards:
             self.statistics.discarded += records
         elif records:

@@ -21,7 +21,8 @@ def test_several_samples_at_once_are_counted_as_one_by_one() -> None:
     while at < len(places):
         size = (at * 7) % 1500 + 1
         batch = places[at : at + size]
-        batches.several(len(batch), [(*batch[n], 1) for n in batches.counted(len(batch))])
+        counted = [(*place, 1) for part in batches.counted(len(batch)) for place in batch[part]]
+        batches.several(len(batch), counted)
         at += size
     assert batches.counts == one.counts
     assert batches.samples == one.samples
