@@ -144,12 +144,17 @@ def _look(samples: Any, outcomes: Any, numbers: Any, findings: Any, first: Any, 
     """Look at the samples from the one at ``first`` on, up to one whose outcome is not known.
 
     Return where that is, ``count`` if all are known. The numbers of their outcomes go to
-    ``numbers``, each once, with what else is found to ``findings``: both go on from what they hold.
+    ``numbers``, each once, and what else is found to ``findings``. A look that begins with the
+    first sample empties both, any other goes on from what they hold.
     """
     sample_rows = array_at(samples, (count, COLUMNS), np.int64)
     outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
     number_of = array_at(numbers, (MOST,), np.int64)
     finding = array_at(findings, (_FINDINGS,), np.int64)
+    if first == 0:
+        for n in range(finding[_OUTCOMES]):
+            outcome_rows[number_of[n], _TIMES] = 0
+        finding[_OUTCOMES] = finding[_ENDS] = finding[_OVERLAP] = finding[_LEVELS] = 0
     different, ends = finding[_OUTCOMES], finding[_ENDS]
     overlap, levels = finding[_OVERLAP], finding[_LEVELS]
     at = first
@@ -342,35 +347,26 @@ class Batch:
         ``kinds`` are by their numbers.
         """
         self._make_room(len(kinds))
-        self._outcomes[self._seen(), _TIMES] = 0
-        self._findings[:] = 0
-        count = len(samples)
-        at = self._look(samples, 0)
+        place, count = samples.ctypes.data, len(samples)
+        outcomes, *_, numbers, findings = self._addresses()
+        at = _look(place, outcomes, numbers, findings, 0, count)
         while at < count:
             kind, way = samples[at, KIND : WAY + 1].tolist()
             self._enter(kind * WAYS + way, self._judge(kinds[kind], way))
-            at = self._look(samples, at)
+            at = _look(place, outcomes, numbers, findings, at, count)
         _, ends, overlap, levels = self._findings.tolist()
         return Looked(bool(overlap), tuple(el for el in range(4) if levels >> el & 1), ends)
-
-    def _look(self, samples: Any, first: int) -> int:
-        outcomes, *_ = self._addresses()
-        room = self._numbers.ctypes.data, self._findings.ctypes.data
-        return int(_look(samples.ctypes.data, outcomes, *room, first, len(samples)))
-
-    def _seen(self) -> Any:
-        """The numbers of the outcomes of the batch that was looked at last."""
-        return self._numbers[: self._findings[_OUTCOMES]]
 
     def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
         """The records of the samples that were looked up last, by the recorder of each level."""
         self._take(recorders)
-        records = _write(samples.ctypes.data, *self._addresses(), len(samples))
+        *tables, _, _ = self._addresses()
+        records = _write(samples.ctypes.data, *tables, len(samples))
         size = int(self._values[_WRITTEN])
         pmu: dict[tuple[int, ...], int] = {}
-        numbers = np.sort(self._seen())
+        numbers = self._numbers[: self._findings[_OUTCOMES]]
         times_of = self._outcomes[numbers, _TIMES].tolist()
-        for number, times in zip(numbers.tolist(), times_of, strict=True):
+        for number, times in sorted(zip(numbers.tolist(), times_of, strict=True)):
             events = self._pmu[number]
             pmu[events] = pmu.get(events, 0) + times
         return Written(records, self._out[:size].tobytes(), pmu)
@@ -387,10 +383,10 @@ class Batch:
         return outcomes, levels, sizes
 
     def _addresses(self) -> tuple[int, ...]:
-        """Where the tables are, and the room to work in, as ``_write`` takes them."""
+        """Where the tables are, and the room to work in: for ``_write``, then for ``_look``."""
         if not self._known_places:
             tables = self._outcomes, self._levels, self._sizes, self._templates, self._places
-            room = self._values, self._out
+            room = self._values, self._out, self._numbers, self._findings
             self._known_places = tuple(array.ctypes.data for array in (*tables, *room))
         return self._known_places
 

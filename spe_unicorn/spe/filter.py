@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import lru_cache
 
 
 class Flag(IntFlag):
@@ -108,6 +109,7 @@ class Filter:
         return source is not None and bool(self.sources >> (source & 0x3F) & 1)
 
 
+@lru_cache(maxsize=64)
 def programmed_filter(
     *,
     pmsfcr: int,
@@ -120,6 +122,7 @@ def programmed_filter(
 ) -> Filter:
     """The filter that the registers describe; each value holds implemented bits only.
 
+    The same registers have the same filter: what is known of it then need not be found anew.
     ``eft`` is FEAT_SPE_EFT, with which a type filter without any control keeps everything by rule.
     """
     controls = pmsfcr >> 16 & _ALL_FLAGS

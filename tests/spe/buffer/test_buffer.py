@@ -254,6 +254,70 @@ def test_twice_as_many_pages_are_at_hand_from_page_to_page_up_to_sixty_four() ->
     assert subject.quiet_records(64) == 63 + 64, "and from the beginning after maintenance"
 
 
+def numbered(pages: dict[int, int], memory: FakeMemory | None = None) -> ProfilingBuffer:
+    """A buffer of pages, of which all that come after the first two are at hand."""
+    peek = FakeTables(pages)
+    subject = ProfilingBuffer(memory or FakeMemory(), peek, max_record=64, peek=peek)
+    subject.pointer.set(VA)
+    subject.limit = VA + 0x1000 * len(pages)
+    for _ in range(2):
+        subject.write_quietly(bytes(0x1000))
+    return subject
+
+
+PAGES = bytes(n for n in range(1, 6) for _ in range(0x1000))
+"""Five pages, each full of its number."""
+
+
+def test_pages_that_lie_apart_in_memory_get_their_parts() -> None:
+    frames = [0, 1, 9, 10, 4, 5, 6, 20]
+    memory = FakeMemory()
+    subject = numbered({VA + 0x1000 * n: PA + 0x1000 * f for n, f in enumerate(frames)}, memory)
+    subject.write_quietly(PAGES[:-0x800])
+    found = [memory.read(PA + 0x1000 * frame, 0x1000) for frame in frames[2:7]]
+    assert found[:4] == [bytes([n]) * 0x1000 for n in (1, 2, 3, 4)]
+    assert found[4] == bytes([5]) * 0x800 + bytes(0x800)
+    assert subject.pointer.get() == VA + 0x6800
+    assert subject.quiet_records(64) == 32 + 63, "one page is left, and its last place"
+
+
+def test_pages_in_a_row_reach_as_far_ahead_as_pages_one_by_one() -> None:
+    pages = {VA + 0x1000 * n: PA + 0x1000 * n for n in range(256)}
+    in_a_row, one_by_one = numbered(pages), numbered(pages)
+    assert in_a_row.quiet_records(64) == 64 * 2
+    for size in (2, 4):  # those at hand, which brings twice as many for each
+        in_a_row.write_quietly(bytes(0x1000 * size))
+        for _ in range(size):
+            one_by_one.write_quietly(bytes(0x1000))
+        assert in_a_row.quiet_records(64) == one_by_one.quiet_records(64)
+    assert in_a_row.quiet_records(64) == 64 * 64
+
+
+class OnePageAtATime(FakeMemory):
+    """Memory that takes no write of more than one page."""
+
+    def write(self, address: int, data: bytes, space: PASpace = PASpace.NonSecure) -> bool:
+        return len(data) <= 0x1000 and super().write(address, data, space)
+
+
+def test_pages_in_a_row_that_are_not_one_memory_are_written_one_by_one() -> None:
+    memory = OnePageAtATime()
+    subject = numbered({VA + 0x1000 * n: PA + 0x1000 * n for n in range(9)}, memory)
+    subject.write_quietly(PAGES)
+    assert memory.read(PA + 0x2000, 0x5000) == PAGES
+    assert subject.pointer.get() == VA + 0x7000
+
+
+def test_only_the_bytes_without_memory_are_lost_where_aborts_do_not_matter() -> None:
+    memory = FakeMemory()
+    memory.aborting = {PA + 0x3004}
+    subject = numbered({VA + 0x1000 * n: PA + 0x1000 * n for n in range(9)}, memory)
+    subject.write_quietly(PAGES)
+    memory.aborting.clear()
+    expected = PAGES[:0x1004] + b"\0" + PAGES[0x1005:]
+    assert memory.read(PA + 0x2000, 0x5000) == expected
+
+
 def test_as_many_pages_are_at_hand_when_the_buffer_begins_anew() -> None:
     peek = FakeTables({VA + 0x1000 * n: PA + 0x1000 * n for n in range(64)})
     subject = ProfilingBuffer(FakeMemory(), peek, max_record=64, peek=peek)
