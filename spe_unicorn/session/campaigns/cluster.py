@@ -21,7 +21,8 @@ from spe_unicorn.session.campaigns.processes import Watched
 from spe_unicorn.session.campaigns.store import Store, put_file
 
 _ATTEMPTS = 5
-"""How often a job is handed out, in all, if its worker or its files are lost."""
+"""How often a job is handed out, in all, if its worker or its files are lost, or a worker's disk or
+network fails."""
 _SECONDS_TO_CONNECT = 20
 
 
@@ -91,6 +92,8 @@ class Cluster:
             for future in futures:
                 job, its_files = by_future.pop(future.key)
                 if future.status != "finished":
+                    if not self._may_go_away(future):
+                        raise ClusterError(f"a run failed on its worker: {_why(future)}")
                     if attempts[job.key] >= _ATTEMPTS:
                         raise ClusterError(f"a run was lost {_ATTEMPTS} times: {_why(future)}")
                     if its_files is files:  # maybe they were lost with a worker: send all once more
@@ -107,6 +110,12 @@ class Cluster:
                 yield job, row
         finally:
             self._client.cancel(list(futures.futures), force=True)
+
+    def _may_go_away(self, future: Any) -> bool:
+        """Whether a run may succeed elsewhere: it was lost, or something of its host failed."""
+        return future.status != "error" or isinstance(
+            future.exception(), (OSError, MemoryError, self._dask.KilledWorker)
+        )
 
     def _scattered(self, jobs: list[Job], store: Store) -> dict[FileOf, Any]:
         """Send the kept files of jobs to all workers. Later workers get them from those."""

@@ -182,18 +182,27 @@ class Store:
 def put_file(folder: Path, file: FileOf, content: bytes, *, source: str) -> None:
     """Write a file to ``folder/DIGEST/NAME``, complete or not at all.
 
+    A file that is there stays, if it has its digest. A host that crashes may leave one cut short.
     Raises OSError. Raises FileError, which names ``source``, if ``content`` has another digest.
     """
     path = file.within(folder)
-    if path.exists():
+    if path.exists() and _has_digest(path.read_bytes(), file):
         return
-    if hashlib.sha256(content).hexdigest() != file.digest:
+    if not _has_digest(content, file):
         raise FileError(f"{source} has changed since the plan was read")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, part = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.replace(part, path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.replace(part, path)
+    except OSError:
+        os.unlink(part)
+        raise
+
+
+def _has_digest(content: bytes, file: FileOf) -> bool:
+    return hashlib.sha256(content).hexdigest() == file.digest
 
 
 def _described(job: Job) -> dict[str, Any]:

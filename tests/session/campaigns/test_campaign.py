@@ -386,6 +386,37 @@ def test_a_program_may_change_after_it_is_kept_on_dask(folder, rewritten, cluste
     rewritten(folder / "out", "--scheduler", cluster[0])
 
 
+def test_a_kept_file_that_was_cut_short_is_written_anew(folder):
+    plan, out = write(folder, '[[runs]]\nfirmware = "hello.elf"\n'), folder / "out"
+    assert command(plan, "-o", out, "-j", 1).exit_code == 0
+    (kept,) = (out / "files").glob("*/hello.elf")
+    kept.write_bytes(HELLO.read_bytes()[:1000])
+    before = exact(out)
+    shutil.rmtree(out / "runs")
+    assert command(plan, "-o", out, "-j", 1).exit_code == 0
+    assert kept.read_bytes() == HELLO.read_bytes()
+    assert exact(out) == before
+    assert [path.name for path in kept.parent.iterdir()] == ["hello.elf"]
+
+
+def test_an_error_that_no_other_worker_would_avoid_ends_a_campaign_on_dask(
+    folder, cluster, monkeypatch
+):
+    keep_files = Store.keep_files
+
+    def then_damage(store, jobs):
+        keep_files(store, jobs)
+        (kept,) = store.files.glob("*/hello.elf")
+        kept.write_bytes(b"damaged")
+
+    monkeypatch.setattr(Store, "keep_files", then_damage)
+    plan = write(folder, '[[runs]]\nfirmware = "hello.elf"\n')
+    result = command(plan, "-o", folder / "out", "--scheduler", cluster[0])
+    assert result.exit_code == 2
+    said = "a run failed on its worker: FileError: hello.elf has changed since the plan was read"
+    assert said in result.output
+
+
 def test_a_folder_that_cannot_be_taken_any_more_is_one_line(folder, monkeypatch):
     (folder / "shared").mkdir()
     after(monkeypatch, "plan.read_plan", lambda: os.mkfifo(folder / "shared" / "pipe"))
