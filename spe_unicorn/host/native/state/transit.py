@@ -42,16 +42,16 @@ class Transit(ctypes.Structure):
             Field(
                 f"tallied{n}",
                 _HOOKS,
-                f"Lanes {2 * n} and {2 * n + 1} of the sum over the blocks that have run since"
-                " `State.take_tallied` emptied it.",
+                f"Lanes {2 * n} and {2 * n + 1} of the sum over the blocks that have run."
+                " `State.take_tallied` empties it.",
             )
             for n in range(LANES // 2)
         ),
         Field(
             "jumps",
             _HOOKS,
-            "Conditional branches at the end of a block that were taken, since"
-            " `State.take_tallied`; the branch of `falls_to` is not yet among them.",
+            "Conditional branches at the end of a block that were taken. The branch of `falls_to`"
+            " is not yet among them. `State.take_tallied` empties it.",
         ),
         Field(
             "falls_to",
@@ -71,8 +71,9 @@ class Transit(ctypes.Structure):
         Field(
             "pending",
             _TURNS,
-            "Number, from 1, of the chosen member of the block that runs; 0: none. The hook empties"
-            " it when it notes the sample, Python when it completes the member after a stop.",
+            "Number, from 1, of the chosen member of the block that runs; 0: none. `_note_sample`"
+            " empties it when it notes the sample. `Population.complete_pending` empties it when it"
+            " completes the member after a stop.",
         ),
         Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
         Field("slot", _HOOKS, "Where the block of the pending sample stands in the block table."),
@@ -117,7 +118,7 @@ class Transit(ctypes.Structure):
             "notice",
             _TURNS,
             "Not 0 if the engine is to stop after the block: NOTICE_RETURN where the block ends in"
-            " an ERET, else BUDGET_SPENT. `HostOperations.catch_up` empties it, `begin_anew` too.",
+            " an ERET, else BUDGET_SPENT. `HostOperations.catch_up` and `begin_anew` empty it.",
         ),
         Field(
             "controls_written",
@@ -137,14 +138,14 @@ class Transit(ctypes.Structure):
             "stale_code",
             _TURNS,
             "Whether the engine has to forget all code after the block, because of instruction"
-            " cache maintenance. `HostOperations.catch_up` has it do so, and empties this.",
+            " cache maintenance. `HostOperations.catch_up` empties it.",
         ),
         Field("level", _HOOKS, "The Exception level at which the ERET of `notice` was executed."),
         Field(
             "entered",
             _TURNS,
             "Whether compiled code has entered an exception, which sets the event register."
-            " `StopHandler` empties it at a WFE, SEV or SEVL.",
+            " `StopHandler.handle` empties it at a WFE, SEV or SEVL.",
         ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
         Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `State.begin` empties it."),
@@ -170,12 +171,13 @@ class Transit(ctypes.Structure):
             "rose",
             _TURNS,
             "PEs whose interrupt lines rose and of which Python has to hear, a bit each."
-            " `EngineRuns` empties it after each run of the engine.",
+            " `EngineRuns.run` empties it after each run of the engine.",
         ),
         Field(
             "notes_held",
             _TURNS,
-            "Operations in the ring `notes` that Python has not taken. `Observers` empties it.",
+            "Operations in the ring `notes` that Python has not taken. `Observers.take` empties"
+            " it.",
         ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
