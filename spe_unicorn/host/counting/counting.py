@@ -173,9 +173,8 @@ class Counting(Stateful[CountingState]):
             self.changed()
         if not self._cpu.inside:
             totals.tallies.between_runs()
-        active = self._by_event or monitors.s.pending or self._asserted or monitors.any_enabled
-        wanted = self.outside is not None or bool(self.totals.also)
-        if not active and not wanted and self._due == NEVER_HAPPENS:
+        counts = self._by_event or totals.also or self._due != NEVER_HAPPENS
+        if not counts and self._is_idle:
             if not self._cpu.inside:
                 self._quiet_at = int(self._cpu.state.writes)
             return
@@ -197,6 +196,15 @@ class Counting(Stateful[CountingState]):
         self._look_anew()
         if not self._cpu.inside:
             totals.tallies.between_runs()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether, with the controls of now, nothing counts and no overflow is told.
+
+        So no counter counts at any Exception level, and nothing from outside does.
+        """
+        told = self._asserted or self.monitors.s.pending
+        return not told and self.outside is None and not self.monitors.any_enabled
 
     def _increments(self, cycles: int) -> dict[int, int]:
         """By how much each counter moves, as its event happened in the last ``cycles``."""
@@ -295,11 +303,11 @@ class Counting(Stateful[CountingState]):
     def quiet(self) -> tuple[int, ...] | None:
         """What decides whether anything counts or asks for an interrupt, beside the controls.
 
-        None unless, with the controls of now, nothing counts anywhere and no overflow is told.
+        None unless, with the controls of now, nothing counts, no overflow is told, and none is to
+        be a PMU exception.
         """
         monitors, state = self.monitors, self.monitors.s
-        told = self._asserted or monitors.asks_for_exception or state.pending
-        if told or self.outside is not None or monitors.any_enabled:
+        if not self._is_idle or monitors.asks_for_exception:
             return None
         enabled, stopped = state.control & PMCR_EL0.E.mask, monitors.deciding[1]
         return enabled, state.enabled, state.overflowed, state.noticed, stopped
