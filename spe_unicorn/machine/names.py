@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.symbols.elf import ElfError, ElfFile, read_elf
@@ -14,6 +14,20 @@ from spe_unicorn.symbols.places import Places
 
 _KNOWN = 1 << 16
 """The most addresses whose lines are remembered."""
+
+_Found = TypeVar("_Found")
+_Told = TypeVar("_Told", covariant=True)
+
+
+class _Tables(Protocol[_Told]):
+    """What an ELF file tells of its addresses."""
+
+    def at(self, address: int) -> _Told | None:
+        """What it tells of ``address``, as it is linked; None for nothing."""
+
+
+_Read = dict[Path, _Tables[_Found] | None]
+"""The tables of the files that have been read, None for one that has none."""
 
 
 class Names:
@@ -27,8 +41,8 @@ class Names:
     def __init__(self, image: Callable[[], Image | None]) -> None:
         self._image = image
         self._added = Places()
-        self._lines: dict[Path, SourceLines | None] = {}
-        self._frames: dict[Path, FrameTables | None] = {}
+        self._lines: _Read[Line] = {}
+        self._frames: _Read[FrameRule] = {}
         self._known: dict[int, Line | None] = {}
 
     def add(self, file: ElfFile, address: int | None = None) -> None:
@@ -60,50 +74,41 @@ class Names:
         if address not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            self._known[address] = self._line(address)
+            self._known[address] = self._found(address, self._lines, SourceLines)
         return self._known[address]
-
-    def _line(self, address: int) -> Line | None:
-        image = self._image()
-        linked = None if image is None else image.linked(address)
-        if image is not None and linked is not None:
-            lines = self._lines_of(image.path)
-            found = None if lines is None else lines.at(linked)
-            if found is not None:
-                return found
-        place = self._added.at(address)
-        if place is None:
-            return None
-        lines = self._lines_of(place.file.path, place.file)
-        return None if lines is None else lines.at(place.linked)
 
     def frame(self, address: int) -> FrameRule | None:
         """How to find the caller of the function at ``address``, None if it is unknown."""
+        return self._found(address, self._frames, FrameTables)
+
+    def _found(
+        self, address: int, read: _Read[_Found], make: Callable[[ElfFile], _Tables[_Found]]
+    ) -> _Found | None:
+        """What the image tells of an address, or else an added file does. Tables are kept."""
         image = self._image()
         linked = None if image is None else image.linked(address)
         if image is not None and linked is not None:
-            tables = self._frames_of(image.path)
+            tables = _tables_of(image.path, None, read, make)
             found = None if tables is None else tables.at(linked)
             if found is not None:
                 return found
         place = self._added.at(address)
         if place is None:
             return None
-        tables = self._frames_of(place.file.path, place.file)
+        tables = _tables_of(place.file.path, place.file, read, make)
         return None if tables is None else tables.at(place.linked)
 
-    def _frames_of(self, path: Path, file: ElfFile | None = None) -> FrameTables | None:
-        if path not in self._frames:
-            try:
-                self._frames[path] = FrameTables(read_elf(path) if file is None else file)
-            except ElfError:
-                self._frames[path] = None
-        return self._frames[path]
 
-    def _lines_of(self, path: Path, file: ElfFile | None = None) -> SourceLines | None:
-        if path not in self._lines:
-            try:
-                self._lines[path] = SourceLines(read_elf(path) if file is None else file)
-            except ElfError:  # a kernel image, or one that was made in memory
-                self._lines[path] = None
-        return self._lines[path]
+def _tables_of(
+    path: Path,
+    file: ElfFile | None,
+    read: _Read[_Found],
+    make: Callable[[ElfFile], _Tables[_Found]],
+) -> _Tables[_Found] | None:
+    """The tables of the file at ``path``, which ``file`` is if it has been opened."""
+    if path not in read:
+        try:
+            read[path] = make(read_elf(path) if file is None else file)
+        except ElfError:  # a kernel image, or one that was made in memory
+            read[path] = None
+    return read[path]
