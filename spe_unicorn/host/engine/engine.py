@@ -172,19 +172,19 @@ class Engine:
         """Write the 128 bits of V0 to V31 by number."""
         self.uc.reg_write(regs.UC_ARM64_REG_Q0 + number, value)
 
+    def _named(self, encoding: Encoding) -> UcRegCP64:
+        """The room for the value of a System register, which it names as the engine does."""
+        cp = self._cp
+        cp.op0, cp.op1, cp.op2 = encoding.op0, encoding.op1, encoding.op2
+        cp.crn, cp.crm = encoding.crn, encoding.crm
+        return cp
+
     def system(self, encoding: Encoding) -> int:
         """A System register that the engine has, as it is stored.
 
         Raises UcError for one that it does not have.
         """
-        cp = self._cp
-        cp.crn, cp.crm, cp.op0, cp.op1, cp.op2 = (
-            encoding.crn,
-            encoding.crm,
-            encoding.op0,
-            encoding.op1,
-            encoding.op2,
-        )
+        cp = self._named(encoding)
         status = self._read(self.handle, regs.UC_ARM64_REG_CP_REG, self._cp_at)
         if status != UC_ERR_OK:
             raise UcError(status)
@@ -197,14 +197,7 @@ class Engine:
         (Exception level, translation regime), which a PSTATE write alone does not.
         """
         self.system_stores += 1
-        cp = self._cp
-        cp.crn, cp.crm, cp.op0, cp.op1, cp.op2 = (
-            encoding.crn,
-            encoding.crm,
-            encoding.op0,
-            encoding.op1,
-            encoding.op2,
-        )
+        cp = self._named(encoding)
         cp.val = value
         status = self._write(self.handle, regs.UC_ARM64_REG_CP_REG, self._cp_at)
         if status != UC_ERR_OK:
