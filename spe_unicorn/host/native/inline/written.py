@@ -246,15 +246,20 @@ def inline_length(inline: Any) -> Any:
 
 
 @routine
-def put_inline(inline: Any, at: Any) -> Any:
-    """Write the code of :func:`inline_length` bytes in place of the call. Return its end."""
-    operations = inline.size >> 2
+def _put_operations(inline: Any, at: Any) -> Any:
+    """Write what counts the operations of a block, or leaves for its stub. Return its end."""
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
     at = put_branch(at, 0x850F, inline.entry)
-    at = _put_count(at, SUBTRACT, _BUDGET, operations)
-    at = put_branch(at, 0x880F, inline.back)
-    return _put_lanes(inline, _put_block(at, inline.address, operations))
+    at = _put_count(at, SUBTRACT, _BUDGET, inline.size >> 2)
+    return put_branch(at, 0x880F, inline.back)
+
+
+@routine
+def put_inline(inline: Any, at: Any) -> Any:
+    """Write the code of :func:`inline_length` bytes in place of the call. Return its end."""
+    at = _put_operations(inline, at)
+    return _put_lanes(inline, _put_block(at, inline.address, inline.size >> 2))
 
 
 @routine
@@ -286,17 +291,12 @@ def put_stub(inline: Any, at: Any, begin: Any) -> Any:
 @routine
 def put_counting(inline: Any, at: Any) -> Any:
     """Write ``count`` at ``at``. Return its end."""
-    operations = inline.size >> 2
     inline.count = at
-    at = put_wide(at, 0xB948, inline.state + CENTRE)
-    at = _put_compared(at, inline.number)
-    at = put_branch(at, 0x850F, inline.entry)
-    at = _put_count(at, SUBTRACT, _BUDGET, operations)
-    at = put_branch(at, 0x880F, inline.back)
+    at = _put_operations(inline, at)
     if inline.number & 1:
         at = _put_count(at, SUBTRACT, _MEMBERS, inline.weight)
         at = put_branch(at, 0x880F, inline.members_back)
-    at = _put_block(at, inline.address, operations)
+    at = _put_block(at, inline.address, inline.size >> 2)
     at = _put_lanes(inline, at)
     if inline.number & 2:
         row = array_at(pointer_to(inline.row), (ROW,), np.int64)
