@@ -24,6 +24,7 @@ from spe_unicorn.host.native.calls import (
     call_read,
     call_register,
     call_translate,
+    current_el,
     stop_engine,
 )
 from spe_unicorn.host.native.delivery import deliverable
@@ -98,14 +99,26 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
+def _plans_of(s: Any, slot: Any) -> Any:
+    """Where the plans of the block in ``slot`` begin in the pool, in words."""
+    return array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot]
+
+
+@routine
+def _code_of(s: Any, slot: Any) -> Any:
+    """Where the code of the block in ``slot`` begins in the pool, in words: after its plans."""
+    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
+    return _plans_of(s, slot) + PLAN_WORDS * weight
+
+
+@routine
 def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
     """Whether memory at ``address`` still has the code of the block in ``slot``."""
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return False
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
     plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
+    place = _code_of(s, slot)
     same = True
     for n in range(operations):
         same &= plans[place + n] == np.int64(code[n])
@@ -137,13 +150,11 @@ def _traps(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any
 
     The block is in the block table.
     """
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    here = 1 << (s.scratch >> 2 & 3)
+    here = 1 << current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     slot = slot_of(address, operations)
     trapping = array_at(pointer_to(s.trapping), (TRAP_IDS,), np.uint8)
     plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
-    weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
-    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * weight
+    place = _code_of(s, slot)
     found = 0
     for n in range(operations):
         found |= trapping[trap_id(plans[place + n])] & here
@@ -164,6 +175,24 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
     s.block = address
     s.block_operations = operations
     stop_engine(s, engine)
+
+
+@routine
+def _something_comes_first(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+    """Whether something comes before the first operation of a block. If so, stop the engine.
+
+    That is what the block before has left to be done, an interrupt, or a misaligned PC.
+    """
+    if s.notice != 0:
+        _stop(s, engine, _STOP_NOTICED, address, operations)
+        return True
+    if s.deliver != 0 and _deliverable(s, engine, user):
+        _stop(s, engine, _STOP_INTERRUPT, address, 0)
+        return True
+    if address & s.pc_mask != 0:
+        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+        return True
+    return False
 
 
 @routine
@@ -260,8 +289,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.pc = s.block + 4 * k
     row.cycles = executed - behind - 1 + s.skipped
     row.following = following
-    call_register(s.reg_read, address_of(engine), _PSTATE, here + _SCRATCH)
-    bits = s.scratch >> 2 & 3
+    bits = current_el(s, address_of(engine), here + _SCRATCH)
     if plan & PLAN_ACCESS:
         number = plan >> PLAN_BASE & 0xFFFF
         writeback = s.access >> 32
@@ -328,7 +356,8 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     marks = array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & s.watch & _OURS:
         return False
-    place = array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot] + PLAN_WORDS * member
+    first = _plans_of(s, slot)
+    place = first + PLAN_WORDS * member
     row = record_at(pointer_to(s.plans + place * 8), PLAN)
     plan = row.how
     if plan & PLAN_RUN == 0:
@@ -336,8 +365,7 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
     if plan & PLAN_PROBE:
         s.probe = address + 4 * (plan >> PLAN_PLACE & PLAN_PLACES)
     elif plan & PLAN_RECIPE:
-        plans = s.plans + 8 * array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot]
-        if not foresee(s, engine, user, address, plans, row.recipe):
+        if not foresee(s, engine, user, address, s.plans + 8 * first, row.recipe):
             return False
     else:
         _note_registers(s, engine, user, plan)
@@ -361,14 +389,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
     if s.wrong != 0:
         _stop(s, engine, _STOP_WRONG_PATH, address, operations)
         return
-    if s.notice != 0:
-        _stop(s, engine, _STOP_NOTICED, address, operations)
-        return
-    if s.deliver != 0 and _deliverable(s, engine, user):
-        _stop(s, engine, _STOP_INTERRUPT, address, 0)
-        return
-    if address & s.pc_mask != 0:
-        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+    if _something_comes_first(s, engine, user, address, operations):
         return
     slot = _slot(s, engine, address, operations)
     if slot < 0:
@@ -426,14 +447,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         grant(s, UNBOUNDED)
         _begin(s, address, operations)
         return
-    if s.notice != 0:
-        _stop(s, engine, _STOP_NOTICED, address, operations)
-        return
-    if s.deliver != 0 and _deliverable(s, engine, user):
-        _stop(s, engine, _STOP_INTERRUPT, address, 0)
-        return
-    if not aligned:
-        _stop(s, engine, _STOP_MISALIGNED, address, 0)
+    if _something_comes_first(s, engine, user, address, operations):
         return
     # the operation after the next `budget` ones lies in this block
     fits = s.granted - s.budget + operations <= s.limit

@@ -8,12 +8,12 @@ from unicorn import UC_PROT_EXEC
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
 from spe_unicorn.compiled import ForeignCall, address_of, routine
-from spe_unicorn.host.engine.engine import PC
+from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.state.budget import begin_anew_after_block
 
 FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
-_PC: Final = int(PC)
+_PC, _PSTATE = int(PC), int(PSTATE)
 _FLUSH_TLB: Final = UC_CTL_IO_WRITE << 30 | UC_CTL_TLB_FLUSH
 
 call_ask: Final = ForeignCall("int32")
@@ -53,6 +53,13 @@ def stop_engine(s: Any, engine: Any) -> None:
 def flush_tlb(s: Any, uc: Any) -> None:
     """Empty the TLB of the engine at an address."""
     call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+
+
+@routine
+def current_el(s: Any, uc: Any, scratch: Any) -> Any:
+    """The PE's Exception level. ``State.scratch``, which lies at ``scratch``, has PSTATE then."""
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    return s.scratch >> 2 & 3
 
 
 @routine

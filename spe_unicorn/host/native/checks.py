@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
-from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import FETCH, call_read, call_register, stop_engine
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el, stop_engine
 from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state.steer import CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
@@ -61,7 +60,6 @@ NOTED: Final = np.dtype([(name, np.int64) for name in ("number", "pc", "word", "
 read, and its Exception level."""
 NOTED_BYTES: Final = NOTED.itemsize
 
-_PSTATE: Final = int(PSTATE)
 _ACCESS: Final = int(Stop.ACCESS)
 _SCRATCH: Final = State.scratch.offset
 
@@ -131,6 +129,5 @@ def on_noted(engine: Any, address: Any, size: Any, user: Any) -> None:
     s.scratch = 0
     unread = call_read(s.vmem_read, uc, row.pc, FETCH, scratch, 4) != 0
     row.word = -1 if unread else s.scratch
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    row.level = s.scratch >> 2 & 3
+    row.level = current_el(s, uc, scratch)
     s.notes_held += 1

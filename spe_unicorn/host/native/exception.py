@@ -26,6 +26,7 @@ from spe_unicorn.host.native.calls import (
     call_register,
     call_start,
     call_surviving,
+    current_el,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.levels import at_level, return_changes
@@ -292,8 +293,7 @@ def returns_alike(s: Any, engine: Any, user: Any) -> Any:
     been looked at already.
     """
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    el = s.scratch >> 2 & 3
+    el = current_el(s, uc, scratch)
     s.level = el
     if s.alike == 0 or s.suspect >> el & 1 != 0:
         return False

@@ -15,8 +15,8 @@ import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
-from spe_unicorn.host.engine.engine import PC, PSTATE
-from spe_unicorn.host.native.calls import call_register
+from spe_unicorn.host.engine.engine import PC
+from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.ports import NEVER_HAPPENS
@@ -26,7 +26,6 @@ _PATIENCE: Final = 1 << 20
 _ROWS: Final = 64
 """Loads that are noted between two calls of :meth:`NoticedLoads.take`."""
 _PC: Final = int(PC)
-_PSTATE: Final = int(PSTATE)
 _MASK: Final = (1 << 64) - 1
 _SCRATCH: Final = State.scratch.offset
 
@@ -69,8 +68,7 @@ def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: A
     pc = s.scratch
     load = record_at(pointer_to(r.rows + r.count * _LOAD_BYTES), _LOAD)
     load.pc = pc
-    call_register(s.reg_read, uc, _PSTATE, r.state + _SCRATCH)
-    load.el = s.scratch >> 2 & 3
+    load.el = current_el(s, uc, r.state + _SCRATCH)
     load.address = here
     load.size = size
     load.executed = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)

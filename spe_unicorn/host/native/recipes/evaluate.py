@@ -11,8 +11,7 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.registers.system import SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.decode.effects import condition_holds
-from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_read, call_register
+from spe_unicorn.host.native.calls import call_read, call_register, current_el
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.recipes.steps import (
     MOST_STEPS,
@@ -35,7 +34,6 @@ _MULTIPLY, _AND, _OR, _XOR = int(Kind.MULTIPLY), int(Kind.AND), int(Kind.OR), in
 _LEFT, _RIGHT, _ARITHMETIC = int(Kind.LEFT), int(Kind.RIGHT), int(Kind.ARITHMETIC)
 _SUM_FLAGS, _LOGICAL_FLAGS = int(Kind.SUM_FLAGS), int(Kind.LOGICAL_FLAGS)
 _SELECT, _LOAD = int(Kind.SELECT), int(Kind.LOAD)
-_PSTATE: Final = int(PSTATE)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _READ: Final = int(uc_const.UC_PROT_READ)
 _SCRATCH: Final = State.scratch.offset
@@ -74,8 +72,7 @@ def _control(s: Any, engine: Any, el: Any) -> Any:
 @routine
 def _big_endian(s: Any, engine: Any, user: Any) -> Any:
     """Whether data accesses at the PE's Exception level may be big-endian."""
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    el = s.scratch >> 2 & 3
+    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     if el != 0:
         return _control(s, engine, el) >> _EE & 1
     return (_control(s, engine, 1) | _control(s, engine, 2)) >> _E0E & 1

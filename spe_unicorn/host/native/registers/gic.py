@@ -42,8 +42,7 @@ from spe_unicorn.devices.gicv3.cells import (
     signals,
 )
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
-from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_register, move_on
+from spe_unicorn.host.native.calls import call_register, current_el, move_on
 from spe_unicorn.host.native.state.actions import READ, WRITE
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.transit import work_out_special
@@ -72,7 +71,6 @@ IRQ_LINE, FIQ_LINE = 1, 2
 
 _GIC_PE_BYTES: Final = GIC_PE.itemsize
 _SCRATCH: Final = State.scratch.offset
-_PSTATE: Final = int(PSTATE)
 _SS: Final = int(SPSR.SS.mask)
 _CRN_OF_PMR: Final = icc.ICC_PMR_EL1.encoding.crn
 _CRM_OF_SGI: Final = icc.ICC_SGI1R_EL1.encoding.crm
@@ -84,8 +82,8 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     if s.gic_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
         return False
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if s.gic_at >> (s.scratch >> 2 & 3) & 1 == 0 or s.scratch & _SS != 0 or s.deliver_irq < 0:
+    el = current_el(s, uc, scratch)
+    if s.gic_at >> el & 1 == 0 or s.scratch & _SS != 0 or s.deliver_irq < 0:
         return False
     own = record_at(pointer_to(s.gic + s.gic_own * _GIC_PE_BYTES), GIC_PE)
     k = array_at(pointer_to(own.kept), (KEPT,), np.int64)

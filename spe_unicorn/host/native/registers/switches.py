@@ -14,8 +14,7 @@ import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.compiled import address_of, array_at, pointer_to, record_at, routine
-from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_register
+from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.levels import LEVELS, at_level, look_out
 from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE, deliver_by_lines
@@ -47,7 +46,6 @@ SWITCH: Final = np.dtype([(name, np.int64) for name in ("before", "el", "key", "
 
 _SET_BYTES: Final = SET.itemsize
 _SWITCH_BYTES: Final = SWITCH.itemsize
-_PSTATE: Final = int(PSTATE)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _ROW: Final = CP_REG.itemsize
 _SCRATCH: Final = State.scratch.offset
@@ -70,8 +68,7 @@ def switches(s: Any, engine: Any, user: Any, key: Any, value: Any) -> Any:
     if s.control_set == 0 or s.notice != 0 or s.deliver_irq < 0 or s.lines == _BOTH_LINES:
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    el = s.scratch >> 2 & 3
+    el = current_el(s, uc, scratch)
     place = s.control_switches + place_of(s.control_set, el, key, value) * _SWITCH_BYTES
     write = record_at(pointer_to(place), SWITCH)
     if write.before != s.control_set or write.el != el:

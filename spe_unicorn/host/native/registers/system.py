@@ -10,11 +10,12 @@ from unicorn import arm64_const as regs
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
-from spe_unicorn.host.engine.engine import PC, PSTATE
+from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import (
     call_ask,
     call_register,
     call_sampling,
+    current_el,
     flush_tlb,
     move_on,
     stop_engine,
@@ -34,7 +35,6 @@ from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 _SCRATCH: Final = State.scratch.offset
 _PC: Final = int(PC)
-_PSTATE: Final = int(PSTATE)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
 _STOP_ACCESS: Final = int(Stop.ACCESS)
 _ANSWER_STOP, _ANSWER_NOTICE = int(Answer.STOP), int(Answer.NOTICE)
@@ -57,23 +57,21 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 @routine
 def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
     """Whether the PE may read CNTPCT or CNTVCT at its level. If not, the engine traps the read."""
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    return s.counters >> ((s.scratch >> 2 & 3) * 2 + (key & 1 ^ 1)) & 1 != 0
+    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
+    return s.counters >> (el * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
 @routine
 def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
     """Whether the engine is to handle a read of a constant: it traps it at EL0, answers at EL1."""
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    el = s.scratch >> 2 & 3
+    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
 
 
 @routine
 def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
     """Whether the PE is at an Exception level that has registers with this op1 at all."""
-    call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
-    el = s.scratch >> 2 & 3
+    el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
 
 
@@ -121,8 +119,7 @@ def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: A
 def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, read: Any) -> Any:
     """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask Python."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if s.scratch >> 2 & 3 != EL2:
+    if current_el(s, uc, scratch) != EL2:
         return 0
     meant = np.int64(array_at(pointer_to(s.aliases), (KEYS,), np.uint16)[key])
     action = array_at(pointer_to(s.actions + WRITE * KEYS), (KEYS,), np.uint8)[meant]
@@ -152,8 +149,8 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
     ``action`` is that of a write by the name of EL1.
     """
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if s.scratch >> 2 & 3 != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
+    el = current_el(s, uc, scratch)
+    if el != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
         return False
     key = np.int64(r.op0) << 14 | np.int64(r.crn) << 7 | np.int64(r.crm) << 3 | np.int64(r.op2)
     value = r.value
@@ -183,8 +180,8 @@ def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any
     if s.sampling_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
         return False
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
-    call_register(s.reg_read, uc, _PSTATE, scratch)
-    if s.sampling_at >> (s.scratch >> 2 & 3) & 1 == 0 or s.scratch & _SS != 0:
+    el = current_el(s, uc, scratch)
+    if s.sampling_at >> el & 1 == 0 or s.scratch & _SS != 0:
         return False
     call_register(s.reg_read, uc, _PC, scratch)
     pc = s.scratch
