@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from spe_unicorn.arch.operation import Instruction, Timing
+from spe_unicorn.bits import signed
 from spe_unicorn.compiled import array_at, entry, large_table, pointer_to, routine
 from spe_unicorn.spe.packets import (
     AddressIndex,
@@ -427,8 +428,8 @@ class Batch:
         return (
             self._layouts_of((*contexts, offset is not None), recorder),
             common.shapes,
-            _signed(common.state),
-            _signed(offset or 0),
+            signed(common.state),
+            signed(offset or 0),
             common.context1 or 0,
             common.context2 or 0,
         )
@@ -456,7 +457,3 @@ def _places(layout: RecordLayout) -> Any:
     for n, (kind, index, offset, size) in enumerate(layout.places):
         places[n] = _SOURCES[kind, index], offset, size
     return places
-
-
-def _signed(value: int) -> int:
-    return value - (value >> 63 << 64)
