@@ -41,8 +41,8 @@ A line that comes from another PE has neither LLC_ACCESS nor LLC_MISS here.
 OUTCOME: Final = 0
 """Where the header of the array holds what all accesses since :meth:`DataSide.begin` did."""
 LINE_SHIFT: Final = 1
-_PAGE_SHIFT: Final = 2
-_L1_TLB: Final = 3
+PAGE_SHIFT: Final = 2
+L1_TLB: Final = 3
 _L2_TLB: Final = 6
 L1D: Final = 9
 L2: Final = 12
@@ -150,10 +150,10 @@ class DataSide:
         for name, size in (("line", line), ("page", page)):
             if size < 1 or size & size - 1:
                 raise ValueError(f"a {name} of {size} bytes is no power of two")
-        levels = (_L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (L1D, l1d), (L2, l2)
+        levels = (L1_TLB, l1_tlb), (_L2_TLB, l2_tlb), (L1D, l1d), (L2, l2)
         self.words = _array(_HEADER, *levels, room=_NOTES * _NOTE)
         self.words[LINE_SHIFT] = line.bit_length() - 1
-        self.words[_PAGE_SHIFT] = page.bit_length() - 1
+        self.words[PAGE_SHIFT] = page.bit_length() - 1
         self.words[NOTED] = UNNOTED
         self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last
@@ -216,9 +216,9 @@ def touch(words: Any, level: Any, number: Any) -> Any:
 def look_up(own: Any, address: Any, end: Any) -> Any:
     """The pages from one address to another in both levels of the TLB: what that did."""
     outcome = np.int64(TLB_ACCESS)
-    for page in range(address >> own[_PAGE_SHIFT], (end >> own[_PAGE_SHIFT]) + 1):
+    for page in range(address >> own[PAGE_SHIFT], (end >> own[PAGE_SHIFT]) + 1):
         own[PAGES] += 1
-        if not touch(own, _L1_TLB, page):
+        if not touch(own, L1_TLB, page):
             own[_TLB_REFILLS] += 1
             outcome |= L2_TLB_ACCESS
             if not touch(own, _L2_TLB, page):
@@ -291,4 +291,4 @@ def forget_translations(data_side: Any) -> None:
     ``void forget_translations(int64_t *data_side)``, given ``words`` of a :class:`DataSide`.
     """
     own = array_at(data_side, (UNBOUNDED,), np.int64)
-    own[own[_L1_TLB + START] : own[L1D + START]] = EMPTY
+    own[own[L1_TLB + START] : own[L1D + START]] = EMPTY

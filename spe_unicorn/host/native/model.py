@@ -49,6 +49,7 @@ from spe_unicorn.host.native.calls import (
 )
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
+from spe_unicorn.host.native.inline.recent import PLACE
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
@@ -60,9 +61,7 @@ _ENDS: Final = 1 << 12
 _END: Final = np.dtype([(name, np.int64) for name in ("block", "known", "kind", "target")])
 """An entry: address of the block, epoch and size of it, kind of branch, target of a direct one."""
 _END_BYTES: Final = _END.itemsize
-_PLACE: Final = np.dtype([(name, np.int64) for name in ("begin", "end", "physical")])
-"""Memory: its first byte and its end for the host, and its physical address."""
-_PLACE_BYTES: Final = _PLACE.itemsize
+_PLACE_BYTES: Final = PLACE.itemsize
 _CODE_PAGE_BITS: Final = 12
 _CODE_PAGES: Final = 1 << 16
 """Pages that the table tells apart."""
@@ -91,7 +90,7 @@ class ModelState(ctypes.Structure):
         Field("last", _ONCE, "The words of the last level of cache."),
         Field("peers", _ONCE, "Where the words of all PEs are whose lines are known."),
         Field("coherent", _ONCE, "Whether there are any but this one."),
-        Field("places", _ONCE, "Table of where the host has memory with caches: rows of _PLACE."),
+        Field("places", _ONCE, "Table of where the host has memory with caches: rows of PLACE."),
         Field("place_count", _ONCE, "How many rows that has."),
         Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
         Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
@@ -186,7 +185,8 @@ def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: An
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
     zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
-    if have_accesses_noted(s, address, size, back):
+    memory = m.places if m.coherent == 0 else 0
+    if have_accesses_noted(s, memory, address, size, back):
         _new_code(m, s, engine, address, size)
         if _zeroes(s, engine, address, size):
             zeroing[place] = 1
@@ -315,7 +315,7 @@ def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user:
 def _physical(m: Any, host: Any) -> Any:
     """The physical address of memory that the host has at an address; -1 where it has no caches."""
     for n in range(m.place_count):
-        place = record_at(pointer_to(m.places + n * _PLACE_BYTES), _PLACE)
+        place = record_at(pointer_to(m.places + n * _PLACE_BYTES), PLACE)
         if place.begin <= host < place.end:
             return host - place.begin + place.physical
     return np.int64(-1)
@@ -403,7 +403,7 @@ class ModelHooks:
         m.coherent = model.data.last.coherent
         regions = [] if memory is None else memory.regions
         self._places = np.array(
-            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], _PLACE
+            [(r.address, r.address + r.size, r.base) for r in regions] or [(0, 0, 0)], PLACE
         )
         self._code_pages = np.zeros(_CODE_PAGES, np.uint8)
         self._stored = np.full(_STORED, -1, np.int64)

@@ -46,7 +46,8 @@ Before that, a store whose page the engine's TLB does not have goes to ``unknown
             jmp   slow
 
 An access to the same line as the access before it changes only two counts in the model. For another
-line the stub calls ``State.access_hook``. That may leave the access to the slow way, and so to the
+line ``common`` does little more where line and page are recent ones (``recent``). Else it calls
+``State.access_hook``. That may leave the access to the slow way, and so to the
 hook for accesses. The hook for accesses also gets every access without a stub. After an access the
 engine uses only the registers of its data, those of the slow way, and those that calls keep.
 """
@@ -60,6 +61,7 @@ import numpy as np
 from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.native.inline.engine_code import looks_as_known
+from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import DONE, find_call, look_for_checks, site_of
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
 from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
@@ -201,7 +203,7 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 
 @routine
-def _replace(inline: Any, s: Any, address: Any, size: Any, back: Any) -> None:
+def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: Any) -> None:
     """Replace the accesses of a block, and the checks after them."""
     inline.address = address
     inline.size = size
@@ -212,17 +214,20 @@ def _replace(inline: Any, s: Any, address: Any, size: Any, back: Any) -> None:
     if looks_as_known(inline.check, inline.engine, address):
         look_for_checks(inline)
     if inline.common == 0:
-        inline.common = inline.free
-        inline.common_store = put_common(s, inline.common, s.access_hook)
+        inline.common = at = inline.free
+        if knows_recent(s.data_side, memory):
+            at = put_recent(at, s.data_side, inline.state + _LINE, memory)
+        inline.common_store = put_common(s, at, s.access_hook)
         inline.free = put_common(s, inline.common_store, s.store_hook)
     replace_accesses(inline, s, inline.after, inline.code_end)
 
 
 @routine
-def have_accesses_noted(s: Any, address: Any, size: Any, back: Any) -> Any:
+def have_accesses_noted(s: Any, memory: Any, address: Any, size: Any, back: Any) -> Any:
     """The code of a block called the hook and will go on at ``back``: replace what is to be.
 
-    Whether that code was never seen before.
+    ``memory`` is the address of a PLACE in which most accesses are, and that no other PE has in its
+    caches; 0 for none. Whether that code was never seen before.
     """
     inline = record_at(pointer_to(s.inline), INLINE)
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
@@ -239,5 +244,5 @@ def have_accesses_noted(s: Any, address: Any, size: Any, back: Any) -> Any:
         inline.place = back
     elif inline.free + STUB <= inline.end:
         sites[n] = called_once | DONE
-        _replace(inline, s, address, size, back)
+        _replace(inline, s, memory, address, size, back)
     return False
