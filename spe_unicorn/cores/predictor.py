@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, entry
+from spe_unicorn.compiled import array_at, entry, record_at
 from spe_unicorn.cores.model_numbers import PredictorSizes
 
 
@@ -50,6 +50,8 @@ class Branch(IntEnum):
     """RET."""
 
 
+BRANCH: Final = np.dtype([(name, np.int64) for name in ("address", "kind", "target")])
+"""What is known of a branch before it is executed: what :func:`resolve` wants."""
 _CONDITIONAL, _CALL, _INDIRECT = int(Branch.CONDITIONAL), int(Branch.CALL), int(Branch.INDIRECT)
 _INDIRECT_CALL, _RETURN = int(Branch.INDIRECT_CALL), int(Branch.RETURN)
 
@@ -163,3 +165,13 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
     p[_MISPREDICTED] += missed
     p[MISSED] |= missed
     return predicted  # type: ignore[no-any-return]
+
+
+@entry("int64", "pointer", "pointer", "int64")
+def resolve_at(predictor: Any, branch: Any, actual: Any) -> Any:
+    """The same for the branch of which a BRANCH at an address tells.
+
+    ``int64_t resolve_at(int64_t *predictor, const int64_t branch[3], int64_t actual)``.
+    """
+    b = record_at(branch, BRANCH)
+    return resolve(predictor, b.address, b.kind, b.target, actual)

@@ -37,6 +37,7 @@ from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
     MODELLED_BLOCK_HOOKS,
     REPLACING_BLOCK_HOOKS,
+    REPLACING_MODELLED_BLOCK_HOOKS,
 )
 from spe_unicorn.host.native.inline.layer import Inline
 from spe_unicorn.host.native.inline.replacing import on_counted_block
@@ -156,14 +157,14 @@ class NativeHooks:
         self.state.weighed = weighed
         self.state.special_hook = on_special_block.address
         modelled = self.state.model_hook != 0
-        hooks = MODELLED_BLOCK_HOOKS if modelled else BLOCK_HOOKS
         self._not_inline = _FLOW if self.follows_flow else not_inline
-        if self._not_inline is None and modelled:
-            self.inline = Inline(self.engine, self.state, 0)
-        elif self._not_inline is None:
-            hooks = REPLACING_BLOCK_HOOKS
+        if self._not_inline is not None:
+            hooks = MODELLED_BLOCK_HOOKS if modelled else BLOCK_HOOKS
+        else:
+            hooks = REPLACING_MODELLED_BLOCK_HOOKS if modelled else REPLACING_BLOCK_HOOKS
+            if not modelled:
+                self.state.inline_hook = on_counted_block.address
             self.inline = Inline(self.engine, self.state, hooks[weighed].address)
-            self.state.inline_hook = on_counted_block.address
         self.add(uc_const.UC_HOOK_BLOCK, hooks[weighed].address)
         if self.follows_flow:
             self.add(uc_const.UC_HOOK_BLOCK, on_flow.address)

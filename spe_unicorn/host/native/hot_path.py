@@ -82,7 +82,10 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     if replaces:
         twice = code.shl(code.load(place("tally")), ir.Constant(_WIDE, 1))
         counted = code.add(twice, code.load(place("weigh")))  # inline.shared.counts
-        pending = code.icmp_signed("!=", code.load(place("deliver")), zero)
+        apart = code.load(place("deliver"))
+        for field in ("unattended", "steps") if modelled else ():
+            apart = code.or_(apart, code.load(place(field)))
+        pending = code.icmp_signed("!=", apart, zero)
         attend = code.select(pending, ir.Constant(_WIDE, -1), counted)
         code.store(attend, place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
@@ -157,8 +160,10 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
 
 def _return_address(module: Any, code: Any) -> Any:
     """Where the hook returns to, a pointer."""
-    kind = ir.FunctionType(_POINTER, [_HALF])
-    return code.call(ir.Function(module, kind, "llvm.returnaddress"), [ir.Constant(_HALF, 0)])
+    name = "llvm.returnaddress"
+    known = module.globals.get(name)
+    function = known or ir.Function(module, ir.FunctionType(_POINTER, [_HALF]), name)
+    return code.call(function, [ir.Constant(_HALF, 0)])
 
 
 def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
@@ -207,3 +212,5 @@ REPLACING_BLOCK_HOOKS: Final = _hooks("_replacing", replaces=True)
 """The same, where blocks may come to count themselves."""
 MODELLED_BLOCK_HOOKS: Final = _hooks("_modelled", modelled=True)
 """The same, where a core model hears of each block first."""
+REPLACING_MODELLED_BLOCK_HOOKS: Final = _hooks("_replacing_modelled", replaces=True, modelled=True)
+"""The same, where both is so."""

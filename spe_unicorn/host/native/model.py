@@ -37,7 +37,7 @@ from spe_unicorn.cores.caches import (
     forget_translations,
 )
 from spe_unicorn.cores.coherence import coherent_access
-from spe_unicorn.cores.predictor import Branch, resolve
+from spe_unicorn.cores.predictor import BRANCH, Branch, resolve, resolve_at
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import (
@@ -48,8 +48,9 @@ from spe_unicorn.host.native.calls import (
     flush_tlb,
 )
 from spe_unicorn.host.native.hooks import NativeHooks
-from spe_unicorn.host.native.inline.accesses import STORE, have_accesses_noted
+from spe_unicorn.host.native.inline.accesses import STORE, counts_itself, have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
+from spe_unicorn.host.native.inline.shared import INLINE
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
@@ -58,8 +59,8 @@ from spe_unicorn.host.native.state.whole import LAYOUT
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
-_END: Final = np.dtype([(name, np.int64) for name in ("block", "known", "kind", "target")])
-"""An entry: address of the block, epoch and size of it, kind of branch, target of a direct one."""
+_END: Final = np.dtype([*BRANCH.descr, ("block", np.int64), ("known", np.int64)])
+"""An entry: the branch, or whatever ends the block; the block's address, its epoch and size."""
 _END_BYTES: Final = _END.itemsize
 _PLACE_BYTES: Final = PLACE.itemsize
 _CODE_PAGE_BITS: Final = 12
@@ -95,16 +96,11 @@ class ModelState(ctypes.Structure):
         Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
         Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
         Field("zeroing", _ONCE, "Table of blocks with DC ZVA, a byte each."),
-        Field("zeroes", _HOOKS, "Whether the block that runs may have DC ZVA."),
+        Field("zeroes", _HOOKS, "Address of the last block that may have DC ZVA; -1: none."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
         Field("on_misprediction", _ONCE, "Called for each mispredicted branch; 0: nothing is."),
-        Field("stepped", _PYTHON, "Whether Python tells of branches, since it steps operations."),
         Field("flushed", _HOOKS, "The `flushes` up to which the model has emptied its TLBs."),
-        Field("pending", _TURNS, "Whether the block that began last ends with a branch: the next."),
-        Field("branch", _TURNS, "The address of that branch."),
-        Field("kind", _TURNS, "Its `cores.predictor.Branch`."),
-        Field("target", _TURNS, "Where it goes if it is direct and taken."),
         Field("scratch", _HOOKS, "Room for one word that an engine function reads."),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
@@ -164,25 +160,30 @@ def branch_of(word: Any) -> Any:
 
 
 @routine
-def _resolve_pending(m: Any, engine: Any, actual: Any) -> None:
-    """The branch that is pending went to ``actual``."""
-    m.pending = 0
-    predicted = resolve(pointer_to(m.predictor), m.branch, m.kind, m.target, actual)
+def _resolve_ending(m: Any, s: Any, engine: Any, actual: Any) -> None:
+    """The branch that ends the block that began last went to ``actual``."""
+    b = record_at(pointer_to(s.ending), BRANCH)
+    s.ending = 0
+    predicted = resolve(pointer_to(m.predictor), b.address, b.kind, b.target, actual)
     if m.on_misprediction != 0 and predicted != actual:
         call_misprediction(
-            m.on_misprediction, address_of(engine), m.state, m.branch, predicted, actual
+            m.on_misprediction, address_of(engine), m.state, b.address, predicted, actual
         )
 
 
 @entry("void", "pointer", "pointer", "int64")
 def went(engine: Any, user: Any, actual: Any) -> None:
-    """For Python: the branch that is pending went to ``actual``."""
-    _resolve_pending(record_at(user, _RECORD), engine, actual)
+    """For Python: the branch that ends the block that began last went to ``actual``."""
+    m = record_at(user, _RECORD)
+    _resolve_ending(m, record_at(pointer_to(m.state), LAYOUT), engine, actual)
 
 
 @routine
 def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
+    inline = record_at(pointer_to(s.inline), INLINE)
+    if inline.begin <= back < inline.end:
+        return  # a stub has called the hook
     zeroing = array_at(pointer_to(m.zeroing), (_ZEROING,), np.uint8)
     place = back >> 4 & (_ZEROING - 1)
     memory = m.places if m.coherent == 0 else 0
@@ -190,8 +191,8 @@ def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: An
         _new_code(m, s, engine, address, size)
         if _zeroes(s, engine, address, size):
             zeroing[place] = 1
-    m.zeroes = zeroing[place]
-    if m.zeroes != 0:
+    if zeroing[place] != 0:
+        m.zeroes = address
         flush_tlb(s, address_of(engine))
 
 
@@ -229,27 +230,38 @@ def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
     s = record_at(pointer_to(m.state), LAYOUT)
     if s.inline != 0:
         _look_at_code(m, s, engine, here, size, back)
-    if m.stepped != 0 or s.unattended != 0:
+    if s.steps != 0 or s.unattended != 0:
         return
-    if m.pending != 0:
-        _resolve_pending(m, engine, here)
+    if s.ending != 0:
+        _resolve_ending(m, s, engine, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
     end = record_at(pointer_to(place), _END)
     known = s.epoch << 16 | size
-    branch = here + size - 4
     if end.block != here or end.known != known:
         end.block = here
         end.known = known
+        branch = end.address = here + size - 4
         m.scratch = 0
         call_read(s.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
         kind, distance = branch_of(m.scratch)
         end.kind = kind
         end.target = branch + distance
     if end.kind != _NONE:
-        m.pending = 1
-        m.branch = branch
-        m.kind = end.kind
-        m.target = end.target
+        s.ending = place
+
+
+@entry("int64", "pointer", "int64", "int64", "pointer", "int64")
+def on_counted_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> Any:
+    """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
+
+    Return the address to which the call is to return instead, 0 for none. Blocks are never replaced
+    where somebody has to be told of mispredictions, or where they may have DC ZVA.
+    """
+    s = record_at(user, LAYOUT)
+    m = record_at(pointer_to(s.model), _RECORD)
+    if m.on_misprediction != 0 or m.zeroes == here or s.steps != 0 or s.unattended != 0:
+        return 0
+    return counts_itself(s, engine, here, size, back)
 
 
 @routine
@@ -354,11 +366,12 @@ def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
     page. What it would then do to its TLB is done here. It is not 0 if the slow way is to be taken.
     """
     m = record_at(user, _RECORD)
+    s = record_at(pointer_to(m.state), LAYOUT)
     entry_ = array_at(pointer_to(place), (_TLB_WORDS,), np.int64)
     page = address >> _PAGE_BITS << _PAGE_BITS
     if entry_[_TLB_WRITE] != page | _NOT_DIRTY or entry_[_TLB_CODE] != -1:
         return 1
-    if m.zeroes != 0 or address & size - 1 != 0:
+    if m.zeroes == s.block or address & size - 1 != 0:
         return 1
     if _physical(m, address + entry_[_TLB_ADDEND]) < 0:
         return 1
@@ -380,7 +393,7 @@ class ModelHooks:
     ``memory`` has caches; None for all that there is, wherever the host may have that.
     """
 
-    DERIVED = ("_code_pages", "_ends", "_places", "_stored", "_zeroing")
+    DERIVED = ("_branch", "_code_pages", "_ends", "_places", "_stored", "_zeroing")
 
     def __init__(
         self,
@@ -391,6 +404,9 @@ class ModelHooks:
         self.model = model
         self.state = ModelState()
         self._engine = hooks.engine
+        self._state = hooks.state
+        self._branch = np.zeros(1, BRANCH)
+        """A branch of which Python tells."""
         self._ends = np.full(_ENDS, -1, _END)
         m = self.state
         m.state = ctypes.addressof(hooks.state)
@@ -398,6 +414,7 @@ class ModelHooks:
         m.last = model.data.last.words.ctypes.data
         m.peers = model.data.last.sides.ctypes.data
         m.predictor = model.predictor.words.ctypes.data
+        m.zeroes = -1
         hooks.state.data_side, hooks.state.predictor = m.data_side, m.predictor
         m.ends = self._ends.ctypes.data
         m.coherent = model.data.last.coherent
@@ -413,6 +430,8 @@ class ModelHooks:
         m.places, m.place_count = self._places.ctypes.data, len(regions)
         at = ctypes.addressof(m)
         hooks.state.model, hooks.state.model_hook = at, on_block.address
+        hooks.state.inline_hook = on_counted_block.address
+        hooks.state.resolve_at = resolve_at.address
         hooks.state.access_hook = on_noted_access.address
         hooks.state.store_hook = on_unknown_store.address
         for bounds in _EVERYTHING if memory is None else memory.ranges():
@@ -437,25 +456,24 @@ class ModelHooks:
 
         ``executed`` says whether the block that began last has been executed to its end.
         """
-        if self.state.pending:
+        if self._state.ending:
             if executed:
                 self._went(pc)
-            self.state.pending = 0
+            self._state.ending = 0
 
     def step_by_step(self, on: bool) -> None:
         """With ``on`` :meth:`executed` tells the model of branches from now on; else hooks do."""
-        self.state.stepped = on
-        self.state.pending = 0
+        self._state.steps = on
+        self._state.ending = 0
 
     def executed(self, instruction: Instruction, pc: int, following: int) -> None:
         """An operation was stepped: what it was, where it lies, and where the PE is now."""
         kind, distance = branch_of(instruction.word)
         if kind == _NONE:
             return
-        state = self.state
-        state.branch = signed(pc)
-        state.kind = kind
-        state.target = signed((pc + distance) & (1 << 64) - 1)
+        target = signed((pc + distance) & (1 << 64) - 1)
+        self._branch[0] = signed(pc), kind, target
+        self._state.ending = self._branch.ctypes.data
         self._went(following)
 
     def _went(self, actual: int) -> None:

@@ -253,6 +253,40 @@ def test_stores_to_two_pages_go_on_being_seen(monkeypatch) -> None:
     assert machine.board.memory.read(OTHER, 8) == (1).to_bytes(8, "little")
 
 
+@pytest.mark.parametrize("pages", [2, 3, 4, 5, 8])
+def test_accesses_to_several_pages_by_turns_keep_their_order(pages: int, monkeypatch) -> None:
+    begin = [word for n in range(pages) for word in a.mov64(n, DATA + 0x1040 * n)]
+    body = [op for n in range(pages) for op in (a.ldr(20, n), a.str_(20, n, 8))]
+    machine = run([*begin, *loop(body, 100)], monkeypatch, 4000)
+    assert happened(machine) == [200 * pages, 200 * pages, pages]
+
+
+def test_unaligned_accesses_by_turns_touch_both_of_their_lines(monkeypatch) -> None:
+    begin = [*a.mov64(0, DATA + 0x3C), *a.mov64(1, OTHER + 0xFFC)]
+    machine = run([*begin, *loop([a.ldr(2, 0), a.str_(2, 1)], 100)], monkeypatch, 4000)
+    assert happened(machine) == [300, 400, 4]
+
+
+@entry("void", "pointer", "int64", "int64", "pointer", "int64")
+def tells_nothing(engine: Any, address: Any, size: Any, user: Any, back: Any) -> None:
+    """A hook for blocks in place of the core model's."""
+
+
+def test_blocks_that_run_often_tell_of_their_branches_by_themselves(monkeypatch) -> None:
+    body = [a.ldr(1, 0), a.b(8), a.NOP, a.bl(8), a.b(8), a.RET, a.ldr(1, 0)]
+    inline(monkeypatch, True)
+    program = a.code([*a.mov64(0, DATA), *loop(body, 10_000), a.b(0)])
+    machine = Machine(image_of({CODE: program}, CODE), model="cache", ram=RAM)
+    predictor = machine.board.models[0].predictor
+    for _ in range(2):
+        machine.board.run(8_000)
+    resolved = predictor.resolved
+    machine.board.cpu.hooks.state.model_hook = tells_nothing.address
+    machine.board.run(8_000)
+    # five branches of eight operations, but the block where the run began is translated anew
+    assert predictor.resolved - resolved > 3_900
+
+
 def test_dc_zva_is_seen_where_stores_have_become_fast(monkeypatch) -> None:
     """The engine zeroes by itself what its TLB lets it store to at once."""
     program = [*a.mov64(0, DATA), *loop([a.str_(9, 0), a.str_(9, 0, 0x40)], 20)]

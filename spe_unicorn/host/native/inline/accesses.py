@@ -62,7 +62,15 @@ from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.native.inline.engine_code import looks_as_known
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
-from spe_unicorn.host.native.inline.replacing import DONE, find_call, look_for_checks, site_of
+from spe_unicorn.host.native.inline.replacing import (
+    DONE,
+    NOT_YET,
+    find_call,
+    look_for_checks,
+    replaced,
+    site_of,
+    written_anew,
+)
 from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
 from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
 from spe_unicorn.host.native.state.whole import State
@@ -78,6 +86,8 @@ _UNKNOWN: Final = 112
 _LARGEST: Final = 8
 """Bytes of the largest access that the engine makes at once."""
 _NONE: Final = 0
+_ACCESSES_REPLACED: Final = 2
+"""The runs of a site whose accesses have been replaced. Then its call of the hook is replaced."""
 _BLOCK_LSB: Final = 50
 _BLOCK: Final = (1 << 13) - 1
 """Bits of a block's address and size in its site, above the address that its call returns to."""
@@ -203,13 +213,13 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 
 @routine
-def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: Any) -> None:
-    """Replace the accesses of a block, and the checks after them."""
+def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: Any) -> Any:
+    """Replace the accesses of a block, and the checks after them; whether its code is known."""
     inline.address = address
     inline.size = size
     if find_call(inline, back) == 0 or inline.code_end == 0:
         inline.refused += 1
-        return
+        return False
     inline.patched += 1
     if looks_as_known(inline.check, inline.engine, address):
         look_for_checks(inline)
@@ -220,6 +230,16 @@ def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: An
         inline.common_store = put_common(s, at, s.access_hook)
         inline.free = put_common(s, inline.common_store, s.store_hook)
     replace_accesses(inline, s, inline.after, inline.code_end)
+    return True
+
+
+@routine
+def _site(address: Any, size: Any, back: Any) -> Any:
+    """What the table of sites holds of a block that has run once.
+
+    Where the engine has dropped all code by itself, other code may call from there.
+    """
+    return ((address >> 2 ^ size) & _BLOCK) << _BLOCK_LSB | back << 2
 
 
 @routine
@@ -233,9 +253,8 @@ def have_accesses_noted(s: Any, memory: Any, address: Any, size: Any, back: Any)
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
     site = sites[n]
-    # where the engine has dropped all code by itself, other code may call from there
-    called_once = ((address >> 2 ^ size) & _BLOCK) << _BLOCK_LSB | back << 2
-    if site == called_once | DONE:
+    called_once = _site(address, size, back)
+    if site & ~DONE == called_once and site & _ACCESSES_REPLACED != 0:
         return False
     if site != called_once:
         sites[n] = called_once
@@ -243,6 +262,27 @@ def have_accesses_noted(s: Any, memory: Any, address: Any, size: Any, back: Any)
     if inline.free == 0:
         inline.place = back
     elif inline.free + STUB <= inline.end:
-        sites[n] = called_once | DONE
-        _replace(inline, s, memory, address, size, back)
+        sites[n] = called_once | (
+            _ACCESSES_REPLACED if _replace(inline, s, memory, address, size, back) else DONE
+        )
     return False
+
+
+@routine
+def counts_itself(s: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+    """The hook has counted a block whose call returns to ``back``: replace the call if that is due.
+
+    Return the address to which it is to return instead, 0 for none.
+    """
+    inline = record_at(pointer_to(s.inline), INLINE)
+    if written_anew(s, inline, address, size, back):
+        return 0
+    sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
+    n = site_of(back)
+    if sites[n] != _site(address, size, back) | _ACCESSES_REPLACED:
+        return 0
+    to = replaced(s, inline, engine, address, size, back)
+    if to == NOT_YET:
+        return 0
+    sites[n] |= DONE
+    return max(to, 0)

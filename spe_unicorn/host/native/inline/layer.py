@@ -48,6 +48,8 @@ class Inline:
         state.inline = self._numbers.ctypes.data
         self._numbers["engine"] = engine.handle.value
         self._numbers["state"] = ctypes.addressof(state)
+        self._numbers["predictor"] = state.predictor
+        self._numbers["resolve_at"] = state.resolve_at
         engine.code_forgotten.wire(self._forget)
 
     @property

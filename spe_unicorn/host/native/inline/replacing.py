@@ -45,6 +45,8 @@ _RUNS: Final = 2
 """Runs of a block, as a site counts them, after which it is replaced."""
 DONE: Final = 3
 """The runs of a site at which nothing is to be done any more."""
+NOT_YET, SEEN = -1, -2
+"""Of a block whose call is not replaced: it may be later, or a run may have to see it."""
 STUBS: Final = 16 << 20
 """Bytes of memory for stubs."""
 
@@ -131,6 +133,7 @@ def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
     inline.address = address
     inline.size = size
     inline.number = number
+    inline.ending = s.ending
     inline.row = inline.weight = 0
     if number == 0:
         return True
@@ -160,6 +163,34 @@ def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> N
         inline.anew += 1
 
 
+@routine
+def written_anew(s: Any, inline: Any, address: Any, size: Any, back: Any) -> Any:
+    """Whether the hook was called by a stub. If so, its block is written anew if that is due."""
+    if inline.begin <= back < inline.end:
+        _written_anew(s, inline, address, size, back)
+        return True
+    return False
+
+
+@routine
+def replaced(s: Any, inline: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+    """Replace the call of the hook that returns to ``back``, if nobody has to see the block.
+
+    Return the address to which the call is to return now, 0 if the code is not what is expected,
+    NOT_YET if the block may be replaced later, SEEN if a run may have to see it.
+    """
+    if inline.free + STUB > inline.end or address & 3 != 0:
+        return NOT_YET
+    marks = marks_here(s, engine, address, size >> 2)
+    if marks < 0:
+        return NOT_YET  # nobody knows yet what is in it
+    if marks & inline.seen != 0:
+        return SEEN
+    if not _describe(s, inline, address, size, counts(s.tally, s.weigh)):
+        return NOT_YET
+    return replace(inline, back)
+
+
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
 def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any) -> Any:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
@@ -168,8 +199,7 @@ def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any)
     """
     s = record_at(user, LAYOUT)
     inline = record_at(pointer_to(s.inline), INLINE)
-    if inline.begin <= back < inline.end:
-        _written_anew(s, inline, address, size, back)
+    if written_anew(s, inline, address, size, back):
         return 0
     sites = array_at(pointer_to(inline.sites), (SITES,), np.int64)
     n = site_of(back)
@@ -186,20 +216,14 @@ def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any)
     if inline.free == 0:
         inline.place = back
         return 0
-    if inline.free + STUB > inline.end or address & 3 != 0:
+    to = replaced(s, inline, engine, address, size, back)
+    if to == NOT_YET:
         return 0
-    marks = marks_here(s, engine, address, size >> 2)
-    if marks < 0:
-        return 0  # nobody knows yet what is in it
-    if marks & inline.seen == 0:
-        if not _describe(s, inline, address, size, counts(s.tally, s.weigh)):
-            return 0
-        to = replace(inline, back)
-        if to == 0:
-            inline.refused += 1
-        else:
-            inline.patched += 1
-    else:
-        to = 0
     sites[n] = back << 2 | DONE
+    if to == SEEN:
+        return 0
+    if to == 0:
+        inline.refused += 1
+    else:
+        inline.patched += 1
     return to

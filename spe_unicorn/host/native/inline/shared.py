@@ -17,6 +17,7 @@ INLINE: Final = np.dtype(
             *("address", "size", "number", "weight", "row", "check", "after", "code_end"),
             *("members_back", "back", "entry", "first", "count"),
             *("common", "common_store"),
+            *("predictor", "resolve_at", "ending"),
         )
     ]
 )
@@ -30,8 +31,11 @@ written anew; the addresses of the engine and of the state.
 Of the block that is being replaced: its address and size in bytes; what it is to count
 (``counts``); its weight; the address of its row of ``tallies``, 0 for none; the engine's check; the
 address after the replaced bytes; the end of its code, 0 if that is unknown; the addresses of parts
-of its stub. The last two fields are lasting again: the addresses at which ``accesses`` has written
-``common`` and ``common_store``."""
+of its stub.
+
+Lasting again: the addresses at which ``accesses`` has written ``common`` and ``common_store``; for
+a core model its words of the predictor and ``State.resolve_at``, both 0 without one. The last field
+is of the block: ``State.ending`` while it runs."""
 SITES: Final = 1 << 16
 
 

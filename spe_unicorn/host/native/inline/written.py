@@ -32,6 +32,7 @@ jump to ``count`` instead. That is in the stub, which lies in memory of ours wit
             mov   dword [rcx + block_operations], operations
             add   dword [rcx + tallied], events
             ...                     ; the ways of branches, if they are counted
+            ...                     ; the branch before the block, with a core model
             jmp   after
 
 After a load or a store::
@@ -54,12 +55,13 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.cores.predictor import BRANCH
 from spe_unicorn.host.native.inline.engine_code import ASKED
 from spe_unicorn.host.native.inline.shared import near, put
 from spe_unicorn.host.native.state.block_table import LANES, ROW
 from spe_unicorn.host.native.state.whole import State
 
-STUB: Final = 384
+STUB: Final = 448
 """Bytes of the largest stub, and more."""
 EXIT: Final = 35
 """Bytes of ``exit``."""
@@ -77,13 +79,14 @@ def _distance(field: str) -> int:
     return offset - CENTRE & 0xFF
 
 
-_BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO = map(
+_BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO, _ENDING = map(
     _distance,
     (
         *("budget", "block", "block_operations", "attend", "members"),
-        *("tallied0", "jumps", "falls_to"),
+        *("tallied0", "jumps", "falls_to", "ending"),
     ),
 )
+_BRANCH_WORDS: Final = BRANCH.itemsize // 8
 _LARGEST_BYTE: Final = 0x7F
 _LANE_BYTES: Final = 4
 ADD, SUBTRACT = 0x41, 0x69
@@ -234,9 +237,40 @@ def _put_ways(at: Any, address: Any, following: Any) -> Any:
 
 
 @routine
+def _put_resolving(inline: Any, at: Any, branch: Any) -> Any:
+    """Write the code that tells the core model where the branch before the block went.
+
+    It also notes the BRANCH at the address ``branch``, which ends the block; 0 for none.
+
+    ::
+
+            mov   rsi, [rcx + ending]
+            lea   rax, [branch]
+            mov   [rcx + ending], rax
+            test  rsi, rsi
+            je    after
+            mov   rdi, predictor
+            mov   rdx, address
+            mov   rax, State.resolve_at
+            call  rax
+    """
+    at = put(at, 0x718B48 | _ENDING << 24, 4)
+    if branch == 0:
+        at = put(put(at, 0x41C748 | _ENDING << 24, 4), 0, 4)
+    else:
+        at = put(put(at, 0x058D48, 3), branch - at - 7, 4)
+        at = put(at, 0x418948 | _ENDING << 24, 4)
+    at = put_branch(put(at, 0xF68548, 3), 0x840F, inline.after)
+    at = put_wide(at, 0xBF48, inline.predictor)
+    at = put_wide(at, 0xBA48, inline.address)
+    at = put_wide(at, 0xB848, inline.resolve_at)
+    return put(at, 0xD0FF, 2)
+
+
+@routine
 def inline_length(inline: Any) -> Any:
     """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
-    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE:
+    if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE or inline.predictor != 0:
         return 0
     length = 10 + 4 + 6 + 6 + 7 + _lanes_length(inline)
     length += 5 if inline.size >> 2 <= _LARGEST_BYTE else 8
@@ -290,7 +324,12 @@ def put_stub(inline: Any, at: Any, begin: Any) -> Any:
 
 @routine
 def put_counting(inline: Any, at: Any) -> Any:
-    """Write ``count`` at ``at``. Return its end."""
+    """Write ``count`` at ``at``, after the BRANCH that ends the block. Return its end."""
+    branch = 0
+    if inline.ending != 0:
+        branch = at
+        for word in array_at(pointer_to(inline.ending), (_BRANCH_WORDS,), np.int64):
+            at = put(at, word, 8)
     inline.count = at
     at = _put_operations(inline, at)
     if inline.number & 1:
@@ -301,6 +340,8 @@ def put_counting(inline: Any, at: Any) -> Any:
     if inline.number & 2:
         row = array_at(pointer_to(inline.row), (ROW,), np.int64)
         at = _put_ways(at, inline.address, inline.address + inline.size & row[ROW - 1])
+    if inline.predictor != 0:
+        at = _put_resolving(inline, at, branch)
     return put_jump(at, inline.after)
 
 

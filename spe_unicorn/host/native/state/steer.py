@@ -163,5 +163,10 @@ class Steer(ctypes.Structure):
             _PYTHON,
             "Whether the user of the plugin runs the engine by `emu_start`: no hook stops it then.",
         ),
+        Field(
+            "steps",
+            _PYTHON,
+            "Whether Python tells the core model of branches, since it steps operations.",
+        ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]

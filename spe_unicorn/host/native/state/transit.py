@@ -60,6 +60,13 @@ class Transit(ctypes.Structure):
             " the next block is elsewhere, the branch was taken, and is added to `jumps`."
             " `Tallies.after_block` empties it.",
         ),
+        Field(
+            "ending",
+            _TURNS,
+            "Where a `cores.predictor.BRANCH` tells of the branch that ends the block that began"
+            " last, for the core model; 0 if that block ends with none. `ModelHooks.stopped`"
+            " empties it.",
+        ),
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
         Field("watch", _TURNS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
@@ -193,4 +200,5 @@ def forget_access(s: Any) -> None:
 def work_out_special(s: Any) -> None:
     """Work ``special`` and ``attend`` out anew."""
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
-    s.attend = -1 if s.deliver != 0 or s.notice != 0 else 2 * s.tally + s.weigh
+    apart = s.deliver | s.notice | s.unattended | s.steps
+    s.attend = -1 if apart != 0 else 2 * s.tally + s.weigh
