@@ -96,7 +96,10 @@ class StopHandler:
         self._state = cpu.hooks.state
 
     def handle(self, stop: Stop) -> bool:
-        """Carry out what ``stop`` asks for. Return True if it raised an exception."""
+        """Carry out what ``stop`` asks for. Return True if it raised an exception.
+
+        Raises RuntimeError for a stop that is not for an operation: there is nothing to carry out.
+        """
         self.system.stopped()
         if stop is Stop.EXCEPTION:
             return self._exception(corrected(self.cpu, self.cpu.entries.of_engine()))
@@ -109,7 +112,9 @@ class StopHandler:
             return True
         if stop is Stop.TRAP:
             return self._trap()
-        return self.system.execute()
+        if stop is Stop.SYSTEM:
+            return self.system.execute()
+        raise RuntimeError(f"{stop.name} at {self.cpu.pc:#x} is for no operation")
 
     def _trap(self) -> bool:
         """Carry out an operation that the engine must not execute. True if it raised."""

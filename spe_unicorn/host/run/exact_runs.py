@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.ports import Ending
@@ -89,30 +90,15 @@ class ExactRuns:
             stop = self._step_over(pc)
         parts.handler.memory.close()
         if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
-            self._take_back(len(operations))
-            if stop is Stop.ACCESS and parts.handler.controls.checks.fault() is None:
-                parts.handler.ending = Ending.WATCHED
-                if parts.model is not None:
-                    parts.model.end()
-            else:
-                self._host.execute(stop)
+            self._not_executed(stop, len(operations))
             return
         parts.counting.stepped(instruction, pc)
         mark = instruction.mark
         if mark is Mark.ERET:
             cpu.returned(level)
-        call = stop is Stop.EXCEPTION and parts.state.interrupt in CALLS
-        for member in parts.population.select(len(operations)):
-            operation = operations[member]
-            operation.exception = call
-            if not call:
-                parts.describer.finish(operation, cpu.pc)
-            parts.population.complete(operation)
-        if parts.model is not None:
-            parts.model.end()
-        parts.population.take_wrong_path()
+        self._sample(operations, stop is Stop.EXCEPTION and parts.state.interrupt in CALLS)
         if mark is Mark.ERET:
-            parts.state.notice = 1
+            parts.state.notice = BUDGET_SPENT
         self._host.catch_up()
         parts.watching.executed(mark, pc)
         if stop in AT_AN_OPERATION:
@@ -122,6 +108,30 @@ class ExactRuns:
 
     def _step_over(self, pc: int) -> Stop:
         return self._parts.runs.run(pc, 1, pc + 4 & _MASK, straight=True)
+
+    def _not_executed(self, stop: Stop, members: int) -> None:
+        """The engine stopped before the operation: the host executes it, or the run ends."""
+        parts = self._parts
+        self._take_back(members)
+        if stop is not Stop.ACCESS or parts.handler.controls.checks.fault() is not None:
+            self._host.execute(stop)
+            return
+        parts.handler.ending = Ending.WATCHED
+        if parts.model is not None:
+            parts.model.end()
+
+    def _sample(self, operations: list[Operation], call: bool) -> None:
+        """Complete the sampled members of the operation that was executed."""
+        parts = self._parts
+        for member in parts.population.select(len(operations)):
+            operation = operations[member]
+            operation.exception = call
+            if not call:
+                parts.describer.finish(operation, parts.cpu.pc)
+            parts.population.complete(operation)
+        if parts.model is not None:
+            parts.model.end()
+        parts.population.take_wrong_path()
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""

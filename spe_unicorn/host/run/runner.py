@@ -159,16 +159,21 @@ class Runner:
             self._slices.count_stop()
             if not self._executed_without_engine(pc):
                 self._go(pc, until, limits)
-            self._parts.counting.settle()
-            if handler.system.failure is not None:
-                failure, handler.system.failure = handler.system.failure, None
-                raise failure
-            if self._observers.active:
-                self._observers.settled(passing=self.handler.controls.checks.passing)
-                self._observers.take()
+            self._tell()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending
+
+    def _tell(self) -> None:
+        """The engine stands again: tell counters and observers. Raise what Python raised within."""
+        self._parts.counting.settle()
+        handler = self.handler
+        if handler.system.failure is not None:
+            failure, handler.system.failure = handler.system.failure, None
+            raise failure
+        if self._observers.active:
+            self._observers.settled(passing=handler.controls.checks.passing)
+            self._observers.take()
 
     def _let_happen(self) -> None:
         """Let happen what is due on the platform: a timer, a device."""

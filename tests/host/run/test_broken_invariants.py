@@ -12,6 +12,7 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.registers.spe import PMBPTR_EL1
 from spe_unicorn.debug.misuse import _before
 from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import description
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.vectors import governing_predicate
@@ -37,6 +38,11 @@ def test_a_slot_without_a_block(runner: Runner) -> None:
 def test_a_stop_for_nothing(runner: Runner) -> None:
     with pytest.raises(RuntimeError, match=f"{runner.cpu.pc:#x}, and no check fails there"):
         runner.handler.memory.checked()
+
+
+def test_a_stop_that_is_for_no_operation(runner: Runner) -> None:
+    with pytest.raises(RuntimeError, match=f"BUDGET at {runner.cpu.pc:#x} is for no operation"):
+        runner.handler.handle(Stop.BUDGET)
 
 
 def test_an_operation_that_nobody_looked_at(
