@@ -91,7 +91,7 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
         return -1
     epochs = array_at(pointer_to(s.block_epochs), (BLOCKS,), np.int64)
     if epochs[slot] != s.epoch:
-        # the address may mean other code in this epoch, but rarely does
+        # in another epoch the address may mean other code; it rarely does
         if not _holds(s, engine, address, operations, slot):
             return -1
         epochs[slot] = s.epoch
@@ -230,7 +230,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
-        # let the block run, and stop before the operation that the ERET leads to
+        # let the block run; the engine stops before the operation to which its ERET leads
         s.notice = NOTICE_RETURN
         grant(s, operations)
     weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
@@ -418,7 +418,7 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = record_at(user, LAYOUT)
     if s.again != 0:
-        # a write of the PC has the engine leave this hook, and begin the block anew
+        # after a write of the PC the engine leaves this hook and begins the block anew
         begin_anew(s)
         s.attend = -1
         s.scratch = address
@@ -442,14 +442,14 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
                 _begin(s, address, operations)
             return
     if s.unattended != 0:
-        # an access made that block the last one; in a run by the user nobody looks at that
+        # an access asked for a stop after its block; a run by the user does not stop for it
         s.notice = 0
         grant(s, UNBOUNDED)
         _begin(s, address, operations)
         return
     if _something_comes_first(s, engine, user, address, operations):
         return
-    # the operation after the next `budget` ones lies in this block
+    # the budget ends within this block
     fits = s.granted - s.budget + operations <= s.limit
     if fits and _alone(s, operations - s.budget):
         slot = _slot(s, engine, address, operations)

@@ -69,7 +69,7 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     uc = address_of(engine)
     call_register(s.reg_read, uc, register, here + _SCRATCH)
     if call_translate(s.vmem_translate, uc, s.scratch, _READ, here + _PHYSICAL) != 0:
-        return True  # nothing is there
+        return True  # no memory is there, so the engine has no code of it
     line = s.physical & -LINE
     if s.line_count < LINES:
         array_at(pointer_to(s.code_lines), (LINES,), np.int64)[s.line_count] = line
@@ -79,13 +79,13 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     names = array_at(pointer_to(s.named), (2,), CP_REG)
     call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
     if names[1].value & 1:
-        return False  # EL3 translates, so a physical address is no virtual one there
+        return False  # EL3 translates: a physical address is not a virtual address there
     call_register(s.reg_read, uc, _PSTATE, here + _SCRATCH)
     pstate = s.scratch
     call_register(s.reg_read, uc, _CP_REG, s.named)
     s.scratch = _AT_EL3
     call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)
-    call_register(s.reg_write, uc, _CP_REG, s.named)  # has the engine look at PSTATE
+    call_register(s.reg_write, uc, _CP_REG, s.named)  # at this write the engine looks at PSTATE
     call_control(s.control, uc, _REMOVE, line, line + LINE)
     s.scratch = pstate
     call_register(s.reg_write, uc, _PSTATE, here + _SCRATCH)

@@ -198,14 +198,15 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     known = vector & _PAGE | target ^ s.epoch * SPREAD
     if s.vectors != known:
         if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
-            # nothing that could handle it: Python ends the run
+            # no code is at the vector: Python ends the run
             _set_pc(s, uc, scratch, pc)
             _save_pstate(s, uc, target, pstate)
             return False
         s.vectors = known
     call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     if number == DATA_ABORT:
-        syndrome &= ~_TRANSFER  # the engine has these at EL2, but stage 2 is not entered here
+        # the engine sets these bits at EL2; they are for stage 2, whose aborts Python enters
+        syndrome &= ~_TRANSFER
     s.scratch = syndrome | _LENGTH
     call_register(s.reg_write, uc, _ESR + target, scratch)
     s.taken_esr, s.taken_has = s.scratch, TAKEN_ESR
@@ -215,7 +216,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
         call_register(s.reg_write, uc, _FAR + target, scratch)
         s.taken_far = s.scratch
     if number in (DATA_ABORT, TRAP):
-        # it was attempted, and what follows it in its block was not
+        # the operation was attempted, and those after it in its block were not
         s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
         s.unretired += 1
     s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate

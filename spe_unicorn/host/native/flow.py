@@ -35,10 +35,10 @@ _ZERO: Final = 31
 def tests(word: Any) -> Any:
     """What a conditional branch to the operation after it looks at.
 
-    The number of a register, 32 for the flags; -1 for every other word.
+    The number of a register, _FLAGS for the condition flags; -1 for every other word.
     """
     if word & 0xFF00_0010 == 0x5400_0000 and word >> 5 & 0x7FFFF == 1:
-        return 32
+        return _FLAGS
     if word & 0x7E00_0000 == 0x3400_0000 and word >> 5 & 0x7FFFF == 1:  # CBZ, CBNZ
         return word & 31
     if word & 0x7E00_0000 == 0x3600_0000 and word >> 5 & 0x3FFF == 1:  # TBZ, TBNZ
@@ -90,7 +90,7 @@ def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
     """A block begins, or the engine stops before it."""
     s = record_at(user, LAYOUT)
     if s.stop != 0:
-        return  # this block is not going to run
+        return  # the engine leaves before this block
     here = np.int64(address)
     if here != s.flow_next or _branched(s, engine, user, here):
         s.flow_target = here

@@ -68,7 +68,7 @@ _FLOW: Final = "records tell the previous branch's target"
 
 @entry("void", "pointer", "uint32", "pointer")
 def on_interrupt(engine: Any, number: Any, user: Any) -> None:
-    """Enter an exception; or save what the engine says of it, which is soon gone, and stop."""
+    """Enter an exception, or save what the engine says of it and stop. The engine forgets it."""
     s = record_at(user, LAYOUT)
     call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(s.context_save, address_of(engine), s.context)
@@ -148,10 +148,11 @@ class NativeHooks:
 
         ``weighed``: the population that is sampled can be micro-operations. ``not_inline`` says why
         blocks must not come to count themselves; None: they may. Others' block hooks forbid it.
-        ``gaps`` are the physical address ranges, first to last, where there is no memory and
-        accesses are ours to answer, ``read_only`` those where stores are if the engine has no right
-        to them, ``withheld`` those where the same goes for loads and fetches. They are needed
-        exactly: a hook over memory that is there makes every store to it ten times slower.
+
+        The ranges are physical, first to last address. In ``gaps`` there is no memory, and Python
+        answers accesses. In ``read_only`` Python answers stores where the engine has no right to
+        them, in ``withheld`` loads and fetches where it has no right to them. Ranges must not
+        contain other memory: a hook over memory makes every store to it ten times slower.
         """
         instruction = uc_const.UC_HOOK_INSN
         self.state.weighed = weighed

@@ -142,8 +142,8 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
     base = index = flags = When.START
     if access is not None:
         if access.base is not None:
-            # at the end, a base that the operation itself moved is moved back; one that it loaded
-            # over is gone
+            # after the block, a base that the operation moved can be moved back; a base that the
+            # operation loaded over is gone
             kept = access.writeback is not None or not instruction.writes >> access.base & 1
             found = _when(access.base, before, after, kept)
             if found is None or (found is When.END and access.index_writeback is not None):
@@ -158,7 +158,7 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
     elif instruction.family not in (Family.OTHER, Family.BRANCH):
         return None
     if instruction.family is Family.BRANCH:
-        # where it went is where the next block begins; that says nothing if both ways lead there
+        # the next block begins where the branch went; that says nothing if both ways lead there
         if instruction.conditional and instruction.target_offset == 4:
             return None
     elif tests_flags(instruction):

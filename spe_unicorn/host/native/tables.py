@@ -28,10 +28,10 @@ from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE, LINES
 
 _MASK: Final = (1 << 64) - 1
 _LEAST_SAMPLES: Final = 1 << 6
-"""So many samples at least are allowed at once."""
+"""The least number of samples that are allowed at once."""
 _GROWTH: Final = 8
-"""So many times the samples of the last batch are allowed in the next one. With random intervals
-the lengths of batches differ widely, and an early stop of the engine costs more than distances."""
+"""The next batch may have so many times the samples of the last one. With random intervals the
+lengths of batches differ widely, and an early stop of the engine costs more than distances."""
 
 
 def trap_table(trapped: Iterable[Collection[int]]) -> Any:
@@ -98,8 +98,8 @@ class BlockTable:
     def mark_traps(self, trapped: frozenset[int]) -> bool:
         """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included.
 
-        What was trapped before keeps its mark: guests switch traps on and off, and all blocks are
-        forgotten only for a trap that is new: True then.
+        What was trapped before keeps its mark, as guests switch traps on and off. Only for a trap
+        that is new all blocks are forgotten. The result is then True.
         """
         if trapped <= self._known_traps:
             return False
@@ -119,8 +119,8 @@ class BlockTable:
         """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
 
         ``plans`` is an array of 64-bit words: a plan for each of the block's ``members``, then the
-        code, then recipes. A block that had the slot is forgotten. When the pool is full all blocks
-        are.
+        code, then recipes. A block that had the slot is forgotten. If the pool is full, all blocks
+        are forgotten.
         """
         if self._free + len(plans) > PLANS:
             self.forget()
@@ -244,8 +244,8 @@ class SampleRing:
         self._rows = np.zeros(SAMPLES, SAMPLE)
         self._gaps = np.zeros(SAMPLES, np.int64)
         self.worth = _LEAST_SAMPLES
-        """How many samples to allow, as the last batch suggests: the distances behind the sample
-        with which a batch ends are worked out in vain."""
+        """How many samples to allow. The distances after the last sample of a batch are worked out
+        in vain, so that follows the number of samples in the last batch."""
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
 

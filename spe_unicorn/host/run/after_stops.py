@@ -119,7 +119,7 @@ class AfterStops:
         operations = int(self._parts.state.block_operations)
         if self.exact.run_to_host_operation(operations):
             return
-        # what the block is marked for is no trap here; its last operation may be an ERET
+        # no operation traps at this Exception level; the last one may be an ERET
         if self.exact.run(operations - 1):
             self.exact.step()
 

@@ -89,7 +89,7 @@ class Blocks:
         self._numbers: dict[tuple[int, int], int] = {}
         self._known: dict[tuple[int, ...], Block] = {}
         self._slots: list[Block | None] = [None] * BLOCKS
-        self._table.forget()  # an earlier runner on this engine had other numbers
+        self._table.forget()  # an earlier runner on this engine numbered instructions otherwise
 
     def enter(self, address: int, words: tuple[int, ...]) -> Block:
         """Enter the block of ``words`` at ``address`` into the table of this epoch."""

@@ -99,7 +99,7 @@ class DebugStops:
     def accesses(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
         """Whether the PE stops before the operation at ``pc``, which makes these accesses."""
         if pc == self._came_from and 0 <= self._cpu.executed - self._began <= 1:
-            return False  # the operation of the step, which may have been counted already
+            return False  # it is the operation being stepped; it may have been counted already
         for access in accesses:
             for watched in self._watchpoints:
                 kind = (access.read and watched.read) or (access.write and watched.write)

@@ -26,7 +26,7 @@ class HostOperations:
         parts = self._parts
         cpu, state, describer = parts.cpu, parts.state, parts.describer
         if stop is Stop.TRAP and parts.model is not None:
-            parts.model.saw_nothing()  # the engine has not tried it
+            parts.model.saw_nothing()  # the engine has not begun the operation
         # at an exception, a hook of somebody else may have changed the PC already
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         members = parts.population.members(pc)
@@ -44,7 +44,7 @@ class HostOperations:
             selected and parts.handler.controls.checks.debug.breaks()
         )
         raised = parts.handler.handle(stop)
-        # exceptions that were entered are counted; a call that the board answers has retired
+        # the entry of an exception was counted at the entry; a call to the board has retired
         parts.counting.hosted(raised=raised and not cpu.whole)
         if parts.unit.retired_only and counted and state.unretired != unretired:
             parts.population.take_back(members, len(selected))
@@ -109,7 +109,7 @@ class HostOperations:
         state.notice = 0
         parts.cpu.forget_el()
         if state.stale_code:
-            # the engine sees stores by the guest to code, but not through every mapping of it
+            # the engine misses stores by the guest to code through some mappings of it
             state.stale_code = 0
             parts.engine.forget_all_code()
         if state.controls_written:

@@ -159,7 +159,7 @@ class Population:
         state = self._state
         rows = cpu.hooks.samples.take()
         executed, skipped = cpu.executed, int(state.skipped)
-        self._unit.refresh()  # they may be of several Exception levels
+        self._unit.refresh()  # the samples may be of several Exception levels
         members = int(rows["members"][-1]) - self._counted
         noted = self._noted
         if self._unit.complete_all(noted.described(rows, skipped), noted.kinds, members):
@@ -187,7 +187,7 @@ class Population:
         plan = block.plans[member]
         k = plan.place
         if k >= done:
-            return  # an exception came first, or it is the operation at which the engine stands
+            return  # an exception came first, or the engine stands at the member's operation
         cpu = self._cpu
         behind = done - k - 1
         cpu.ahead = behind

@@ -53,7 +53,8 @@ class ReferenceRunner(Runner):
             return
         before = cpu.executed
         begun = cpu.pc
-        pending = bool(cpu.pstate & SPSR.SS.mask)  # software step executes an operation first
+        # with PSTATE.SS the Software Step exception comes after one operation
+        pending = bool(cpu.pstate & SPSR.SS.mask)
         members = parts.population.members(cpu.pc)
         chosen = unit.enabled and unit.until_hit() <= members
         operations = parts.describer.begin(cpu.pc) if chosen else []
@@ -64,13 +65,12 @@ class ReferenceRunner(Runner):
         if self.handler.memory.lets_through(stop):
             stop = self._run_one()
         self.handler.memory.close()
-        state.flow_next = signed(
-            begun + 4
-        )  # the hook has counted the rest of the block as executed
+        # the hook has counted the rest of the block as executed
+        state.flow_next = signed(begun + 4)
         at_operation = stop in AT_AN_OPERATION
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-        # the engine fetches the next operation before it stops, and that can fault; if it cannot
-        # fetch this operation, the PC has not moved
+        # the engine fetches the next operation before it stops, and that fetch can fault; if the
+        # fetch of this operation faults, the PC has not moved
         fetch = at_operation and not call and parts.runs.finished(stop)
         stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
@@ -128,7 +128,7 @@ class ReferenceRunner(Runner):
         self.handler.status = self._engine.step(begun)
         self.cpu.stand()
         if self.handler.status == ABORTED:
-            # the failed translation is of the operation's block, or of the next one
+            # the engine failed to translate the block of the operation, or the next block
             self._untranslated.find()
             if self.handler.ending is None:
                 self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0

@@ -281,9 +281,9 @@ class Runner:
         ):
             return
         if chosen and self._after.entered and self._chosen.planned():
-            return  # now that the block is known, compiled code may sample the operation by itself
+            return  # the block is now known, so compiled code may sample the operation by itself
         if at > executed:
-            # the chosen operation then begins a block of its own, whose plan may suffice
+            # after this the chosen operation begins a block of its own, whose plan may suffice
             exact.run(at - executed)
         elif chosen:
             horizon.arrive()

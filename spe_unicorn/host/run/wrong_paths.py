@@ -56,7 +56,7 @@ def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual
         if walk.start == predicted and walk.epoch == s.epoch and walk.members <= s.members:
             s.members -= walk.members
             return
-        # this makes the block hook look at the block that comes now
+        # with so few members left the block hook looks at the next block
         s.members -= _FAR
         s.members_granted -= _FAR
     s.wrong = 1
