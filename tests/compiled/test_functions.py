@@ -74,6 +74,10 @@ def test_an_entry_computes_what_its_text_says():
     assert tripled(5) == 15  # the routine stays a function of Python
 
 
+def test_an_entry_is_made_in_one_piece_with_its_text():
+    assert "noinline" not in tripled_and_one.ir()
+
+
 def test_records_arrays_and_calls_by_address():
     pair = np.zeros(1, PAIR)
     pair["low"], pair["high"] = 5, -2
