@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from spe_unicorn.arch.pe import EL2
+from spe_unicorn.arch.registers.aarch32_id import AARCH32_ID_REGISTERS
 from spe_unicorn.arch.registers.caches import CSSELR_EL1
 from spe_unicorn.arch.registers.identity import IDENTITY_REGISTERS, SHOWN_TO_EL1
 from spe_unicorn.arch.registers.sysreg import SysReg
@@ -41,11 +42,18 @@ _ACTS = frozenset(
 """Registers that hold nothing: a read or a write of one is an act."""
 
 
-_IDENTITY: Final[tuple[type[SysReg], ...]] = (*IDENTITY_REGISTERS, CSSELR_EL1)
+_IDENTITY: Final[tuple[type[SysReg], ...]] = (
+    *IDENTITY_REGISTERS,
+    CSSELR_EL1,
+    *AARCH32_ID_REGISTERS,
+)
 
 
 class IdentityRegister:
-    """A register that says which PE this is, or CSSELR_EL1; guests reach it without Python."""
+    """A register that guests reach without Python.
+
+    It says which PE this is, or what AArch32 state would have, or it is CSSELR_EL1.
+    """
 
     def __init__(self, cpu: UnicornCPU, register: type[SysReg]) -> None:
         self._cpu = cpu

@@ -8,6 +8,7 @@ import pytest
 
 from spe_unicorn import Machine
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.registers.by_name import Registers
 from spe_unicorn.arch.registers.caches import CSSELR_EL1
 from spe_unicorn.arch.registers.fgt import HFGRTR_EL2
 from spe_unicorn.arch.registers.identity import (
@@ -76,6 +77,35 @@ def test_identity_is_what_an_mrs_reads_at_the_level_of_the_pe(el, secure):
             assert pe.cpu.engine.x(number) == system.raw(register), register
     assert system.raw(MIDR_EL1) == (0x1234_5678 if chosen else board.core.midr)
     assert system.raw(MPIDR_EL1) == (1 << 31 | 0x55 * chosen)
+
+
+AARCH32 = {
+    1: "ID_PFR0 ID_PFR1 ID_DFR0 ID_AFR0 ID_MMFR0 ID_MMFR1 ID_MMFR2 ID_MMFR3",
+    2: "ID_ISAR0 ID_ISAR1 ID_ISAR2 ID_ISAR3 ID_ISAR4 ID_ISAR5 ID_MMFR4 ID_ISAR6",
+    3: "MVFR0 MVFR1 MVFR2 - ID_PFR2 ID_DFR1 ID_MMFR5",
+}
+"""Arm ARM D24.2: what is at S3_0_C0_Cm_op2 in the order of op2, by Cm."""
+
+
+@pytest.mark.parametrize("core", ["generic", "neoverse-n1"])
+def test_the_id_registers_of_aarch32_are_what_an_mrs_reads(core):
+    named = {
+        f"{name}_EL1": (3, 0, 0, crm, op2)
+        for crm, names in AARCH32.items()
+        for op2, name in enumerate(names.split())
+        if name != "-"
+    }
+    board = board_at([a64.mrs(n, op) for n, op in enumerate(named.values())], core=load_core(core))
+    cpu = board.pes[0].cpu
+    registers = Registers(SystemRegisters(board.pes[0]))
+    assert len(named) == 22
+    board.run(len(named))
+    assert cpu.pc == RAM + 4 * len(named)
+    assert [registers[name].value for name in named] == [cpu.engine.x(n) for n in range(22)]
+    assert registers.ID_PFR0_EL1.State0 == 1  # A32
+    assert registers.ID_ISAR0_EL1.Divide == 2  # SDIV and UDIV, in A32 as well
+    assert registers.ID_ISAR5_EL1.AES == 2  # AESE, and polynomial multiplication
+    assert registers.MVFR0_EL1.SIMDReg == 2  # 32 registers of 64 bits
 
 
 def test_reserved_bits_of_what_el2_shows_stay():

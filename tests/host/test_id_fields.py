@@ -10,9 +10,10 @@ import pytest
 
 from spe_unicorn.arch.registers import id as ids
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.registers.system import CPTR_EL3
+from spe_unicorn.arch.registers.system import CPTR_EL3, ESR_EL1, HCR_EL2, SCTLR_EL1, VBAR_EL1
 from spe_unicorn.cores.profile import core_names, load_core
 from spe_unicorn.machine.board import Board
+from tests.support import a64
 from tests.support.small_boards import RAM, board_at
 
 ISAR0, ISAR1, ISAR2 = ids.ID_AA64ISAR0_EL1, ids.ID_AA64ISAR1_EL1, ids.ID_AA64ISAR2_EL1
@@ -86,3 +87,26 @@ def test_no_core_shows_more_than_can_be_executed(board: Board, name: str) -> Non
     for register, field, _, _ in PROBES:
         most = getattr(board.cpu.registers.read(register), field)
         assert getattr(registers.read(register), field) <= most
+
+
+@pytest.mark.parametrize("core", ["max", "neoverse-n2"])
+@pytest.mark.parametrize(
+    "op", [(3, 0, 0, 0, 0), (3, 0, 0, 1, 0), (3, 0, 0, 7, 2), (3, 0, 0, 7, 7), (3, 1, 0, 0, 1)]
+)
+def test_el0_is_told_how_it_failed_to_read_an_id_register_as_ids_says(
+    core: str, op: tuple[int, ...]
+) -> None:
+    """Without FEAT_IDST, as ID_AA64MMFR2_EL1.IDS=0 says, the read is UNDEFINED: EC 0, and IL.
+
+    The engine has no FEAT_IDST, so IDS is 0 on cores whose manual has 1, too.
+    """
+    subject = board_at([a64.mrs(0, op)], core=load_core(core))
+    subject.memory.fill(RAM + 0x400, a64.code([a64.b(0)]))
+    cpu = subject.cpu
+    for register, value in ((VBAR_EL1, RAM), (SCTLR_EL1, 0x30D0_0800), (HCR_EL2, 1 << 31)):
+        cpu.registers.set_raw(register, value)
+    cpu.set_pstate(0)
+    subject.pes[0].resync()
+    assert cpu.registers.read(MMFR2).IDS == 0
+    subject.run(1)
+    assert (cpu.el, cpu.registers.raw(ESR_EL1)) == (1, 1 << 25)

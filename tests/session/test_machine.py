@@ -259,7 +259,11 @@ def test_a_pe_says_who_it_is():
 
 
 @pytest.mark.parametrize(
-    "name", ["MIDR_EL1", "MPIDR_EL1", "ID_AA64DFR0_EL1", "PMSIDR_EL1", "CTR_EL0", "CNTVCT_EL0"]
+    "name",
+    [
+        *("MIDR_EL1", "MPIDR_EL1", "ID_AA64DFR0_EL1", "ID_PFR0_EL1", "MVFR0_EL1"),
+        *("PMSIDR_EL1", "CTR_EL0", "CNTVCT_EL0"),
+    ],
 )
 def test_what_is_read_only_cannot_be_written(name):
     registers = Machine(COPY).pes[0].registers

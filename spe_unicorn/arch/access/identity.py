@@ -1,4 +1,4 @@
-"""Who may read the registers that say which PE this is (Arm ARM D24.2).
+"""Who may read the registers that say which PE this is, and AArch32's ID registers (Arm ARM D24.2).
 
 The PE's own identity is read at EL2 and EL3; EL1 reads what an enabled EL2 has chosen.
 """
@@ -9,9 +9,10 @@ from typing import Final
 
 from spe_unicorn.arch.access.accessors import allowed
 from spe_unicorn.arch.access.checks import TID1, Check, fgt_by
-from spe_unicorn.arch.access.shapes import accessor_of, by_level, trap_of
+from spe_unicorn.arch.access.shapes import accessor_of, by_level, id_register, trap_of
 from spe_unicorn.arch.access.verdicts import Accessor
 from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.registers.aarch32_id import AARCH32_ID_REGISTERS
 from spe_unicorn.arch.registers.fgt import HFGRTR_EL2
 from spe_unicorn.arch.registers.identity import (
     AIDR_EL1,
@@ -43,5 +44,6 @@ IDENTITY_ACCESSORS: Final = (
     _identity(MPIDR_EL1),
     _identity(REVIDR_EL1, TID1),
     _identity(AIDR_EL1, TID1),
+    *map(id_register, AARCH32_ID_REGISTERS),
 )
 """Their accessors."""

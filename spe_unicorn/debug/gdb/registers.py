@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
+from spe_unicorn.arch.registers.aarch32_id import AARCH32_ID_REGISTERS
 from spe_unicorn.arch.registers.caches import CACHE_REGISTERS, CSSELR_EL1
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.id import ID_REGISTERS
@@ -26,12 +27,19 @@ from spe_unicorn.host.pe.vectors import (
 )
 from spe_unicorn.machine.pe import ProcessingElement
 
+_IDENTIFICATION: Final = (
+    *IDENTITY_REGISTERS,
+    *ID_REGISTERS,
+    *AARCH32_ID_REGISTERS,
+    *CACHE_REGISTERS,
+    CSSELR_EL1,
+)
 _GROUPS: Final = (
     ("spe", frozenset(SPE_REGISTERS)),
     ("pmu", frozenset(PMU_REGISTERS)),
     ("timer", frozenset(TIMER_REGISTERS)),
     ("fgt", frozenset(FGT_REGISTERS)),
-    ("id", frozenset((*IDENTITY_REGISTERS, *ID_REGISTERS, *CACHE_REGISTERS, CSSELR_EL1))),
+    ("id", frozenset(_IDENTIFICATION)),
 )
 _FFR: Final = 16
 """The number of the first fault register behind the predicates."""

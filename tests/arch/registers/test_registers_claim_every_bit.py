@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.features import Feature, ImpDef
+from spe_unicorn.arch.registers.aarch32_id import AARCH32_ID_REGISTERS
 from spe_unicorn.arch.registers.identity import IDENTITY_REGISTERS
 from spe_unicorn.arch.registers.pmu import PMU_REGISTERS
 from spe_unicorn.arch.registers.spe import SPE_REGISTERS
@@ -11,7 +12,13 @@ from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from spe_unicorn.bits import Res0, Res1
 
-REGISTERS = (*SPE_REGISTERS, *SYSTEM_REGISTERS, *PMU_REGISTERS, *IDENTITY_REGISTERS)
+REGISTERS = (
+    *SPE_REGISTERS,
+    *SYSTEM_REGISTERS,
+    *PMU_REGISTERS,
+    *IDENTITY_REGISTERS,
+    *AARCH32_ID_REGISTERS,
+)
 ONES = (1 << 64) - 1
 
 feature_sets = st.frozensets(st.sampled_from(Feature))
