@@ -62,7 +62,10 @@ class Console:
         """Type ``data``, which the guest reads from its UART or by semihosting.
 
         Text is sent as UTF-8. A line ends with what the guest expects, mostly a carriage return.
+        Raises TypeError for what is neither text nor bytes.
         """
+        if not isinstance(data, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"text or bytes are typed, got {data!r}")
         self._input += data.encode() if isinstance(data, str) else data
         self.typed()
 

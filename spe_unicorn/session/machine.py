@@ -237,13 +237,14 @@ class Machine:
 
         The console output and the records that Python keeps go back as well. Observers are told
         nothing.
-        Raises SnapshotError for a snapshot of another machine, and NotAtRestError within a run.
+        Raises SnapshotError for a snapshot of another machine, NotAtRestError within a run, and
+        TypeError for what is no snapshot.
         """
-        from spe_unicorn.session.snapshot import SnapshotError
+        from spe_unicorn.session.snapshot import SnapshotError, checked
         from spe_unicorn.session.snapshot_file import decoded
         from spe_unicorn.stateful import StateError
 
-        snapshot.check(self.identity)
+        checked(snapshot).check(self.identity)
         snapshot = decoded(snapshot, self._saver.parts)
         try:
             self._saver.restore(snapshot.board)
@@ -352,13 +353,18 @@ class Machine:
         - ``misuse``: a mistake, the first time at its place; make the machine with ``misuse``
 
         Observers change nothing for the guest. ``record`` makes sampling slower;
-        ``machine.records`` does not.
+        ``machine.records`` does not. Raises TypeError for an observer that cannot be called, and
+        ValueError for an unknown kind, and for ``misuse`` where no mistake is looked for.
         """
+        if not callable(observer):
+            raise TypeError(f"an observer is a function, got {observer!r}")
         if kind not in get_args(Kind):
             raise ValueError(f"{kind!r} is not observed; there are {', '.join(get_args(Kind))}")
         if kind == "console":
             return self.console.written.connect(observer)
         if kind == "misuse":
+            if self._runs.misuses is None:
+                raise ValueError("without the option `misuse` no mistake is looked for")
             return self._misused.connect(observer)
         return observe_each(kind, zip(self.pes, self.board.pes, strict=True), observer)
 

@@ -40,7 +40,7 @@ class Numbered:
         return self._read(self._checked(number))
 
     def __setitem__(self, number: int, value: int) -> None:
-        self._checked(number)
+        number = self._checked(number)
         self._write(number, _fitting(f"{self._name}{number}", self._bits, value))
 
     def __iter__(self) -> Iterator[int]:
@@ -49,7 +49,12 @@ class Numbered:
     def __repr__(self) -> str:
         return repr({f"{self._name}{number}": hex(value) for number, value in enumerate(self)})
 
-    def _checked(self, number: int) -> int:
+    def _checked(self, index: object) -> int:
+        try:
+            number = operator.index(index)  # type: ignore[arg-type]
+        except TypeError:
+            said = f"{self._name} is indexed by a register's number, got {index!r}"
+            raise TypeError(said) from None
         if not 0 <= number < self._count:
             last = f"{self._name}{self._count - 1}"
             raise IndexError(f"no register {self._name}{number}: they end with {last}")

@@ -52,3 +52,10 @@ class Snapshot:
             console.restore(state)
         for number, mine in enumerate(records):
             mine.restore(self.kept[number] if self.kept else NO_RECORDS)
+
+
+def checked(snapshot: object) -> Snapshot:
+    """``snapshot``, if it is one. Raises TypeError."""
+    if not isinstance(snapshot, Snapshot):
+        raise TypeError(f"a snapshot is what save() or read_snapshot() gave, got {snapshot!r}")
+    return snapshot

@@ -30,7 +30,7 @@ from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE, Pages
 from spe_unicorn.parts import decode_parts, encode_parts
 from spe_unicorn.plain import PlainError, decode, encode
 from spe_unicorn.session.console import ConsoleState
-from spe_unicorn.session.snapshot import Snapshot, SnapshotError
+from spe_unicorn.session.snapshot import Snapshot, SnapshotError, checked
 
 VERSION: Final = 3
 """The version of the file's form. Each change of the contents raises it."""
@@ -62,8 +62,10 @@ def write_snapshot(
     """Write a snapshot, all of it or nothing. Return the size of the file in bytes.
 
     ``since`` is the file of an earlier snapshot: only pages that differ from that file are written,
-    and both files are needed to read the snapshot. Raises SnapshotError if it cannot be written.
+    and both files are needed to read the snapshot. Raises SnapshotError if it cannot be written,
+    and TypeError for what is no snapshot.
     """
+    checked(snapshot)
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise SnapshotError(f"{path}: is no regular file")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import re
 import weakref
 
 import numpy as np
@@ -409,6 +410,48 @@ def test_observers_are_told_and_can_be_taken_off():
 def test_what_is_not_observed_is_refused():
     with pytest.raises(ValueError, match="'records' is not observed; there are record, manag"):
         Machine(COPY).observe("records", print)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="an observer is a function, got 5"):
+        Machine(COPY).observe("record", 5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="without the option `misuse` no mistake is looked for"):
+        Machine(COPY).observe("misuse", print)
+
+
+@pytest.mark.parametrize("number", ["x0", 1.0, slice(0, 2), None])
+def test_a_register_s_number_is_a_whole_number(number):
+    x = Machine(COPY).pes[0].x
+    said = re.escape(f"x is indexed by a register's number, got {number!r}")
+    with pytest.raises(TypeError, match=said):
+        _ = x[number]
+    with pytest.raises(TypeError, match=said):
+        x[number] = 0
+
+
+def test_a_register_in_small_letters_is_suggested():
+    registers = Machine(COPY).pes[0].registers
+    with pytest.raises(AttributeError, match=r"no register pmscr_el1: did you mean PMSCR_EL1\?"):
+        _ = registers.pmscr_el1
+
+
+def test_what_can_be_typed_is_text_or_bytes():
+    machine = Machine(COPY)
+    for nothing in (5, None, [1]):
+        with pytest.raises(
+            TypeError, match=f"text or bytes are typed, got {re.escape(repr(nothing))}"
+        ):
+            machine.console.type(nothing)  # type: ignore[arg-type]
+    machine.console.type("text")
+    machine.console.type(bytearray(b"bytes"))
+    assert machine.console.save().typed == b"textbytes"
+
+
+@pytest.mark.parametrize("other", [5, None, "booted.snap"])
+def test_what_is_no_snapshot_is_no_snapshot(other, tmp_path):
+    said = re.escape(f"a snapshot is what save() or read_snapshot() gave, got {other!r}")
+    with pytest.raises(TypeError, match=said):
+        Machine(COPY).restore(other)
+    with pytest.raises(TypeError, match=said):
+        spe_unicorn.write_snapshot(other, tmp_path / "x.snap")
+    assert not list(tmp_path.iterdir())
 
 
 def test_observing_changes_no_byte():

@@ -96,7 +96,7 @@ class Registers(Mapping[str, Fields]):
         return next((r for r in self._file if r.__name__ == name), None)
 
     def _no_register(self, name: object) -> str:
-        near = get_close_matches(str(name), self, n=1)
+        near = get_close_matches(str(name).upper(), self, n=1)
         meant = f": did you mean {near[0]}?" if near else ""
         return f"this core has no register {name}{meant}"
 

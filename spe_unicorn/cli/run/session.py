@@ -113,9 +113,9 @@ class _Session:
                 self.machine, settings, lambda name: self.files.text(name).write, self._tell
             )
             attach(self.machine)
-            self.machine.observe("misuse", self._on_misuse)
             if settings.warn is not None:
                 self.machine.watch_misuse()
+                self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
         except UsageProblem:
             self.files.discard()
