@@ -33,6 +33,12 @@ from spe_unicorn.arch.exceptions.syndromes import UNDEFINED
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.aarch32_id import (
+    AARCH32_ID_REGISTERS,
+    ID_MMFR5_EL1,
+    ID_PFR0_EL1,
+    MVFR2_EL1,
+)
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.pe.stops import Ending
@@ -119,6 +125,7 @@ CONTROLS: dict[str, tuple[type[SysReg], int]] = {
 }
 """Bits that are the other way round than in the base state."""
 ONE_OF_MANY = {"APIAKeyLo_EL1", "APGAKeyHi_EL1", "LORC_EL1", "LORSA_EL1"}
+OF_AARCH32 = (ID_PFR0_EL1, ID_MMFR5_EL1, MVFR2_EL1)
 OF_DEBUG = {
     *("DBGBCR0_EL1", "DBGWVR3_EL1", "MDSCR_EL1", "MDCCINT_EL1", "MDRAR_EL1", "OSLAR_EL1"),
     *("OSLSR_EL1", "OSDLR_EL1", "DBGPRCR_EL1", "DBGCLAIMSET_EL1", "MDCCSR_EL0", "DBGDTRTX_EL0"),
@@ -129,7 +136,11 @@ ACCESSORS = (
     *(a for a in STEERING_ACCESSORS if a.register is s.MDCR_EL2),
     *(a for a in DEBUG_ACCESSORS if a.name in OF_DEBUG),
     *CACHE_ACCESSORS,
-    *IDENTITY_ACCESSORS,
+    *(
+        a
+        for a in IDENTITY_ACCESSORS
+        if a.register not in AARCH32_ID_REGISTERS or a.register in OF_AARCH32
+    ),
 )
 OPERATIONS = {
     "FADD D0, D1, D2": (0x1E62_2820, fp_access_trap),
