@@ -572,13 +572,7 @@ def _boot(entry: int, settings: Settings) -> list[int]:
         a.msr(SP_EL0, STACK_TOP),
     ]
     if settings.sve:
-        words += [
-            a.mrs(0, SCTLR_EL1),
-            *a.mov64(1, 1 << 27 | 1 << 13),  # EnDA, EnDB
-            a.orr(0, 0, 1),
-            a.msr(SCTLR_EL1, 0),
-            a.ISB,
-        ]
+        words += _switched_on(1 << 27 | 1 << 13)  # EnDA, EnDB
     if settings.mmu:
         words += [
             *a.mov64(0, TABLES),
@@ -589,12 +583,7 @@ def _boot(entry: int, settings: Settings) -> list[int]:
             a.msr(MAIR_EL1, 0),
             a.sys(0, 8, 7, 0),
             a.ISB,
-            a.mrs(0, SCTLR_EL1),
-            # M, C, I; for EL0 UCT, UCI, DZE, UMA, nTWE
-            *a.mov64(1, 0x0404_D205),
-            a.orr(0, 0, 1),
-            a.msr(SCTLR_EL1, 0),
-            a.ISB,
+            *_switched_on(0x0404_D205),  # M, C, I; for EL0 UCT, UCI, DZE, UMA, nTWE
         ]
     if settings.spe:
         words += [
@@ -623,6 +612,11 @@ def _boot(entry: int, settings: Settings) -> list[int]:
         a.ERET,
     ]
     return words
+
+
+def _switched_on(bits: int) -> list[int]:
+    """Set bits of SCTLR_EL1."""
+    return [a.mrs(0, SCTLR_EL1), *a.mov64(1, bits), a.orr(0, 0, 1), a.msr(SCTLR_EL1, 0), a.ISB]
 
 
 def _data(random: Random) -> bytes:
