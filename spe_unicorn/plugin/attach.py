@@ -44,9 +44,11 @@ from spe_unicorn.plugin import saved
 from spe_unicorn.plugin.answers import Answers
 from spe_unicorn.plugin.around import NoLine, Raised, UsersHandler
 from spe_unicorn.plugin.checks import (
+    MOST,
     MOST_INTERVAL,
     MOST_LATENCY,
     AttachError,
+    checked_address,
     checked_callback,
     checked_core,
     checked_engine,
@@ -297,9 +299,13 @@ class Attachment:
 
         ``timeout`` is in microseconds, ``count`` in operations, both 0 for none; ``count`` and
         ``until`` are exact. Raises what the engine would raise: UcError, or what a hook of the
-        user's raised; and :class:`TrappedAccessError`.
+        user's raised; and :class:`TrappedAccessError`. Raises TypeError and ValueError for
+        arguments that are none.
         """
         self._must_be_attached("emu_start")
+        begin, until = checked_address("begin", begin), checked_address("until", until)
+        timeout = whole_number("timeout", timeout, 0, MOST, "microseconds")
+        count = whole_number("count", count, 0, MOST, "operations")
         if self._is_running:
             raise RuntimeError("emu_start is already running; call it from no hook")
         self._turns.enter()

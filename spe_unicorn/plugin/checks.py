@@ -19,6 +19,8 @@ MOST_INTERVAL: Final = 1 << 48
 """Operations: three days of the guest's time."""
 MOST_LATENCY: Final = 0xFFFF
 """Cycles, as PMSLATFR_EL1.MINLAT has them."""
+MOST: Final = (1 << 64) - 1
+"""The most microseconds and operations that a run is given, and the last address."""
 _TYPES: Final = {Flag.LD: "Flag.LD", Flag.ST: "Flag.ST", Flag.B: "Flag.B"}
 
 
@@ -82,6 +84,14 @@ def whole_number(name: str, value: Any, least: int, most: int, unit: str) -> int
     if not least <= number <= most:
         raise ValueError(f"`{name}` is a number of {unit} from {least} to {most}, got {number}")
     return number
+
+
+def checked_address(name: str, value: Any) -> int:
+    """An address as the engine takes it: its low 64 bits. Raises TypeError."""
+    try:
+        return operator.index(value) & MOST
+    except TypeError:
+        raise TypeError(f"`{name}` is an address, got {value!r}") from None
 
 
 def checked_types(types: Any) -> Collection[Flag]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from unicorn import UC_ARCH_ARM64, UC_HOOK_CODE, UC_MODE_ARM, UC_MODE_BIG_ENDIAN, Uc
+from unicorn.arm64_const import UC_ARM64_REG_PC
 
 import spe_unicorn
 from spe_unicorn.cores.profile import load_core
@@ -186,6 +187,37 @@ def test_a_register_may_be_set_to_another() -> None:
     registers.PMSICR_EL1 = 5
     registers.PMBPTR_EL1 = registers.PMSICR_EL1
     assert registers.PMBPTR_EL1.value & ~0x3F == 0
+
+
+# emu_start()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        (("main", 0), TypeError, "`begin` is an address, got 'main'"),
+        ((CODE, None), TypeError, "`until` is an address, got None"),
+        ((CODE, 0, "1"), TypeError, "`timeout` is a whole number of microseconds, got '1'"),
+        ((CODE, 0, 0, 2.0), TypeError, "`count` is a whole number of operations, got 2.0"),
+        ((CODE, 0, -1), ValueError, "`timeout` is a number of microseconds from 0 to .*, got -1"),
+        ((CODE, 0, 0, -1), ValueError, "`count` is a number of operations from 0 to .*, got -1"),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_and_leaves_nothing_behind(
+    arguments: tuple[Any, ...], error: type[Exception], sentence: str
+) -> None:
+    expected = sampled(attached())
+    spe = attached()
+    with pytest.raises(error, match=f"^{sentence}$"):
+        spe.emu_start(*arguments)
+    assert sampled(spe) == expected
+    assert expected
+
+
+def test_an_address_below_0_is_one_from_the_end_of_the_address_space_as_for_the_engine() -> None:
+    spe = attached()
+    spe.emu_start(CODE - (1 << 64), -1, count=4)
+    assert spe.uc.reg_read(UC_ARM64_REG_PC) == CODE + 16
 
 
 # Detached
