@@ -24,10 +24,10 @@ class Device(Protocol):
 
 
 class Timed(Protocol):
-    """Devices that drive lines when their time comes; times are counts of the system counter."""
+    """Devices that drive lines at certain times. A time is a count of the system counter."""
 
     def next_deadline(self) -> int | None:
-        """The time at which the next line is driven, None for never."""
+        """The next time at which a line is driven; None if there is none."""
         ...
 
     def update(self) -> None:
@@ -64,7 +64,10 @@ class BySecurity:
 
 
 class FlashWindow:
-    """A flash whose memory the engines read by themselves, except while it answers commands."""
+    """A flash on the bus.
+
+    The engines read its memory by themselves. While the flash answers commands, loads come here.
+    """
 
     def __init__(self, flash: Device, memory: Ram) -> None:
         self._flash = flash

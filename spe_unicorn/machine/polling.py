@@ -39,13 +39,13 @@ def polled(cpu: UnicornCPU) -> list[Look] | None:
         reads |= instruction.reads & ~written
         written |= instruction.writes
     if reads & written or not all(map(_is_plain, body)):
-        return None
+        return None  # a round depends on the round before, or has effects
     last = start + 4 * (len(body) - 1)
     looks = []
     for n, instruction in enumerate(body):
         offset = instruction.target_offset
         if offset is not None and start <= start + 4 * n + offset <= last and n + 1 < len(body):
-            return None  # a part of the loop may be left out: what it writes then is not known
+            return None  # the branch may skip a part of the loop, and so what that part writes
         if instruction.family is Family.LOAD:
             look = _look(cpu, instruction, start + 4 * n, written)
             if look is None:
@@ -55,9 +55,10 @@ def polled(cpu: UnicornCPU) -> list[Look] | None:
 
 
 def watched_exclusively(cpu: UnicornCPU) -> list[Look]:
-    """What the last load-exclusive before the WFE at the PC has loaded, as it is now.
+    """The memory that the last load-exclusive before the WFE at the PC has read, as it is now.
 
-    Another PE's store to it is an event to this one. Nothing where none is found.
+    A store of another PE to that memory is an event for this PE. The list is empty if there is no
+    such load.
     """
     words = cpu.virtual.code(cpu.pc - 4 * _MOST & _MASK, _MOST) or ()
     written = 0
@@ -105,7 +106,10 @@ def _is_plain(instruction: Instruction) -> bool:
 
 
 def _look(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> Look | None:
-    """The memory that a load reads, by the registers as they are now; None if it is unknown."""
+    """The memory that a load reads, by the registers as they are now; None if it is unknown.
+
+    ``written`` has a bit for each register whose value may be another one at the load.
+    """
     access = instruction.access
     if access is None or access.writeback or access.index_writeback is not None:
         return None
@@ -121,7 +125,7 @@ def _look(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> L
 
 def _held(cpu: UnicornCPU, physical: int, size: int) -> int | None:
     """What memory holds, as a number; None where there is none."""
-    held = cpu.memory.read(physical, size, PASpace.Secure)  # which is all of it
+    held = cpu.memory.read(physical, size, PASpace.Secure)  # Secure accesses reach all memory
     return None if held is None else int.from_bytes(held, "little")
 
 

@@ -19,11 +19,11 @@ _ROWS_AT_ONCE = 50_000
 
 
 def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Path, int]:
-    """Write each table to ``PREFIX-NAME.SUFFIX``; the files, and how many rows each has.
+    """Write each table to a file; return the files with their numbers of rows.
 
-    ``suffix`` is ``.csv`` or ``.parquet``. Either all files are there when this returns, or those
-    that were there before are as they were. Raises OSError where they cannot be written and
-    MissingLibraryError where Parquet needs a library that is not installed.
+    ``tables`` is by name. The file of a table is ``prefix``, a hyphen, the name and ``suffix``,
+    which is ``.csv`` or ``.parquet``. If a table cannot be written, no file has changed. Raises
+    OSError, and MissingLibraryError if the library for Parquet is not installed.
     """
     write: Callable[[Path, Table], None] = WRITERS[suffix]
     files = {prefix.with_name(f"{prefix.name}-{name}{suffix}"): name for name in tables}
@@ -35,7 +35,10 @@ def write_tables(prefix: Path, suffix: str, tables: dict[str, Table]) -> dict[Pa
 
 @contextmanager
 def whole_or_none(files: list[Path]) -> Iterator[dict[Path, Path]]:
-    """Names to write to, which take the names of ``files`` at the end: all of them, or none."""
+    """Give a temporary file to write to for each of ``files``.
+
+    At the end each temporary file takes the name of its file. After an error none does.
+    """
     temporary = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
     try:
         yield temporary

@@ -22,7 +22,11 @@ _PLACES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a trace goes: lines that any of ``filters`` lets pass. Their symbols are looked up."""
+    """Where the lines of a trace go, and in which form.
+
+    A line is written if one of ``filters`` lets it pass, or if there are none. The symbols in the
+    filters have become ranges of addresses.
+    """
 
     write: Write
     form: Form = "text"
@@ -42,11 +46,11 @@ class Tracer:
         self._places: dict[int, Place] = {}
 
     def wants(self, pc: int, el: int) -> bool:
-        """Whether what happens at a place is written."""
+        """Whether the filters let a line about ``pc`` at Exception level ``el`` pass."""
         return passes(self._output.filters, self.pe.number, el, pc)
 
     def place(self, pc: int) -> Place:
-        """An address by its names."""
+        """The names of what is at an address."""
         found = self._places.get(pc)
         if found is None:
             if len(self._places) >= _PLACES:

@@ -1,4 +1,4 @@
-"""Memory besides RAM: flash, with what its files hold, and Secure RAM."""
+"""Makes the memory besides RAM: flash, filled from its files, and Secure RAM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from spe_unicorn.machine.storage.backing import HostFile
 
 
 def flash_files(options: MachineOptions) -> dict[int, HostFile]:
-    """The files of ``pflash`` by the address of their flash."""
+    """The files of the option ``pflash``, by the first address of the flash that each is for.
+
+    With ``bios`` the first of them is for the second flash. Raises LoadError if a file is not as
+    large as its flash.
+    """
     banks = (memory_map.SECURE_FLASH, memory_map.OTHER_FLASH)
     files = {}
     for text, bank in zip(options.pflash, banks[options.bios is not None :], strict=False):
@@ -26,7 +30,7 @@ def flash_files(options: MachineOptions) -> dict[int, HostFile]:
 
 
 def more_memory(options: MachineOptions, files: Mapping[int, HostFile]) -> list[Ram]:
-    """Memory besides RAM."""
+    """The flash and Secure RAM that the options ask for; ``files`` are from :func:`flash_files`."""
     regions = []
     if options.has_flash:
         for flash, secure in (
