@@ -116,13 +116,14 @@ class Entry(_Kept):
         return llvm_of(self)
 
     @cached_property
-    def _called(self) -> Any:
+    def called(self) -> Any:
+        """The function for ``ctypes``: a call of it is one of the entry, and takes less time."""
         kinds = [_C_TYPES[kind] for kind in self.arguments]
         return ctypes.CFUNCTYPE(_C_TYPES[self.result], *kinds)(self.address)
 
     def __call__(self, *arguments: int) -> Any:
         """Call it from Python; pointers are addresses."""
-        return self._called(*arguments)
+        return self.called(*arguments)
 
 
 def entry(result: str, *arguments: str) -> Callable[[Callable[..., Any]], Entry]:

@@ -225,20 +225,19 @@ class Engine:
         ``runs(engine, user, start, buffer, begin, until)`` is called with addresses: ``start`` is
         that of ``uc_emu_start``, whose arguments ``buffer`` precedes unless it is 0.
         """
-        self._set_exits(until)
+        if self.halts:
+            self._set_exits(until)
         start = self._start
-        handle = self.handle.value
-        return self._ended(
-            start.ended(runs(handle, user, start.address, start.buffer, begin, until))
-        )
+        status = runs(self.handle.value, user, start.address, start.buffer, begin, until)
+        return status if status != ABORTED else self._ended(start.ended(status))
 
     def _run(self, begin: int, until: int, count: int) -> int:
-        self._set_exits(until)
+        if self.halts:
+            self._set_exits(until)
         return self._ended(self._start(self.handle, begin, until, 0, count))
 
     def _set_exits(self, until: int) -> None:
-        if self.halts:
-            self.uc.ctl_set_exits([until, *self.halts])
+        self.uc.ctl_set_exits([until, *self.halts])
 
     def _ended(self, status: int) -> int:
         if status == ABORTED:

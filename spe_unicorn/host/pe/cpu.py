@@ -338,7 +338,8 @@ class UnicornCPU(Stateful[CPUState]):
         hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
         if not hcr & _VIRTUAL:
             status = self._run(pc, until, irqs)
-            self.stand()
+            if self.state.looked_at_pc:
+                self.stand()
             return status
         encoding = s.HCR_EL2.encoding
         theirs, writes = self.engine.system(encoding), self.state.writes
@@ -351,7 +352,7 @@ class UnicornCPU(Stateful[CPUState]):
 
     def _run(self, pc: int, until: int, irqs: bool) -> int:
         if irqs:
-            return self.engine.run_by(run_through_irqs, self._state_at, pc, until)
+            return self.engine.run_by(run_through_irqs.called, self._state_at, pc, until)
         return self.engine.run(pc, until)
 
     def stand(self) -> None:
