@@ -195,10 +195,12 @@ class Schedule(Stateful[ScheduleState]):
             return True
         self._look_at_memory()
         able = [pe for pe in self._after[s.last] if pe.runnable]
-        chosen = next((pe for pe in able if not pe.waits), None)
-        if chosen is None:
+        for chosen in able:
+            if not chosen.waits:
+                break
+        else:
             return False
-        again = chosen is self.running and s.alone
+        again = s.alone and chosen is self.running
         s.alone = len(able) == 1
         if s.alone:
             s.length = min(2 * s.length, _LONG_TURN) if again else TURN

@@ -34,6 +34,8 @@ _OF_DEVICES: Final = (int(Stop.UNMAPPED), int(Stop.SYSTEM))
 """Stops before an operation that may concern a device alone."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not before a block which has not been counted."""
+_STOPS: Final = {int(stop): stop for stop in Stop}
+"""``Stop`` by ``State.stop``: a look-up takes a quarter of the time of ``Stop(number)``."""
 
 
 class EngineRuns:
@@ -133,7 +135,7 @@ class EngineRuns:
             state.members_granted = position + state.members
         if population.row is not None:
             population.pass_by(sum(population.row[: budget - int(state.budget)]))
-        stop = Stop(state.stop)
+        stop = _STOPS[state.stop]
         if self._model is not None:
             whole = stop in _WITHIN and self.executed_of_block(stop) == state.block_operations
             pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc

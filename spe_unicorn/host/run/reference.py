@@ -37,7 +37,7 @@ class ReferenceRunner(Runner):
         if cpu.model is not None:
             cpu.model.step_by_step(True)
 
-    def _run_engine(self, pc: int, until: int, limits: tuple[int, int]) -> None:
+    def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
         if self._host.take_interrupt():
             return

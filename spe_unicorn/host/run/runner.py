@@ -138,7 +138,7 @@ class Runner:
         cpu.forget_el()
         self.unit.refresh()
         self._parts.counting.settle()
-        self._begin_slice()
+        self._begin_slice(cpu.executed)
         while handler.ending is None:
             executed, pc = cpu.executed, cpu.pc
             limits = self.horizons.nearest()
@@ -158,7 +158,7 @@ class Runner:
                 continue
             self._slices.count_stop()
             if not self._executed_without_engine(pc):
-                self._go(pc, until, limits)
+                self._go(pc, executed, until, limits)
             self._tell()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
@@ -179,8 +179,8 @@ class Runner:
         """Let happen what is due on the platform: a timer, a device."""
         self.handler.platform.happen()
 
-    def _begin_slice(self) -> None:
-        self._slices.begin(self.cpu.executed)
+    def _begin_slice(self, executed: int) -> None:
+        self._slices.begin(executed)
         inline = self.cpu.hooks.inline
         if inline is not None:
             inline.prepare()
@@ -189,7 +189,7 @@ class Runner:
         """A slice is over: look at the clock, the user and the limits."""
         executed = self.cpu.executed
         self._slices.adapt(executed)
-        self._begin_slice()
+        self._begin_slice(executed)
         self.handler.controls.checks.relax()
         self.handler.controls.relax()
         self.slice_ended()
@@ -233,25 +233,26 @@ class Runner:
         self._host.execute(Stop.TRAP)
         return True
 
-    def _go(self, pc: int, until: int, limits: tuple[int, int]) -> None:
+    def _go(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         """Run the engine up to the nearest horizon, and do what its stop asks for.
 
-        ``pc`` is the PE's PC, and ``limits`` are the nearest horizons.
+        ``pc`` is the PE's PC, ``executed`` how many operations it has executed, and ``limits`` are
+        the nearest horizons.
         """
         if not self.handler.memory.letting_through:
-            self._run_engine(pc, until, limits)
+            self._run_engine(pc, executed, until, limits)
             return
-        self._one_operation = self.cpu.executed + 1
-        self._run_engine(pc, until, self.horizons.nearest())
+        self._one_operation = executed + 1
+        self._run_engine(pc, executed, until, self.horizons.nearest())
         self._one_operation = NEVER_HAPPENS
         self.handler.memory.close()
 
-    def _run_engine(self, pc: int, until: int, limits: tuple[int, int]) -> None:
+    def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         parts, state = self._parts, self._state
         parts.population.look_at_translations()
         horizon = min(limits)
         state.limit, state.horizon = limits[0], horizon
-        grant = self._chosen.grant(horizon - self.cpu.executed)
+        grant = self._chosen.grant(horizon - executed)
         stop = parts.runs.run(pc, grant.budget, until, grant.samples_itself, grant.members)
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
