@@ -30,6 +30,27 @@ DEVICE = [*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2), a.add(8, 9, 7), a.ldr(7,
 """A load whose address comes from a register of the UART."""
 NOTHING = [a.movz(6, 8), a.ldr(7, 6), a.ldr(7, 7), a.movz(6, 0)]
 """A load by a pointer that cannot be loaded: the first load aborts."""
+STORES = [
+    a.add_imm(6, 9, 8),
+    a.str_(9, 9, 0x40),
+    a.ldr(1, 9, 0x40),
+    a.ldr(2, 1, 8),
+    a.subs(31, 8, 2),
+    a.csel(7, 9, 6, a.NE),
+    a.str_(2, 7, 0x80),
+    a.pair(True, 2, 3, 9, 0x80),
+    a.subs(31, 2, 3),
+    a.csel(4, 9, 6, a.NE),
+    a.ldr(5, 4, 0x40),
+    a.str_(5, 4, 0xC0, 2),
+    a.ldr(5, 9, 0xC0),
+    a.subs(31, 5, 3),
+    a.csel(4, 9, 6, a.NE),
+    a.ldr(5, 4, 0x40),
+    a.add_imm(8, 8, 1),
+    a.subs_imm(31, 8, 1),
+]
+"""Pointers and flags from loads behind stores: to the same place, beside it, to a part of it."""
 
 
 ELR_EL1, VBAR_EL1 = (3, 0, 4, 0, 1), (3, 0, 12, 0, 0)
@@ -50,8 +71,11 @@ def run(runner: type[Runner], words: list[int], period: int) -> Machine:
     return machine
 
 
+NAMES = ["list", "device", "nothing", "stores"]
+
+
 @pytest.mark.parametrize("period", [7, 64, 101])
-@pytest.mark.parametrize("words", [LIST, DEVICE, NOTHING], ids=["list", "device", "nothing"])
+@pytest.mark.parametrize("words", [LIST, DEVICE, NOTHING, STORES], ids=NAMES)
 def test_samples_are_those_of_the_reference(words: list[int], period: int) -> None:
     fast, plain = (run(runner, words, period) for runner in (Runner, ReferenceRunner))
     assert len(plain.sampled) >= 3000 // period - 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import NZCV, SP
+from spe_unicorn.bits import signed
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.recipes.steps import MOST_STEPS, Kind, Recipe, Step, Value
 
+_MASK: Final = (1 << 64) - 1
 _INPUTS: Final = {
     Kind.REGISTER: 0,
     Kind.CONSTANT: 0,
@@ -52,6 +54,24 @@ class Steps:
         if place == len(self._steps):
             self._steps.append(step)
         return place
+
+    def _distance(self, a: int, b: int) -> int | None:
+        """``a - b``, which has a sign, if both are one value and constants; None if not."""
+        first, one = self._origin(a)
+        second, other = self._origin(b)
+        return signed(one - other & _MASK) if first == second else None
+
+    def _origin(self, value: int) -> tuple[Step | int, int]:
+        """What a value is the sum of: the place of another or what stands for the PC, a number."""
+        number = 0
+        step = self._steps[value]
+        while step.kind is Kind.ADD and self._steps[step.b].kind is Kind.CONSTANT:
+            number += self._steps[step.b].number
+            value = step.a
+            step = self._steps[value]
+        if step.kind is Kind.PC:
+            return step._replace(number=0), number + step.number
+        return value, number
 
     def recipe(self, base: Value, index: Value, flags: Value) -> Recipe | None:
         """The recipe for the values of a base register, an index register and condition flags.

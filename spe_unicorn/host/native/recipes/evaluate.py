@@ -11,7 +11,12 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.registers.system import SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.decode.effects import condition_holds
-from spe_unicorn.host.native.calls import call_read, call_register, current_el
+from spe_unicorn.host.native.calls import (
+    call_read,
+    call_register,
+    call_translate,
+    current_el,
+)
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.recipes.steps import (
     MOST_STEPS,
@@ -33,10 +38,14 @@ _REGISTER, _CONSTANT, _PC, _ADD = (
 _MULTIPLY, _AND, _OR, _XOR = int(Kind.MULTIPLY), int(Kind.AND), int(Kind.OR), int(Kind.XOR)
 _LEFT, _RIGHT, _ARITHMETIC = int(Kind.LEFT), int(Kind.RIGHT), int(Kind.ARITHMETIC)
 _SUM_FLAGS, _LOGICAL_FLAGS = int(Kind.SUM_FLAGS), int(Kind.LOGICAL_FLAGS)
-_SELECT, _LOAD = int(Kind.SELECT), int(Kind.LOAD)
+_SELECT, _LOAD, _APART = int(Kind.SELECT), int(Kind.LOAD), int(Kind.APART)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _READ: Final = int(uc_const.UC_PROT_READ)
 _SCRATCH: Final = State.scratch.offset
+_PHYSICAL: Final = State.physical.offset
+_PAGE_BITS: Final = 12
+_IN_PAGE: Final = (1 << _PAGE_BITS) - 1
+"""The smallest granule: the offset in a page of it is the same in physical memory."""
 _ROW: Final = CP_REG.itemsize
 _EE, _E0E = 25, 24
 """Bits of SCTLR_ELx: data accesses are big-endian, there or at EL0."""
@@ -79,8 +88,36 @@ def _big_endian(s: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
+def _frame(s: Any, engine: Any, user: Any, address: Any) -> Any:
+    """The physical page of an address that can be read; -1 if it cannot."""
+    here = address_of(user) + _PHYSICAL
+    if call_translate(s.vmem_translate, address_of(engine), address, _READ, here) != 0:
+        return np.int64(-1)
+    return s.physical >> _PAGE_BITS
+
+
+@routine
+def _apart(s: Any, engine: Any, user: Any, a: Any, b: Any, sizes: Any, same: Any) -> Any:
+    """Whether bytes at ``a`` and ``b`` are different memory; with ``same`` also if ``a`` is ``b``.
+
+    ``sizes`` is as in :attr:`Kind.APART`. Two pages may be one in physical memory.
+    """
+    if same != 0 and a == b:
+        return True
+    loaded, stored = sizes & 0xFF, sizes >> 8 & 0xFF
+    distance = b - a & _IN_PAGE
+    if distance >= loaded and distance + stored <= _IN_PAGE + 1:
+        return True
+    if (a & _IN_PAGE) + loaded > _IN_PAGE + 1 or (b & _IN_PAGE) + stored > _IN_PAGE + 1:
+        return False
+    first = _frame(s, engine, user, a)
+    second = _frame(s, engine, user, b)
+    return first >= 0 and second >= 0 and first != second
+
+
+@routine
 def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -> Any:
-    """Evaluate the ``count`` steps at ``at``. Return False if a step's load could not be read."""
+    """Evaluate the ``count`` steps at ``at``. Return False if a step says that nothing is known."""
     steps = array_at(pointer_to(at), (MOST_STEPS, STEP_WORDS), np.int64)
     values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
     for n in range(count):
@@ -129,6 +166,10 @@ def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -
             if call_read(s.vmem_read, address_of(engine), a, _READ, there, number) != 0:
                 return False
             value = values[n]
+        elif kind == _APART:
+            if not _apart(s, engine, user, a, b, number, word >> 32 & 1):
+                return False
+            value = a
         values[n] = value
     return True
 

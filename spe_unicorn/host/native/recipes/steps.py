@@ -43,6 +43,10 @@ class Kind(IntEnum):
     """``a`` if ``condition`` holds with the condition flags ``c``, else ``b``."""
     LOAD = 14
     """``number`` bytes of memory at ``a``, extended with zeros."""
+    APART = 15
+    """``a``, if the bytes at ``a`` are in other memory than those at ``b``: bits 7:0 of ``number``
+    say how many those at ``a`` are, bits 15:8 how many those at ``b``. With ``condition`` also if
+    ``a`` is ``b``. In all other cases the recipe says nothing."""
 
 
 class Step(NamedTuple):

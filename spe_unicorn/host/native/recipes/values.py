@@ -1,13 +1,18 @@
 """The values of general registers and the flags before each operation of a block, as steps.
 
 A value is known if plain integer instructions compute it from the registers at the block's start,
-or from what the block loads before it stores anything. Every other value is None.
+or from what the block loads. A load behind plain stores has what one of them stored if its address
+is the same, and what memory has before the block if it is apart from all of them. Every other value
+is None.
 """
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from spe_unicorn.arch.operation import (
     NZCV,
+    Access,
     Extend,
     Family,
     Instruction,
@@ -19,6 +24,21 @@ from spe_unicorn.host.native.recipes.building import Steps
 from spe_unicorn.host.native.recipes.integers import Integers
 from spe_unicorn.host.native.recipes.steps import Kind, Value
 
+_MOST_STORES: Final = 8
+"""Stores of a block that are remembered, counted by registers."""
+_NEAR: Final = 2048
+"""Bytes within which two addresses that differ are of different memory, however it is mapped."""
+_EQUAL: Final = 0
+"""The condition EQ."""
+
+
+class Stored(NamedTuple):
+    """What one register's store leaves in memory: ``size`` bytes of ``value`` at ``address``."""
+
+    address: int
+    size: int
+    value: Value
+
 
 class Values(Steps):
     """The values before one operation of a block, from the block's first operation on.
@@ -29,10 +49,12 @@ class Values(Steps):
     def __init__(self, *, loads: bool) -> None:
         super().__init__()
         self._loads = loads
+        self._stores: list[Stored] = []
 
     def execute(self, instruction: Instruction, place: int) -> None:
         """Go on to the operation after ``instruction``, before which there are ``place`` others."""
         made: dict[int, Value] = {}
+        stored = self._stored(instruction, place) if self._may_store(instruction) else []
         if instruction.access is not None or instruction.family is not Family.OTHER:
             made = self._moved(instruction, place)
         elif instruction.mark is Mark.NONE and not instruction.sve and instruction.writes:
@@ -40,7 +62,8 @@ class Values(Steps):
         for register in range(NZCV + 1):
             if instruction.writes >> register & 1:
                 self._now[register] = made.get(register)
-        if self._may_store(instruction):
+        self._stores += stored or []
+        if stored is None or len(self._stores) > _MOST_STORES:
             self._loads = False
 
     @staticmethod
@@ -58,23 +81,88 @@ class Values(Steps):
         made: dict[int, Value] = {}
         if access is None or access.scalable or access.authenticated or access.unprivileged:
             return made
-        base = self.step(Kind.PC, number=4 * place) if access.base is None else self.of(access.base)
         if access.base is not None and access.writeback is not None:
-            made[access.base] = self._sum(base, access.writeback)
+            made[access.base] = self._sum(self.of(access.base), access.writeback)
         moved = transfer(instruction.word)
         if moved is None or not moved.load or instruction.part or not self._loads:
             return made
+        address = self._address(access, place)
+        for number, register in enumerate((moved.rt, moved.rt2)):
+            if register is None or register == 31:
+                continue
+            value = self._loaded(self._sum(address, number * moved.size), moved.size)
+            made[register] = self._extended(value, moved.size, moved.signed, moved.width64)
+        return made
+
+    def _stored(self, instruction: Instruction, place: int) -> list[Stored] | None:
+        """What an instruction stores; None if that, or where it does, is not known."""
+        access, moved = instruction.access, transfer(instruction.word)
+        if access is None or access.scalable or access.authenticated or access.unprivileged:
+            return None
+        if moved is None or moved.load or instruction.part:
+            return None
+        address = self._address(access, place)
+        stored = []
+        for number, register in enumerate((moved.rt, moved.rt2)):
+            there = self._sum(address, number * moved.size)
+            if there is None:
+                return None
+            if register is not None:
+                value = self._number(0) if register == 31 else self.of(register)
+                stored.append(Stored(there, moved.size, value))
+        return stored
+
+    def _address(self, access: Access, place: int) -> Value:
+        """The lowest address of an access."""
+        base = self.step(Kind.PC, number=4 * place) if access.base is None else self.of(access.base)
         address = self._sum(base, access.offset)
         if access.index is not None:
             index = self._index(access.index, access.extend, access.shift)
             address = self.step(Kind.ADD, address, index)
-        for number, register in enumerate((moved.rt, moved.rt2)):
-            if register is None or register == 31:
-                continue
-            there = self._sum(address, number * moved.size)
-            value = self.step(Kind.LOAD, there, number=moved.size)
-            made[register] = self._extended(value, moved.size, moved.signed, moved.width64)
-        return made
+        return address
+
+    def _loaded(self, address: Value, size: int) -> Value:
+        """``size`` bytes at ``address``, extended with zeros, behind the stores so far."""
+        if address is None:
+            return None
+        perhaps: list[Stored] = []
+        """Those of the stores, the last one first, of which only the addresses' values tell."""
+        value: Value = None
+        for stored in reversed(self._stores):
+            distance = self._distance(address, stored.address)
+            if distance is None or abs(distance) >= _NEAR:
+                perhaps.append(stored)
+            elif distance == 0 and size == stored.size:
+                value = self._lowest(stored.value, size)
+                if value is None:
+                    return None
+                break
+            elif -size < distance < stored.size:
+                return None
+        apart: Value = address
+        alike = [stored for stored in perhaps if stored.value is not None and stored.size == size]
+        for stored in perhaps:
+            sizes = size | stored.size << 8
+            apart = self.step(
+                Kind.APART, apart, stored.address, condition=int(stored in alike), number=sizes
+            )
+        if value is None:
+            value = self.step(Kind.LOAD, apart, number=size)
+        elif perhaps and not alike:
+            return None  # nothing would make sure that they are apart
+        for stored in reversed(alike):
+            flags = self._difference(apart, stored.address)
+            lowest = self._lowest(stored.value, size)
+            value = self.step(Kind.SELECT, lowest, value, flags, condition=_EQUAL)
+        return value
+
+    def _difference(self, a: Value, b: Value) -> Value:
+        """The condition flags of ``a - b``."""
+        inverted = self.step(Kind.XOR, b, self._number(-1))
+        return self.step(Kind.SUM_FLAGS, a, inverted, condition=1, number=64)
+
+    def _lowest(self, value: Value, size: int) -> Value:
+        return self.step(Kind.AND, value, self._number((1 << 8 * size) - 1)) if size < 8 else value
 
     def _index(self, register: int, extend: Extend, shift: int) -> Value:
         value = self.of(register)
