@@ -113,6 +113,12 @@ routine(physical_address)
 
 
 @routine
+def _number_of(sample: Any) -> Any:
+    """The number of a sample's outcome."""
+    return sample[KIND] * WAYS + sample[WAY]
+
+
+@routine
 def _layout_of(sample: Any, outcome: Any, level: Any) -> Any:
     """The number of the layout of a sample's record."""
     return level[_LAYOUT] + (sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES])
@@ -129,7 +135,7 @@ def size_of_next(
     """
     sample = array_at(samples, (_UNBOUNDED, COLUMNS), np.int64)[number]
     outcome_rows = array_at(outcomes, (_UNBOUNDED, _OUTCOME_WORDS), np.int64)
-    outcome = outcome_rows[sample[KIND] * WAYS + sample[WAY]]
+    outcome = outcome_rows[_number_of(sample)]
     ends = sample[SELECTED_AT] + outcome[_TOTAL]
     if outcome[_KNOWN] == 0 or sample[SELECTED_AT] < busy_until:
         return -1, ends
@@ -161,7 +167,7 @@ def _look(samples: Any, outcomes: Any, numbers: Any, findings: Any, first: Any, 
     at = first
     while at < count:
         sample = sample_rows[at]
-        number = sample[KIND] * WAYS + sample[WAY]
+        number = _number_of(sample)
         outcome = outcome_rows[number]
         if outcome[_KNOWN] == 0:
             break
@@ -224,7 +230,7 @@ def _write(
     records = 0
     for n in range(count):
         sample = sample_rows[n]
-        outcome = outcome_rows[sample[KIND] * WAYS + sample[WAY]]
+        outcome = outcome_rows[_number_of(sample)]
         if outcome[_KEPT] == 0:
             continue
         level = level_rows[sample[EL]]

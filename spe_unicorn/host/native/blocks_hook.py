@@ -23,8 +23,8 @@ from spe_unicorn.host.native.calls import (
     FETCH,
     call_read,
     call_register,
-    call_translate,
     current_el,
+    physical_of,
     stop_engine,
 )
 from spe_unicorn.host.native.delivery import deliverable
@@ -312,11 +312,9 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
         address = access_address(address, index, extend, shift, align)
         row.va = address
         kind = 2 if plan & PLAN_WRITE else 1
-        if (
-            call_translate(s.vmem_translate, address_of(engine), address, kind, here + _PHYSICAL)
-            == 0
-        ):
-            row.pa = s.physical
+        physical = physical_of(s, address_of(engine), address, kind, here + _PHYSICAL)
+        if physical >= 0:
+            row.pa = physical
             bits |= SAMPLE_PA
     if plan & PLAN_FLAGS_AT_END:
         call_register(s.reg_read, address_of(engine), _NZCV, here + _FLAGS)

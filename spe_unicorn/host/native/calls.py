@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 from unicorn import UC_PROT_EXEC
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
@@ -53,6 +54,17 @@ def stop_engine(s: Any, engine: Any) -> None:
 def flush_tlb(s: Any, uc: Any) -> None:
     """Empty the TLB of the engine at an address."""
     call_control(s.control, uc, _FLUSH_TLB, 0, 0)
+
+
+@routine
+def physical_of(s: Any, uc: Any, address: Any, access: Any, place: Any) -> Any:
+    """The physical address of a virtual one, -1 if an ``access`` (UC_PROT_*) to it would fault.
+
+    ``place`` is the address of ``State.physical``.
+    """
+    if call_translate(s.vmem_translate, uc, address, access, place) != 0:
+        return np.int64(-1)
+    return s.physical
 
 
 @routine

@@ -18,7 +18,7 @@ from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
 from spe_unicorn.host.engine.engine import PSTATE
-from spe_unicorn.host.native.calls import call_control, call_register, call_translate
+from spe_unicorn.host.native.calls import call_control, call_register, physical_of
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.state.wiring import LINES
@@ -68,9 +68,10 @@ def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
     here = address_of(user)
     uc = address_of(engine)
     call_register(s.reg_read, uc, register, here + _SCRATCH)
-    if call_translate(s.vmem_translate, uc, s.scratch, _READ, here + _PHYSICAL) != 0:
+    physical = physical_of(s, uc, s.scratch, _READ, here + _PHYSICAL)
+    if physical < 0:
         return True  # no memory is there, so the engine has no code of it
-    line = s.physical & -LINE
+    line = physical & -LINE
     if s.line_count < LINES:
         array_at(pointer_to(s.code_lines), (LINES,), np.int64)[s.line_count] = line
         s.line_count += 1

@@ -55,6 +55,10 @@ class Steps:
             self._steps.append(step)
         return place
 
+    def number(self, number: int) -> Value:
+        """Add a step that is a constant, and return its value."""
+        return self.step(Kind.CONSTANT, number=number & _MASK)
+
     def _distance(self, a: int, b: int) -> int | None:
         """``a - b``, which has a sign, if both are one value and constants; None if not."""
         first, one = self._origin(a)

@@ -14,8 +14,8 @@ from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.native.calls import (
     call_read,
     call_register,
-    call_translate,
     current_el,
+    physical_of,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.recipes.steps import (
@@ -88,15 +88,6 @@ def _big_endian(s: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
-def _frame(s: Any, engine: Any, user: Any, address: Any) -> Any:
-    """The physical page of an address that can be read; -1 if it cannot."""
-    here = address_of(user) + _PHYSICAL
-    if call_translate(s.vmem_translate, address_of(engine), address, _READ, here) != 0:
-        return np.int64(-1)
-    return s.physical >> _PAGE_BITS
-
-
-@routine
 def _apart(s: Any, engine: Any, user: Any, a: Any, b: Any, sizes: Any, same: Any) -> Any:
     """Whether bytes at ``a`` and ``b`` are different memory; with ``same`` also if ``a`` is ``b``.
 
@@ -110,9 +101,10 @@ def _apart(s: Any, engine: Any, user: Any, a: Any, b: Any, sizes: Any, same: Any
         return True
     if (a & _IN_PAGE) + loaded > _IN_PAGE + 1 or (b & _IN_PAGE) + stored > _IN_PAGE + 1:
         return False
-    first = _frame(s, engine, user, a)
-    second = _frame(s, engine, user, b)
-    return first >= 0 and second >= 0 and first != second
+    uc, place = address_of(engine), address_of(user) + _PHYSICAL
+    first = physical_of(s, uc, a, _READ, place)
+    second = physical_of(s, uc, b, _READ, place)
+    return first >= 0 and second >= 0 and first >> _PAGE_BITS != second >> _PAGE_BITS
 
 
 @routine

@@ -43,7 +43,7 @@ class Integers:
 
     def number(self, number: int) -> Value:
         """A step that is a constant."""
-        return self._steps.step(Kind.CONSTANT, number=number & _ALL)
+        return self._steps.number(number)
 
     def x(self, register: int) -> Value:
         """The value of Xn, where 31 is XZR."""

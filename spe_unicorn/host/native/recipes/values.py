@@ -79,7 +79,7 @@ class Values(Steps):
         """Set the registers that a load or store writes."""
         access = instruction.access
         made: dict[int, Value] = {}
-        if access is None or access.scalable or access.authenticated or access.unprivileged:
+        if access is None or not _is_plain(access):
             return made
         if access.base is not None and access.writeback is not None:
             made[access.base] = self._sum(self.of(access.base), access.writeback)
@@ -97,7 +97,7 @@ class Values(Steps):
     def _stored(self, instruction: Instruction, place: int) -> list[Stored] | None:
         """What an instruction stores; None if that, or where it does, is not known."""
         access, moved = instruction.access, transfer(instruction.word)
-        if access is None or access.scalable or access.authenticated or access.unprivileged:
+        if access is None or not _is_plain(access):
             return None
         if moved is None or moved.load or instruction.part:
             return None
@@ -108,7 +108,7 @@ class Values(Steps):
             if there is None:
                 return None
             if register is not None:
-                value = self._number(0) if register == 31 else self.of(register)
+                value = self.number(0) if register == 31 else self.of(register)
                 stored.append(Stored(there, moved.size, value))
         return stored
 
@@ -123,68 +123,77 @@ class Values(Steps):
 
     def _loaded(self, address: Value, size: int) -> Value:
         """``size`` bytes at ``address``, extended with zeros, behind the stores so far."""
-        if address is None:
+        met = None if address is None else self._met(address, size)
+        if met is None:
             return None
-        perhaps: list[Stored] = []
-        """Those of the stores, the last one first, of which only the addresses' values tell."""
-        value: Value = None
-        for stored in reversed(self._stores):
-            distance = self._distance(address, stored.address)
-            if distance is None or abs(distance) >= _NEAR:
-                perhaps.append(stored)
-            elif distance == 0 and size == stored.size:
-                value = self._lowest(stored.value, size)
-                if value is None:
-                    return None
-                break
-            elif -size < distance < stored.size:
-                return None
-        apart: Value = address
+        perhaps, exact = met
         alike = [stored for stored in perhaps if stored.value is not None and stored.size == size]
+        if exact is not None and perhaps and not alike:
+            return None  # nothing would make sure that they are apart
+        apart = address
         for stored in perhaps:
             sizes = size | stored.size << 8
             apart = self.step(
                 Kind.APART, apart, stored.address, condition=int(stored in alike), number=sizes
             )
-        if value is None:
+        if exact is None:
             value = self.step(Kind.LOAD, apart, number=size)
-        elif perhaps and not alike:
-            return None  # nothing would make sure that they are apart
+        else:
+            value = self._lowest(exact.value, size)
         for stored in reversed(alike):
             flags = self._difference(apart, stored.address)
             lowest = self._lowest(stored.value, size)
             value = self.step(Kind.SELECT, lowest, value, flags, condition=_EQUAL)
         return value
 
+    def _met(self, address: int, size: int) -> tuple[list[Stored], Stored | None] | None:
+        """Stores that a load of ``size`` bytes may meet, the last first, and the one it does meet.
+
+        Only the values of the addresses tell whether it meets the former, which all come after the
+        latter. None if the load meets a part of a store, or more than one store.
+        """
+        perhaps: list[Stored] = []
+        for stored in reversed(self._stores):
+            distance = self._distance(address, stored.address)
+            if distance is None or abs(distance) >= _NEAR:
+                perhaps.append(stored)
+            elif distance == 0 and size == stored.size:
+                return perhaps, stored
+            elif -size < distance < stored.size:
+                return None
+        return perhaps, None
+
     def _difference(self, a: Value, b: Value) -> Value:
         """The condition flags of ``a - b``."""
-        inverted = self.step(Kind.XOR, b, self._number(-1))
+        inverted = self.step(Kind.XOR, b, self.number(-1))
         return self.step(Kind.SUM_FLAGS, a, inverted, condition=1, number=64)
 
     def _lowest(self, value: Value, size: int) -> Value:
-        return self.step(Kind.AND, value, self._number((1 << 8 * size) - 1)) if size < 8 else value
+        return self.step(Kind.AND, value, self.number((1 << 8 * size) - 1)) if size < 8 else value
 
     def _index(self, register: int, extend: Extend, shift: int) -> Value:
         value = self.of(register)
         if extend is Extend.UXTW:
-            value = self.step(Kind.AND, value, self._number(0xFFFF_FFFF))
+            value = self.step(Kind.AND, value, self.number(0xFFFF_FFFF))
         elif extend is Extend.SXTW:
             value = self._signed(value, 32)
-        return self.step(Kind.LEFT, value, self._number(shift))
+        return self.step(Kind.LEFT, value, self.number(shift))
 
     def _extended(self, value: Value, size: int, signed: bool, width64: bool) -> Value:
         if signed:
             value = self._signed(value, 8 * size)
             if not width64:
-                value = self.step(Kind.AND, value, self._number(0xFFFF_FFFF))
+                value = self.step(Kind.AND, value, self.number(0xFFFF_FFFF))
         return value
 
     def _signed(self, value: Value, bits: int) -> Value:
-        shift = self._number(64 - bits)
+        shift = self.number(64 - bits)
         return self.step(Kind.ARITHMETIC, self.step(Kind.LEFT, value, shift), shift)
 
     def _sum(self, value: Value, number: int) -> Value:
-        return self.step(Kind.ADD, value, self._number(number)) if number else value
+        return self.step(Kind.ADD, value, self.number(number)) if number else value
 
-    def _number(self, number: int) -> Value:
-        return self.step(Kind.CONSTANT, number=number)
+
+def _is_plain(access: Access) -> bool:
+    """Whether general registers alone say where it is, and how it translates."""
+    return not (access.scalable or access.authenticated or access.unprivileged)
