@@ -66,7 +66,8 @@ def emit(ir: str, name: str, *, optimized: bool = True) -> bytes:
         target, binding.create_pipeline_tuning_options(speed_level=_OPTIMIZE)
     )
     if optimized:
-        builder.getModulePassManager().run(module, builder)
+        for _ in range(2):  # that no routine raises shows after the first time
+            builder.getModulePassManager().run(module, builder)
     lacking = [f.name for f in module.functions if f.is_declaration and not _known(f.name)]
     if lacking:
         raise RuntimeError(f"{name} would need {', '.join(lacking)} to be there when it runs")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final
 
 import numba
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import PassManager
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -27,7 +33,67 @@ _TYPES: Final = {
     "uint64": types.uint64,
     "pointer": types.voidptr,
 }
-_OPTIONS: Final = {"error_model": "numpy", "_nrt": False}
+
+
+class _Pipeline(CompilerBase):  # type: ignore[misc]
+    """Numba's passes without those for what no routine has, such as closures and whole arrays."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = PassManager("routine")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.GenericRewrites,
+            untyped_passes.ReconstructSSA,
+            untyped_passes.DeadBranchPrune,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.IRLegalization,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, one._name)
+        passes.finalize()
+        return [passes]
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc]
+    """The LLVM code of one function as it was written. Numba would optimize, link and load it."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+    def linked(self) -> Any:
+        """One module with this function and all that it calls."""
+        module = self._final_module.clone()
+        libraries = {self}
+        waiting = [*self._linking_libraries]
+        while waiting:
+            library = waiting.pop()
+            if library not in libraries:
+                libraries.add(library)
+                module.link_in(library._final_module, preserve=True)
+                waiting += library._linking_libraries
+        return module
+
+
+class _Codegen(JITCPUCodegen):  # type: ignore[misc]
+    """Makes :class:`_Library`; nothing of it is ever called, so no environment is set."""
+
+    _library_class = _Library
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        pass
+
+
+_OPTIONS: Final = {"error_model": "numpy", "_nrt": False, "pipeline_class": _Pipeline}
 """Compiled code raises nothing and allocates nothing."""
 _INNER: Final = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Nobody but compiled code calls a routine's compiled form."""
@@ -35,15 +101,29 @@ _APART: Final = re.compile(r"\{ noinline \}")
 """By this numba keeps an entry apart from the function that it calls, which costs two calls."""
 _routines: Final[dict[FunctionType, Any]] = {}
 _foreign: Final[dict[ForeignCall, Any]] = {}
+_codegen: Final = _Codegen("spe_unicorn")
 
 
 def llvm_of(entry: Entry) -> str:
     """The LLVM code of an entry, as the function :data:`~.machine_code.SYMBOL`."""
     signature = _TYPES[entry.result](*(_TYPES[kind] for kind in entry.arguments))
-    compiled = numba.cfunc(signature, **_OPTIONS)(_with_meanings(entry.function))
-    module = binding.parse_assembly(compiled.inspect_llvm())
+    with _unfinished():
+        compiled = numba.cfunc(signature, **_OPTIONS)(_with_meanings(entry.function))
+    module = compiled._library.linked()
     module.get_function(compiled.native_name).name = SYMBOL
     return _APART.sub("{ nounwind }", str(module))
+
+
+@contextmanager
+def _unfinished() -> Iterator[None]:
+    """Have numba stop at the LLVM code. A program that uses numba itself gets its own back."""
+    context = cpu_target.target_context
+    finishing = context._internal_codegen
+    context._internal_codegen = _codegen
+    try:
+        yield
+    finally:
+        context._internal_codegen = finishing
 
 
 def _with_meanings(function: FunctionType) -> FunctionType:
@@ -58,7 +138,7 @@ def _meaning(value: Any) -> Any:
     if called is not None:
         known = _routines.get(called)
         if known is None:
-            known = _routines[called] = numba.njit(**_INNER)(_with_meanings(called))
+            known = _routines[called] = _once(numba.njit(**_INNER)(_with_meanings(called)))
         return known
     if isinstance(value, Builtin):
         return _BUILTINS[value.name]
@@ -68,6 +148,13 @@ def _meaning(value: Any) -> Any:
             known = _foreign[value] = _foreign_call(value)
         return known
     return int(value) if isinstance(value, int | np.integer) else value
+
+
+def _once(routine: Any) -> Any:
+    """The routine, compiled once for numbers and not again for each constant that it is given."""
+    template = routine.get_call_template
+    routine.get_call_template = lambda args, kws: template([*map(types.unliteral, args)], kws)
+    return routine
 
 
 def _foreign_call(call: ForeignCall) -> Any:

@@ -38,6 +38,11 @@ def tripled_and_one(number: Any) -> Any:
     return tripled(number) + 1
 
 
+@entry("int64", "int64")
+def tripled_by_constants(number: Any) -> Any:
+    return tripled(5) + tripled(7) + number
+
+
 @entry("int64", "pointer")
 def sum_of_pair(pair: Any) -> Any:
     p = record_at(pair, PAIR)
@@ -75,7 +80,26 @@ def test_an_entry_computes_what_its_text_says():
 
 
 def test_an_entry_is_made_in_one_piece_with_its_text():
-    assert "noinline" not in tripled_and_one.ir()
+    lines = tripled_and_one.ir().splitlines()
+    assert not [line for line in lines if "noinline" in line and not line.startswith(";")]
+
+
+def test_a_program_that_uses_numba_itself_gets_code_that_runs():
+    import numba
+
+    before = numba.njit(lambda number: number + 1)
+    assert before(1) == 2
+    assert "entry" in tripled_and_one.ir()
+    assert before(1.5) == 2.5
+    assert numba.njit(lambda number: number + 2)(1) == 3
+
+
+def test_a_routine_is_compiled_once_for_all_constants():
+    from spe_unicorn.compiled import translate
+
+    assert tripled_by_constants(5) == 15 + 21 + 5
+    assert tripled_by_constants.ir()  # compiled here, whatever the cache has
+    assert len(translate._routines[tripled].signatures) == 1
 
 
 def test_records_arrays_and_calls_by_address():
