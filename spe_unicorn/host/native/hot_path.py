@@ -16,7 +16,6 @@ from spe_unicorn.compiled.machine_code import SYMBOL
 from spe_unicorn.host.native.state.block_table import (
     ALIGNMENT,
     BLOCKS,
-    FOLD,
     LANES,
     LENGTH,
     ROW,
@@ -32,17 +31,18 @@ _FIELD_SIZE = 8
 
 
 def slot_by(code: Any, address: Any, operations: Any) -> Any:
-    """``block_table.slot_of`` as LLVM code: of the same shifts, and compared with it by a test."""
+    """``block_table.slot_of`` times ``1 << ALIGNMENT``, as LLVM code; a test compares them."""
 
     def wide(number: int) -> Any:
         return ir.Constant(_WIDE, number)
 
-    terms = (
-        code.lshr(address, wide(ALIGNMENT)),
-        code.lshr(address, wide(FOLD)),
-        code.shl(operations, wide(LENGTH)),
-    )
-    return code.and_(code.xor(code.xor(terms[0], terms[1]), terms[2]), wide(BLOCKS - 1))
+    length = code.shl(operations, wide(LENGTH + ALIGNMENT))
+    return code.and_(code.xor(address, length), wide(BLOCKS - 1 << ALIGNMENT))
+
+
+def _seldom(branch: Any) -> None:
+    """Have the second way of a conditional branch, the usual one, be a way without a jump."""
+    branch.set_weights([1, 1 << 10])
 
 
 def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
@@ -90,45 +90,47 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
         code.store(attend, place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
-    code.cbranch(code.icmp_signed("<", left, zero), special, aligned)
+    _seldom(code.cbranch(code.icmp_signed("<", left, zero), special, aligned))
 
     # a PC that is not a multiple of 4
     code.position_at_end(aligned)
     low = code.and_(address, ir.Constant(_WIDE, 3))
-    code.cbranch(code.icmp_signed("==", low, zero), enough, special)
+    _seldom(code.cbranch(code.icmp_signed("!=", low, zero), special, enough))
 
     code.position_at_end(enough)
-    code.cbranch(code.icmp_signed("==", code.load(place("special")), zero), count, watched)
+    _seldom(code.cbranch(code.icmp_signed("!=", code.load(place("special")), zero), watched, count))
 
     # a block that is known to be harmless, while no interrupt is pending
     code.position_at_end(watched)
     slot = slot_by(code, address, operations)
 
-    def entry(table: str) -> Any:
-        return code.gep(code.inttoptr(code.load(place(table)), _STATE), [slot])
+    def entry(table: str, words: int = 1) -> Any:
+        """Where the slot's row of so many words begins in a table."""
+        bytes_apart = ir.Constant(_WIDE, words * _FIELD_SIZE >> ALIGNMENT)
+        start = code.inttoptr(code.load(place(table)), _POINTER)
+        return code.bitcast(code.gep(start, [code.mul(slot, bytes_apart)]), _STATE)
 
     known = code.load(entry("quick"))
     epoch = code.mul(code.load(place("epoch")), ir.Constant(_WIDE, SPREAD))
     sought = code.xor(code.xor(address, operations), epoch)
     differs = code.or_(code.xor(known, sought), code.load(place("deliver")))
     harmless = weigh if weighed else known_block
-    code.cbranch(code.icmp_signed("==", differs, zero), harmless, special)
+    _seldom(code.cbranch(code.icmp_signed("!=", differs, zero), special, harmless))
 
     code.position_at_end(weigh)
     members = code.sub(code.load(place("members")), code.load(entry("weights")))
-    code.cbranch(code.icmp_signed("<", members, zero), special, weighs)
+    _seldom(code.cbranch(code.icmp_signed("<", members, zero), special, weighs))
 
     code.position_at_end(weighs)
     code.store(members, place("members"))
     code.branch(known_block)
 
     code.position_at_end(known_block)
-    code.cbranch(code.icmp_signed("==", code.load(place("tally")), zero), count, tally)
+    _seldom(code.cbranch(code.icmp_signed("!=", code.load(place("tally")), zero), tally, count))
 
     # add up what the block holds
     code.position_at_end(tally)
-    rows = code.inttoptr(code.load(place("tallies")), _STATE)
-    row = code.gep(rows, [code.mul(slot, ir.Constant(_WIDE, ROW))])
+    row = entry("tallies", ROW)
     for n in range(LANES // 2):
         lanes = code.load(code.gep(row, [ir.Constant(_WIDE, n)]))
         place_of = place(f"tallied{n}")

@@ -17,8 +17,6 @@ ALIGNMENT: Final = 2
 LENGTH: Final = 9
 """Bits by which a block's length is shifted there: blocks side by side, which loops alternate
 between, have slots of their own."""
-FOLD: Final = 20
-"""Shift of the address's upper half onto its lower one, for the place in that table."""
 SPREAD: Final = -7046029254386353131
 """An odd number: its products by two epochs differ, and in all bits."""
 CODE_WORDS: Final = 1 << 10
@@ -33,4 +31,4 @@ conditional branch whose way matters."""
 @routine
 def slot_of(address: int, operations: int) -> int:
     """Where a block stands in the block table."""
-    return (address >> ALIGNMENT ^ address >> FOLD ^ operations << LENGTH) & BLOCKS - 1
+    return (address >> ALIGNMENT ^ operations << LENGTH) & BLOCKS - 1
