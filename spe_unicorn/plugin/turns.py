@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.native.state.budget import UNBOUNDED, grant
+from spe_unicorn.host.native.state.transit import begin_epoch
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.plugin.around import Raised
@@ -43,7 +44,7 @@ class Turns:
         state.nothing_is_due()
         state.unattended = 0
         state.writes += 1
-        state.epoch += 1  # the user may have written registers or tables
+        begin_epoch(state)  # the user may have written registers or tables
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)
         cpu.hooks.stop_at_exceptions()

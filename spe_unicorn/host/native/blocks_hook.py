@@ -30,6 +30,7 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import (
+    MARK_BRANCH,
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
@@ -65,6 +66,7 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.stretches import join, vote
 
 _SCRATCH: Final = State.scratch.offset
 _BASE: Final = State.base.offset
@@ -237,6 +239,8 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
         quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
+        if marks & MARK_BRANCH:
+            join(s, address, operations)
     return True
 
 
@@ -289,6 +293,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.pc = s.block + 4 * k
     row.cycles = executed - behind - 1 + s.skipped
     row.following = following
+    vote(s, s.block)
     bits = current_el(s, address_of(engine), here + _SCRATCH)
     if plan & PLAN_ACCESS:
         number = plan >> PLAN_BASE & 0xFFFF

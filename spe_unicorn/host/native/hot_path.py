@@ -64,10 +64,10 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     kind = ir.FunctionType(ir.VoidType(), [_POINTER, _WIDE, _HALF, _STATE])
     function = ir.Function(module, kind, SYMBOL)
     engine, address, size, state = function.args
-    start, aligned, enough, watched, weigh, weighs, known_block, tally, count, special = (
+    start, enough, other, watched, weigh, weighs, known_block, tally, count, special = (
         function.append_basic_block(name)
         for name in (
-            *("start", "aligned", "enough", "watched", "weigh", "weighs", "known_block", "tally"),
+            *("start", "enough", "other", "watched", "weigh", "weighs", "known_block", "tally"),
             *("count", "special"),
         )
     )
@@ -90,15 +90,20 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
         code.store(attend, place("attend"))
     operations = code.zext(code.lshr(size, ir.Constant(_HALF, 2)), _WIDE)
     left = code.sub(code.load(place("budget")), operations)
-    _seldom(code.cbranch(code.icmp_signed("<", left, zero), special, aligned))
+    _seldom(code.cbranch(code.icmp_signed("<", left, zero), special, enough))
+
+    # a block that need not be looked at: rotated, no distance that is not a multiple of 4 is small
+    code.position_at_end(enough)
+    apart = code.sub(address, code.load(place("plain_from")))
+    low, high = ir.Constant(_WIDE, ALIGNMENT), ir.Constant(_WIDE, 64 - ALIGNMENT)
+    words = code.or_(code.lshr(apart, low), code.shl(apart, high))
+    plain = code.icmp_unsigned("<", words, code.load(place("plain_words")))
+    _seldom(code.cbranch(code.not_(plain), other, count))
 
     # a PC that is not a multiple of 4
-    code.position_at_end(aligned)
-    low = code.and_(address, ir.Constant(_WIDE, 3))
-    _seldom(code.cbranch(code.icmp_signed("!=", low, zero), special, enough))
-
-    code.position_at_end(enough)
-    _seldom(code.cbranch(code.icmp_signed("!=", code.load(place("special")), zero), watched, count))
+    code.position_at_end(other)
+    odd = code.and_(address, ir.Constant(_WIDE, (1 << ALIGNMENT) - 1))
+    _seldom(code.cbranch(code.icmp_signed("!=", odd, zero), special, watched))
 
     # a block that is known to be harmless, while no interrupt is pending
     code.position_at_end(watched)

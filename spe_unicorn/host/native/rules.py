@@ -17,7 +17,11 @@ from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.actions import Action
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN
+from spe_unicorn.host.native.state.transit import (
+    CONTROLS_WRITTEN,
+    RECORD_CONTROLS_WRITTEN,
+    begin_epoch,
+)
 
 __all__ = [
     "access_address",
@@ -45,12 +49,12 @@ def count_write(s: Any, action: int, matters: bool) -> bool:
         return False
     s.writes += 1
     if action == _TRANSLATION:
-        s.epoch += 1
+        begin_epoch(s)
         return False
     if not matters or (action == _RECORDS and s.collects == 0):
         return False
     if action == _REGIME:
-        s.epoch += 1
+        begin_epoch(s)
     s.controls_written |= RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN
     return True
 

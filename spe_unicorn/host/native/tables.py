@@ -23,8 +23,10 @@ from spe_unicorn.host.native.state.actions import KEYS, Action
 from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
 from spe_unicorn.host.native.state.plan_row import PLAN_WORDS, PLANS
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLES
+from spe_unicorn.host.native.state.transit import forget_stretches
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE, LINES
+from spe_unicorn.host.native.stretches import STRETCH, STRETCHES
 
 _MASK: Final = (1 << 64) - 1
 _LEAST_SAMPLES: Final = 1 << 6
@@ -50,7 +52,7 @@ class BlockTable:
 
     DERIVED = (
         *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        *("_known_traps", "_trapped", "_trapping"),
+        *("_known_traps", "_stretches", "_trapped", "_trapping"),
     )
 
     def __init__(self, state: State) -> None:
@@ -85,15 +87,24 @@ class BlockTable:
         state.weights = self._members.ctypes.data
         state.plans = self._plans.ctypes.data
         state.quick = self._harmless.ctypes.data
+        self._stretches = np.zeros(STRETCHES, STRETCH)
+        state.stretches = self._stretches.ctypes.data
 
     def forget(self) -> None:
         """Forget all blocks: each is entered anew before it runs again."""
         self._keys.fill(-1)
-        self._harmless.fill(-1)
+        self.forget_harmless()
 
     def forget_harmless(self) -> None:
         """Forget which blocks are harmless: what a run has to look out for has changed."""
         self._harmless.fill(-1)
+        forget_stretches(self._state)
+
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """Stretches of harmless blocks in order: the first address, and the one after the last."""
+        rows = self._stretches[self._stretches["start"] != self._stretches["end"]]
+        return sorted((start & _MASK, end & _MASK) for start, end in rows.tolist())
 
     def mark_traps(self, trapped: frozenset[int]) -> bool:
         """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included.

@@ -16,6 +16,7 @@ from typing import Final
 from spe_unicorn.host.engine.context import restore_context, save_context
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
+from spe_unicorn.host.native.state.transit import begin_epoch
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.spe.sampler import Sampler
 
@@ -47,7 +48,7 @@ def forget(handler: StopHandler, unit: Sampler) -> None:
     handler.memory.close()
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()
-    cpu.state.epoch += 1
+    begin_epoch(cpu.state)
     cpu.state.writes += 1
     cpu.forget_el()
     unit.forget_translations()
@@ -94,7 +95,7 @@ def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
     state.wrong = state.samples_in_ring = 0
     state.entered = saved.entered
     state.collects = False
-    state.epoch += 1
+    begin_epoch(state)
     state.writes += 1
     cpu.hooks.accesses.restore(saved.cells)
     if cpu.model is not None:

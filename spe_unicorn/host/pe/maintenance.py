@@ -11,6 +11,7 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.code import LINE
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
+from spe_unicorn.host.native.state.transit import begin_epoch
 
 if TYPE_CHECKING:
     from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -57,7 +58,7 @@ def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
         cpu.engine.forget_all_code()
     elif maintenance.lines:
         _forget_lines(cpu, maintenance.lines)
-    cpu.state.epoch += 1
+    begin_epoch(cpu.state)
     cpu.state.flushes += maintenance.flush
 
 

@@ -28,6 +28,7 @@ from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.host.engine.engine import Engine, SystemRegisters
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
+from spe_unicorn.host.native.state.transit import begin_epoch
 
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
@@ -108,7 +109,7 @@ class SteeringCell(EngineCell):
         super().set(value)
         self._hooks.accesses.set_cell(self._encoding, value)
         self._state.writes += 1
-        self._state.epoch += 1
+        begin_epoch(self._state)
 
 
 class SplitCell(SteeringCell):

@@ -97,6 +97,7 @@ class EngineRuns:
             state.watch = self._handler.controls.look_out(self._unit.enabled_at, watched)
             if watched:
                 state.watch |= MARK_ORDER
+        state.regime = max(1, self._cpu.el)
         state.own_calls = _OWN_CALLS[self._handler.platform.conduit]
         state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()

@@ -30,7 +30,7 @@ from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
 from spe_unicorn.host.native.state.steer import ALL_COUNTERS, CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, begin_epoch, forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 
 _SCRATCH: Final = State.scratch.offset
@@ -111,7 +111,8 @@ def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: A
     elif action != 0:
         s.writes += 1
     if differs and action in (_TRANSLATION, _REGIME):
-        s.epoch += action == _TRANSLATION
+        if action == _TRANSLATION:
+            begin_epoch(s)
         flush_tlb(s, address_of(engine))
 
 

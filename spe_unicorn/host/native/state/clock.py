@@ -32,7 +32,7 @@ class Clock(ctypes.Structure):
         ),
         Field("skipped", _PYTHON, "Cycles that the PE has slept."),
         Field("unretired", _TURNS, "Operations executed that ended in an exception of their own."),
-        Field("epoch", _TURNS, "Counts changes of what addresses of code and data mean."),
+        Field("epoch", _HOOKS, "Counts changes of what addresses of code and data mean."),
         Field(
             "writes",
             _TURNS,

@@ -14,7 +14,7 @@ class Writer(Enum):
 
     ONCE = "whoever builds the machine, once"
     PYTHON = "Python, between two runs of the engine"
-    HOOKS = "the hooks, during a run; Python resets it by the methods of State alone"
+    HOOKS = "the hooks, during a run; Python by methods of State and routines of its room alone"
     TURNS = "the hooks during a run, Python between two or when a hook asks it"
 
 

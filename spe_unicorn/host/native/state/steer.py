@@ -7,7 +7,7 @@ from typing import Final
 
 from spe_unicorn.host.native.state.field import Field, Writer
 
-_PYTHON, _TURNS = Writer.PYTHON, Writer.TURNS
+_HOOKS, _PYTHON, _TURNS = Writer.HOOKS, Writer.PYTHON, Writer.TURNS
 LEVEL_BITS: Final = 8
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
@@ -22,7 +22,8 @@ ALL_COUNTERS: Final = 0xFF
 class Steer(ctypes.Structure):
     """What Python has worked out for the hooks; it can be worked out again at any time.
 
-    Hooks replace some of it by what Python has worked out before (``registers.switches``).
+    Hooks replace some of it by what Python has worked out before (``registers.switches``). They
+    find out by themselves where blocks are harmless (``native.stretches``).
     """
 
     FIELDS: Final = (
@@ -95,6 +96,21 @@ class Steer(ctypes.Structure):
             "limit",
             _PYTHON,
             "Executed operations that no block of this run may pass: one that would is not begun.",
+        ),
+        Field(
+            "stretch",
+            _HOOKS,
+            "The row of the table `stretches` that is in use, if `stretch_words` is not 0.",
+        ),
+        Field("stretch_from", _HOOKS, "Where that stretch begins."),
+        Field("stretch_words", _HOOKS, "How many words it has."),
+        Field("stretch_votes", _HOOKS, "How many more samples are in it than elsewhere."),
+        Field("next_stretch", _HOOKS, "The row that the next new stretch takes."),
+        Field("stretches_key", _HOOKS, "`epoch` and `regime` for which the stretches hold."),
+        Field(
+            "regime",
+            _PYTHON,
+            "Whose code this run executes: 1 for EL0 and EL1, else the Exception level.",
         ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
         Field(

@@ -11,7 +11,12 @@ from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
 from spe_unicorn.host.native.state.steer import Steer
-from spe_unicorn.host.native.state.transit import Transit, forget_access, work_out_special
+from spe_unicorn.host.native.state.transit import (
+    Transit,
+    forget_access,
+    work_out_plain,
+    work_out_special,
+)
 from spe_unicorn.host.native.state.wiring import Wiring
 
 _TALLIED: Final = (*(f"tallied{n}" for n in range(LANES // 2)), "jumps")
@@ -40,6 +45,7 @@ class State(ctypes.Structure):
         forget_access(self)
         self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
         self.special = False
+        work_out_plain(self)
         self.attend = 0
 
     def ready(self) -> None:
