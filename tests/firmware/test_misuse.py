@@ -103,7 +103,13 @@ def test_nor_does_it_on_another_core(name: str, core: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("spe_misuse", EVERYTHING), ("spe_full", {}), ("spe_irq_el1", {}), ("spe_el0", {"seed": 3})],
+    [
+        ("spe_misuse", EVERYTHING),
+        ("spe_full", {}),
+        ("spe_irq_el1", {}),
+        ("spe_el0", {"seed": 3}),
+        ("spe_el0", {"core": "neoverse-v2"}),
+    ],
 )
 def test_watching_changes_nothing(name: str, options: dict[str, Any], whole_run: WholeRun) -> None:
     machine, _ = watched(name, **options)

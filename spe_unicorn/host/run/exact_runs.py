@@ -79,6 +79,7 @@ class ExactRuns:
         words = cpu.virtual.code(pc, 1)
         instruction = decode(words[0] if words else 0)
         operations = parts.describer.begin(pc)
+        members = parts.population.members(pc)
         if parts.model is not None:
             parts.model.begin()
         if parts.runs.checking():
@@ -86,17 +87,18 @@ class ExactRuns:
         parts.engine.forget_code(pc, pc + 4)
         stop = self._step_over(pc)
         if parts.handler.memory.lets_through(stop):
-            self._take_back(len(operations))
+            self._take_back(members)
             stop = self._step_over(pc)
         parts.handler.memory.close()
         if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
-            self._not_executed(stop, len(operations))
+            self._not_executed(stop, members)
             return
         parts.counting.stepped(instruction, pc)
         mark = instruction.mark
         if mark is Mark.ERET:
             cpu.returned(level)
-        self._sample(operations, stop is Stop.EXCEPTION and parts.state.interrupt in CALLS)
+        call = stop is Stop.EXCEPTION and parts.state.interrupt in CALLS
+        self._sample(operations, members, call)
         if mark is Mark.ERET:
             parts.state.notice = BUDGET_SPENT
         self._host.catch_up()
@@ -120,10 +122,13 @@ class ExactRuns:
         if parts.model is not None:
             parts.model.end()
 
-    def _sample(self, operations: list[Operation], call: bool) -> None:
-        """Complete the sampled members of the operation that was executed."""
+    def _sample(self, operations: list[Operation], members: int, call: bool) -> None:
+        """Complete the sampled members of the operation that was executed, which has ``members``.
+
+        While profiling is disabled it may have none.
+        """
         parts = self._parts
-        for member in parts.population.select(len(operations)):
+        for member in parts.population.select(members):
             operation = operations[member]
             operation.exception = call
             if not call:
