@@ -202,6 +202,18 @@ class _Watch:
             or (self._interrupts is not None and self._interrupts.tracking)
         )
 
+    @property
+    def at_once(self) -> bool:
+        """Whether a context synchronization event may do more than move ``Synchronization``."""
+        since = self._since
+        return (
+            since.unchecked
+            or bool(since.unsynchronized)
+            or since.enabling is not None
+            or since.refilling is not None
+            or (self._interrupts is not None and self._interrupts.tracking)
+        )
+
     def reset(self) -> None:
         """The PE was reset: forget all that came before."""
         self._look_at_loads()
@@ -226,6 +238,12 @@ class _Watch:
         if returned and self._interrupts is not None:
             self._interrupts.returned()
         self._context_synchronization(self._cpu.el, returned, _Place(pc, self._cpu.el))
+
+    def synchronized(self, executed: int, members: int) -> None:
+        """Context synchronization events, the last one after ``executed`` operations."""
+        if self._records.loaded_before(executed):
+            self._look_at_loads()
+        self._since.order.context_synchronization(self._population - members)
 
     def paused(self) -> None:
         """A run has ended."""

@@ -46,6 +46,10 @@ class RecordsOnTheirWay:
         """Whether there are any."""
         return bool(self._records)
 
+    def loaded_before(self, executed: int) -> bool:
+        """Whether the loads since the last :meth:`loaded` came before ``executed`` operations."""
+        return self._loads.earliest < executed
+
     def recorded(self, record: bytes, member: int) -> None:
         """Remember that the unit has written the record of the ``member``-th member."""
         end = self._unit.buffer.pointer.value

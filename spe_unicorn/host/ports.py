@@ -162,6 +162,21 @@ class Watcher(Protocol):
         """An operation with one of the marks in :data:`ORDERING` was executed at ``pc``."""
         ...
 
+    @property
+    def at_once(self) -> bool:
+        """Whether it has to be told of context synchronization events one by one, as they happen.
+
+        If not, :meth:`synchronized` may tell of the last one of a run of the engine.
+        """
+        ...
+
+    def synchronized(self, executed: int, members: int) -> None:
+        """There were context synchronization events, the last after ``executed`` operations.
+
+        That was one of them itself. ``members`` of the sample population have come after it.
+        """
+        ...
+
     def paused(self) -> None:
         """A run has come to its end."""
         ...

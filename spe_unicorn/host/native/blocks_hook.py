@@ -31,6 +31,7 @@ from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import (
     MARK_BRANCH,
+    MARK_FENCE,
     MARK_RETURN,
     MARK_SYNC,
     MARK_TRAP,
@@ -216,6 +217,15 @@ def _begin(s: Any, address: Any, operations: Any) -> None:
 
 
 @routine
+def _note_fence(s: Any, operations: Any) -> None:
+    """Note the context synchronization event at the end of the block that begins."""
+    fence = s.granted - s.budget + operations
+    if s.fence != fence:
+        s.fence_before = s.fence
+        s.fence = fence
+
+
+@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
@@ -235,6 +245,8 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         # let the block run; the engine stops before the operation to which its ERET leads
         s.notice = NOTICE_RETURN
         grant(s, operations)
+    if marks & MARK_FENCE and s.notes_fences != 0:
+        _note_fence(s, operations)
     weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spe_unicorn.compiled import routine
-from spe_unicorn.host.native.marks import MARK_ERET, MARK_RETURN
+from spe_unicorn.host.native.marks import MARK_ERET, MARK_FENCE, MARK_RETURN
+from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.steer import LEVEL_BITS, LEVEL_MARKS
 from spe_unicorn.host.native.state.transit import work_out_special
 
@@ -58,3 +59,18 @@ def return_changes(s: Any, el: Any, here: Any) -> None:
     s.suspect ^= 1 << el
     look_out(s)
     at_level(s, here)
+
+
+@routine
+def stop_at_next_fence(s: Any, executed: Any) -> None:
+    """Have Python look at a load, made after ``executed`` operations, at the next fence.
+
+    The engine stops before that context synchronization event, or after the one that ends the block
+    which runs.
+    """
+    s.notes_fences = 0
+    s.watch |= MARK_FENCE
+    if s.fence > executed:
+        s.again = 0
+        if s.notice == 0:
+            end_after_block(s)

@@ -16,7 +16,7 @@ MARK_SYNC: Final = 4
 MARK_ERET: Final = 8
 """The block ends with the ERET that does not authenticate its address."""
 MARK_ORDER: Final = 16
-"""The block has an operation that a :class:`~spe_unicorn.host.run.watching.Watcher` is told of."""
+"""The block has a PSB CSYNC or a DSB: a :class:`~spe_unicorn.host.ports.Watcher` is told of it."""
 MARK_TRAP: Final = 32
 """The block has an operation that was trapped at some Exception level at some time."""
 MARK_EVENT: Final = 64
@@ -25,8 +25,10 @@ MARK_SVE: Final = 128
 """The block has SVE operations."""
 MARK_BRANCH: Final = 256
 """The block ends with a branch that is no exception return. No run looks out for it."""
+MARK_FENCE: Final = 512
+"""The block ends with an ISB or an ERET, context synchronization events: a Watcher is told, too."""
 MARKS_OF_HOST_OPERATIONS: Final = (
-    MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_TRAP | MARK_EVENT
+    MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_FENCE | MARK_TRAP | MARK_EVENT
 )
 """Marks of what the host may have to execute."""
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
@@ -50,14 +52,16 @@ def marks_of(word: int) -> int:
     for CheckSVEEnabled().
     """
     if word == ERET:
-        return MARK_RETURN | MARK_ERET | MARK_ORDER
+        return MARK_RETURN | MARK_ERET | MARK_FENCE
     if word in (ERETAA, ERETAB):
-        return MARK_RETURN | MARK_ORDER
+        return MARK_RETURN | MARK_FENCE
     if word == PSB_CSYNC:
         return MARK_SYNC | MARK_ORDER
     if word in (WFE, SEV, SEVL):
         return MARK_EVENT
-    if word & ~_ISB_OPTION == _ISB or word & ~_DSB_DOMAIN in (_DSB, _DSB_NXS):
+    if word & ~_ISB_OPTION == _ISB:
+        return MARK_FENCE
+    if word & ~_DSB_DOMAIN in (_DSB, _DSB_NXS):
         return MARK_ORDER
     group = word >> 25 & 15
     if group & 0b1110 == 0b1010 and _is_branch(word):

@@ -18,6 +18,7 @@ from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.levels import stop_at_next_fence
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.ports import NEVER_HAPPENS
 
@@ -73,6 +74,8 @@ def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: A
     load.size = size
     load.executed = s.granted - s.budget - s.block_operations + ((pc - s.block) >> 2)
     r.count += 1
+    if s.notes_fences != 0:
+        stop_at_next_fence(s, load.executed)
 
 
 class NoticedLoads:
@@ -135,6 +138,11 @@ class NoticedLoads:
     def _executed(self) -> int:
         state = self._hooks.state
         return int(state.granted - state.budget)
+
+    @property
+    def earliest(self) -> int:
+        """Operations before the first load since the last :meth:`take`; NEVER_HAPPENS if none."""
+        return int(self._rows[0]["executed"]) if self._state.count else NEVER_HAPPENS
 
     def take(self) -> list[Load]:
         """Take the loads that were noted since the last call."""

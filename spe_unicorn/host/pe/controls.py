@@ -40,6 +40,7 @@ from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
+    MARK_FENCE,
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
@@ -173,7 +174,7 @@ class Controls(Stateful[ControlsState]):
         if True in meaning.sve_traps:
             relevant |= MARK_SVE
         if self.watches_order:
-            relevant |= MARK_ORDER
+            relevant |= MARK_ORDER | MARK_FENCE
         if trapped:
             relevant |= MARK_TRAP
         self._events = self.s.waits or (meaning.waits_trap and cpu.whole)

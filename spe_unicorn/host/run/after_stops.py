@@ -54,6 +54,8 @@ class AfterStops:
         self._parts.counting.after_run(done)
         self._complete_samples(stop, done)
         state = self._parts.state
+        if state.fence:
+            self._tell_of_fence()
         if state.notice == NOTICE_RETURN and done == state.block_operations:
             self._parts.cpu.returned(int(state.level))
         self.host.catch_up()
@@ -82,6 +84,16 @@ class AfterStops:
         if self._parts.state.pending:
             population.complete_pending(stop, done)
         population.count_all()
+
+    def _tell_of_fence(self) -> None:
+        """Tell the watcher of the last context synchronization event that was executed."""
+        parts, state = self._parts, self._parts.state
+        executed = parts.cpu.executed
+        # the block that began last may have been left before its end
+        fence = int(state.fence if state.fence <= executed else state.fence_before)
+        if fence:
+            members = executed - fence if parts.unit.enabled else 0
+            parts.watching.synchronized(fence, members)
 
     def _nothing(self, stop: Stop, done: int) -> None:
         """Do nothing: what the stop is for is already done, or is done before the next run."""

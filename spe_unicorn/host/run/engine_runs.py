@@ -11,7 +11,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.marks import MARK_ORDER
+from spe_unicorn.host.native.marks import MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, grant
 from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
@@ -96,7 +96,7 @@ class EngineRuns:
             watched = self._watching.tracking
             state.watch = self._handler.controls.look_out(self._unit.enabled_at, watched)
             if watched:
-                state.watch |= MARK_ORDER
+                self._look_out_for_order()
         state.regime = max(1, self._cpu.el)
         state.own_calls = _OWN_CALLS[self._handler.platform.conduit]
         state.tally = 0 if straight else self._cpu.tally
@@ -142,6 +142,16 @@ class EngineRuns:
             pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(whole, pc)
         return stop
+
+    def _look_out_for_order(self) -> None:
+        """Have compiled code stop before operations that the watcher tracks, or note them.
+
+        Where the population is operations, what came of it up to one that was noted can be told.
+        """
+        state = self._state
+        operations = self._cracker is None and self._population.wrong_paths is None
+        state.notes_fences = operations and not self._watching.at_once
+        state.watch |= MARK_ORDER if state.notes_fences else MARK_ORDER | MARK_FENCE
 
     def _execute(self, pc: int, until: int, plain: bool) -> None:
         status = self._cpu.execute(pc, until, irqs=plain)

@@ -1,7 +1,8 @@
 """Tells a watcher of operations that no hook sees: barriers and ERETs, which order SPE's work.
 
 The engine does not stop for an ISB, a PSB CSYNC, a DSB or an ERET. While a :class:`Watcher` tracks
-them, the runner stops before each block that holds one, and steps over it. The same operations are
+them, the runner stops before each block that holds one, and steps over it. An ISB or ERET that only
+moves the watcher's counts is not stopped for: compiled code notes it. The same operations are
 executed and sampled as without a watcher; it only takes longer.
 """
 
@@ -32,6 +33,11 @@ class Watching:
         """Whether a watcher now wants to be told of the operations in ``ORDERING``."""
         return self.watcher is not None and self.watcher.tracking
 
+    @property
+    def at_once(self) -> bool:
+        """Whether that watcher wants to be told of each context synchronization event at once."""
+        return self.watcher is not None and self.watcher.at_once
+
     def distance(self, code: tuple[Instruction, ...]) -> int:
         """How many operations of ``code`` come before the first one that the watcher tracks."""
         if not self.tracking:
@@ -42,6 +48,11 @@ class Watching:
         """Tell the watcher of the operation executed at ``pc``, if it tracks ``mark``."""
         if self.watcher is not None and mark in ORDERING:
             self.watcher.executed(mark, pc)
+
+    def synchronized(self, executed: int, members: int) -> None:
+        """Tell the watcher of the last context synchronization event that compiled code noted."""
+        if self.watcher is not None:
+            self.watcher.synchronized(executed, members)
 
     def controls_written(self, pc: int) -> None:
         """Tell the watcher that the operation at ``pc`` may have written a steering register."""

@@ -14,6 +14,7 @@ from spe_unicorn.host.native.marks import (
     MARK_BRANCH,
     MARK_ERET,
     MARK_EVENT,
+    MARK_FENCE,
     MARK_FP,
     MARK_ORDER,
     MARK_RETURN,
@@ -35,12 +36,12 @@ FEAT_CMPBR, which the engine does not have."""
 @pytest.mark.parametrize(
     ("word", "marks"),
     [
-        (a.ERET, MARK_RETURN | MARK_ERET | MARK_ORDER),
-        (ERETAA, MARK_RETURN | MARK_ORDER),
-        (ERETAB, MARK_RETURN | MARK_ORDER),
+        (a.ERET, MARK_RETURN | MARK_ERET | MARK_FENCE),
+        (ERETAA, MARK_RETURN | MARK_FENCE),
+        (ERETAB, MARK_RETURN | MARK_FENCE),
         (a.PSB_CSYNC, MARK_SYNC | MARK_ORDER),
-        (a.ISB, MARK_ORDER),
-        (ISB_NSH, MARK_ORDER),
+        (a.ISB, MARK_FENCE),
+        (ISB_NSH, MARK_FENCE),
         (a.ldr_d(0, 1), MARK_FP),
         (0x1E60_2800, MARK_FP),  # FADD D0, D0, D0
         (0xD53B_4400, MARK_FP),  # MRS X0, FPCR
@@ -86,5 +87,6 @@ def test_marks_agree_with_the_decoder_and_compiled_with_interpreted() -> None:
         elif branches:
             assert word >> 24 in UNMARKED, hex(word)
         assert bool(marks & MARK_SYNC) == (mark is Mark.PSB_CSYNC), hex(word)
-        assert bool(marks & MARK_ORDER) == (mark in ORDERING), hex(word)
+        assert bool(marks & (MARK_ORDER | MARK_FENCE)) == (mark in ORDERING), hex(word)
+        assert bool(marks & MARK_FENCE) == (mark in (Mark.ISB, Mark.ERET)), hex(word)
         assert compiled_marks(word) == marks, hex(word)

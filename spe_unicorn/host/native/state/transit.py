@@ -82,6 +82,20 @@ class Transit(ctypes.Structure):
         Field("plain_words", _HOOKS, "How many words that are; 0: each block is looked at."),
         Field("watch", _TURNS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
+            "notes_fences",
+            _TURNS,
+            "Whether context synchronization events at the end of blocks are noted in `fence`. 0"
+            " where the engine stops before each of them, or nobody is told.",
+        ),
+        Field(
+            "fence",
+            _HOOKS,
+            "How many operations will have been executed after the last context synchronization"
+            " event that was noted in this run. It may not come, if its block is left before its"
+            " end. 0: none. `State.begin` empties it.",
+        ),
+        Field("fence_before", _HOOKS, "`fence` as it was before that one."),
+        Field(
             "samples_itself",
             _TURNS,
             "Whether the hook takes the next `room` samples by itself, `gaps` apart, as long as"
