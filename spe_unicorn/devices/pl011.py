@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from typing import Final
 
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.stateful import Stateful
@@ -52,6 +53,10 @@ class Interrupt(IntFlag):
     TX = 1 << 5
     RT = 1 << 6
 
+
+_RECEIVED: Final = int(Interrupt.RX | Interrupt.RT)
+_SENT: Final = int(Interrupt.TX)
+"""As numbers: to combine flags takes Python ten times as long."""
 
 _WRITABLE = {
     Offset.ILPR: 0xFF,
@@ -117,7 +122,7 @@ class PL011(Stateful[PL011State]):
     @property
     def listening(self) -> bool:
         """Whether a character that arrives raises the interrupt."""
-        return bool(self.s.stored[Offset.IMSC] & (Interrupt.RX | Interrupt.RT))
+        return bool(self.s.stored[Offset.IMSC] & _RECEIVED)
 
     def poll(self) -> None:
         """Take what waits on the line, if there is nothing in the FIFO."""
@@ -129,7 +134,7 @@ class PL011(Stateful[PL011State]):
         taken = data[: self.room]
         if taken:
             self.s.received.extend(taken)
-            self.s.raised |= Interrupt.RX | Interrupt.RT
+            self.s.raised |= _RECEIVED
             self._update()
         return len(taken)
 
@@ -146,7 +151,7 @@ class PL011(Stateful[PL011State]):
         value &= (1 << 8 * size) - 1
         if offset == Offset.DR:
             self._transmit(bytes((value & 0xFF,)))
-            self.s.raised |= Interrupt.TX
+            self.s.raised |= _SENT
         elif offset == Offset.ICR:
             self.s.raised &= ~value
         elif offset in self.s.stored:
@@ -183,7 +188,7 @@ class PL011(Stateful[PL011State]):
         character = self.s.received.popleft()
         self.poll()
         if not self.s.received:
-            self.s.raised &= ~(Interrupt.RX | Interrupt.RT)
+            self.s.raised &= ~_RECEIVED
             self._update()
         return character
 

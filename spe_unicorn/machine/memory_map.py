@@ -95,8 +95,6 @@ FIXED: Final = (
 )
 """Every region but RAM, in the order of their addresses."""
 
-TIMED: Final = (RTC, VIRTIO)
-"""Where stores can set a time at which a device drives a line by itself."""
 
 _NULL: Final = Region("null", 0, 0x1000)
 _WANTING: Final = (
@@ -120,6 +118,11 @@ _WANTING: Final = (
     ),
 )
 """What may have been meant by an address where nothing is. Options are in backquotes."""
+
+
+def timed(address: int) -> bool:
+    """Whether a store at an address can set a time at which a device drives a line by itself."""
+    return address in RTC or address in VIRTIO
 
 
 def wanting(address: int) -> str:

@@ -32,7 +32,7 @@ from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine import device_registers
-from spe_unicorn.machine.memory_map import TIMED
+from spe_unicorn.machine.memory_map import timed
 from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.polling import Look, polled, unchanged, watched_exclusively
@@ -382,7 +382,7 @@ class ProcessingElement(Stateful[PEState]):
     def write(self, address: int, size: int, value: int) -> None:
         """A store to a device."""
         self._board.peripherals.bus.write(address, size, value)
-        if any(address in region for region in TIMED):
+        if timed(address):
             self.look_at_clock()
 
     def happen(self) -> None:

@@ -53,6 +53,8 @@ class Console:
         self._before_write = before_write
         self._buffered = buffered
         self._unwritten = bytearray()
+        self._looked = False
+        """Whether the guest has looked for input since its last output."""
         self._in_ended = False
         self._woken = False
         self._typed_at: list[Any] | None = None
@@ -61,6 +63,7 @@ class Console:
     def write(self, data: bytes) -> None:
         """Print bytes, at the latest with the end of their line."""
         self._unwritten += data
+        self._looked = False
         if not self._buffered or b"\n" in data or len(self._unwritten) >= _LONGEST:
             self.flush()
 
@@ -105,10 +108,14 @@ class Console:
     def arrived(self, size: int) -> bytes:
         """Input that is there already, up to ``size`` bytes.
 
+        Output comes out at the second look for input since it was written: before each character
+        many guests look once whether there is room, and read the same register for it.
         From a terminal it comes key by key from the first call on, and only the guest echoes it;
         Ctrl-C stays ours.
         """
-        self.flush()
+        if self._looked:
+            self.flush()
+        self._looked = True
         if self._in_fd is None:
             return self.read(size)
         if self._in_ended:

@@ -169,14 +169,17 @@ class EngineRuns:
         """Go on after stops that take an access to a device and nothing else."""
         state = self._state
         for _ in range(_ACCESSES):
-            if state.stop not in _OF_DEVICES or not self._answer_device():
+            if state.stop not in _OF_DEVICES:
+                return
+            pc = self._cpu.pc
+            if not self._answer_device(pc):
                 return
             state.stop = 0
             state.update_special()
-            self._execute(self._cpu.pc, until, plain=True)
+            self._execute(pc + 4 & _MASK, until, plain=True)
 
-    def _answer_device(self) -> bool:
-        """Carry out the access before which the engine stands, if it concerns a device alone."""
+    def _answer_device(self, pc: int) -> bool:
+        """Carry out the access at ``pc``, where the engine is, if it concerns a device alone."""
         state = self._state
         self._cpu.forget_el()
         if state.pending or state.notice or state.weigh:
@@ -184,7 +187,7 @@ class EngineRuns:
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
         answers = handler.memory if state.stop == Stop.UNMAPPED else handler.system
-        if not answers.plain_access(self._cpu.pc):
+        if not answers.plain_access(pc):
             return False
         if platform.deadline != deadline or handler.ending is not None:
             # the access has moved the next horizon, or ends the run: this run of the engine is over

@@ -118,7 +118,8 @@ class RefusedAccesses:
     def plain_access(self, pc: int) -> bool:
         """Carry out the access of the operation at ``pc``, where the engine has stopped.
 
-        The PC then moves on. Return False, with nothing done, if more than a device is concerned.
+        The PC then moves on by one operation. Return False, with nothing done, if more than a
+        device is concerned.
         """
         state = self._state
         address = state.access_address & _MASK

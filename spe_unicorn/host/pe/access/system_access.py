@@ -163,8 +163,8 @@ class SystemAccesses:
     def plain_access(self, pc: int) -> bool:
         """Carry out the access at ``pc``, where the engine has stopped, if a device answers it.
 
-        The PC then moves on. Return False, with nothing done, if more than a device is concerned: a
-        trap, a register that decides about the run, somebody who watches.
+        The PC then moves on by one operation. Return False, with nothing done, if more than a
+        device is concerned: a trap, a register that decides about the run, somebody who watches.
         """
         state = self._state
         accessor = None if self.accessed else self._table.get(state.key)

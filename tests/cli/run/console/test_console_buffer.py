@@ -44,7 +44,7 @@ def test_a_line_is_written_at_once_at_its_end() -> None:
     assert out.written == [b"hello\n", b"wor"]
 
 
-@pytest.mark.parametrize("method", ["read", "arrived", "wait", "close"])
+@pytest.mark.parametrize("method", ["read", "wait", "close"])
 def test_a_prompt_is_there_before_anybody_waits_for_an_answer(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +54,21 @@ def test_a_prompt_is_there_before_anybody_waits_for_an_answer(
         subject = console(out)
         subject.write(b"name? ")
         assert out.written == []
-        getattr(subject, method)(*([1] if method in ("read", "arrived") else []))
+        getattr(subject, method)(*([1] if method == "read" else []))
+        assert out.written == [b"name? "]
+
+
+def test_a_look_between_two_characters_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull, encoding="ascii") as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        out = Terminal()
+        subject = console(out)
+        for byte in b"name? ":
+            subject.arrived(1)
+            subject.write(bytes([byte]))
+        subject.arrived(1)
+        assert out.written == []
+        subject.arrived(1)
         assert out.written == [b"name? "]
 
 
