@@ -19,6 +19,8 @@ def program() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
     gc.set_threshold(_COLLECTED_AFTER)
+    # NumPy's linear algebra, which nothing here uses, would start a thread for each processor
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from spe_unicorn.cli import program as command
 
     command()

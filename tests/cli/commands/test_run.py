@@ -415,6 +415,26 @@ def test_what_runs_no_guest_loads_no_engine(arguments):
     assert result.stdout.endswith("\n[]\n"), result.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the threads are counted as Linux shows them")
+def test_a_run_starts_no_threads_for_arithmetic_that_nobody_does(command, firmware):
+    command("run", "-q", firmware("hello"))
+    code = (
+        "import os, sys\n"
+        "from spe_unicorn.__main__ import program\n"
+        "def count(_):\n"
+        "    print(len(os.listdir('/proc/self/task')), 'numpy' in sys.modules, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "os._exit = count\n"
+        f"sys.argv[1:] = ['run', '-q', {str(firmware('hello'))!r}]\n"
+        "program()\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if "_NUM_THREADS" not in key}
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert result.stdout.endswith("\n1 True\n"), result.stderr
+
+
 def test_a_plain_run_loads_nothing_that_only_other_runs_need(command, firmware):
     command("run", "-q", firmware("hello"))  # whatever has to be compiled is in the cache then
     code = (
