@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import capstone
@@ -189,6 +190,7 @@ PROGRAMS: list[tuple[str, str, int, int | None]] = [
 
 
 def inline(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
+    gc.collect()  # engines of other tests leave no memory near this one's code
     monkeypatch.setenv(known.OPTION, "1" if on else "0")
 
 
