@@ -251,7 +251,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
         quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
-        if marks & MARK_BRANCH:
+        if marks & MARK_BRANCH and s.inline == 0:  # else blocks come to count themselves
             join(s, address, operations)
     return True
 

@@ -11,6 +11,7 @@ import pytest
 
 from spe_unicorn.bits import signed
 from spe_unicorn.compiled import entry, record_at
+from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.hot_path import BLOCK_HOOKS
 from spe_unicorn.host.native.state.block_table import BLOCKS
 from spe_unicorn.host.native.state.transit import ALL_WORDS, begin_epoch, work_out_plain
@@ -193,6 +194,22 @@ PROGRAM = {
 """A loop, and a block that is cut in two, with a PSB CSYNC in its second part."""
 
 
+@pytest.fixture
+def not_inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(known.OPTION, "0")
+
+
+def test_where_blocks_count_themselves_there_are_no_stretches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(known.OPTION, "1")
+    machine = Runs(image_of(PROGRAM, LOOP), period=101)
+    machine.run(20_000)
+    hooks = machine.board.cpu.hooks
+    assert (hooks.inline is None) == bool(hooks.blocks.stretches)
+
+
+@pytest.mark.usefixtures("not_inline")
 def test_a_block_that_the_engine_cuts_is_in_no_stretch() -> None:
     """A block that begins in its middle would go on behind its end."""
     machine = Runs(image_of(PROGRAM, LOOP), period=101)
@@ -204,6 +221,7 @@ def test_a_block_that_the_engine_cuts_is_in_no_stretch() -> None:
     assert hooks.state.stretch_from == LOOP
 
 
+@pytest.mark.usefixtures("not_inline")
 @pytest.mark.parametrize("period", [11, 101, 997])
 def test_samples_in_and_beside_stretches_are_those_of_the_reference(period: int) -> None:
     machines = [
