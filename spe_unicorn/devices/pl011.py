@@ -12,7 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from spe_unicorn.arch.ports import IRQLine
 from spe_unicorn.stateful import Stateful
@@ -70,6 +72,16 @@ _WRITABLE = {
 }
 """Registers that keep what is written, and their bits."""
 
+FLAGS, SENDS, CHARACTERS = range(3)
+"""Words of :attr:`PL011.cells`. The first is UARTFR, :data:`UNKNOWN` where a read of it may find
+out something new. The second is 1 while a write of UARTDR only sends a character, and changes no
+line. From the third on there are characters."""
+UNKNOWN: Final = -1
+MOST_CHARACTERS: Final = 1 << 6
+"""Characters that have room there."""
+CELLS: Final = CHARACTERS + MOST_CHARACTERS
+"""Words of :attr:`PL011.cells`."""
+
 
 def _after_power_on() -> dict[int, int]:
     return {**dict.fromkeys(_WRITABLE, 0), Offset.CR: 0x300, Offset.IFLS: 0x12}
@@ -93,20 +105,29 @@ class PL011(Stateful[PL011State]):
     ``arrived`` gives characters that wait on the line, at most so many, without waiting for any.
     They are taken from it when the guest looks for them and the FIFO is empty, so that characters
     that are all there from the beginning, as from a file, arrive at the same operations each time.
+    ``ended`` says whether none will arrive any more.
+
+    Somebody else may read UARTFR and write UARTDR by what :attr:`cells` tell. He hands what was
+    written to :meth:`send` before he comes to the UART for anything else.
     """
 
-    DERIVED = ("_level",)
+    DERIVED = ("_level", "cells", "_told")
 
     def __init__(
         self,
         transmit: Callable[[bytes], None],
         irq: IRQLine | None = None,
         arrived: Callable[[int], bytes] = lambda size: b"",
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
         self._transmit = transmit
         self._irq = irq
         self._arrived = arrived
+        self._ended = ended
         self._level = False
+        self.cells = np.zeros(CELLS, np.int64)
+        """What others may know: :data:`FLAGS`, :data:`SENDS` and :data:`CHARACTERS`."""
+        self._told: Any = self.cells.data
         self.reset()
 
     def reset(self) -> None:
@@ -124,6 +145,15 @@ class PL011(Stateful[PL011State]):
         """Whether a character that arrives raises the interrupt."""
         return bool(self.s.stored[Offset.IMSC] & _RECEIVED)
 
+    def forget(self) -> None:
+        """Have others come here for everything, until the guest has accessed the UART here."""
+        self._told[FLAGS], self._told[SENDS] = UNKNOWN, 0
+
+    def send(self, count: int) -> None:
+        """Send what others have put into the first ``count`` cells for characters."""
+        self._transmit(self.cells[CHARACTERS : CHARACTERS + count].astype(np.uint8).tobytes())
+        self.s.raised |= _SENT
+
     def poll(self) -> None:
         """Take what waits on the line, if there is nothing in the FIFO."""
         if not self.s.received:
@@ -136,11 +166,13 @@ class PL011(Stateful[PL011State]):
             self.s.received.extend(taken)
             self.s.raised |= _RECEIVED
             self._update()
+            self.forget()
         return len(taken)
 
     def read(self, offset: int, size: int) -> int:
         """What the guest reads: ``size`` bytes (1, 2 or 4) at ``offset``."""
         value = self._read(offset & ~3) >> 8 * (offset & 3)
+        self._tell()
         return value & (1 << 8 * size) - 1
 
     def write(self, offset: int, size: int, value: int) -> None:
@@ -162,6 +194,7 @@ class PL011(Stateful[PL011State]):
             if offset == Offset.IMSC and self.listening:
                 self.poll()
         self._update()
+        self._tell()
 
     @property
     def _depth(self) -> int:
@@ -199,6 +232,14 @@ class PL011(Stateful[PL011State]):
 
     def _derive(self) -> None:
         self._update()
+        self.forget()
+
+    def _tell(self) -> None:
+        """Tell others what they may do without coming here."""
+        known = self.s.received or self._ended()
+        self._told[FLAGS] = self._flags() if known else UNKNOWN
+        level = bool((self.s.raised | _SENT) & self.s.stored[Offset.IMSC])
+        self._told[SENDS] = level == self._level
 
     def _update(self) -> None:
         level = bool(self.s.raised & self.s.stored[Offset.IMSC])

@@ -15,6 +15,7 @@ from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
+from spe_unicorn.host.pe.access.shared_uart import SharedUART
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.runner import Runner
@@ -26,7 +27,7 @@ from spe_unicorn.machine.calls.psci import CPUOn
 from spe_unicorn.machine.console_ends import NO_CONSOLE, ConsoleEnds
 from spe_unicorn.machine.event_samplers import weighs
 from spe_unicorn.machine.inputs import Inputs
-from spe_unicorn.machine.memory_map import RAM_BASE
+from spe_unicorn.machine.memory_map import RAM_BASE, UART
 from spe_unicorn.machine.names import Names
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.outside import Outside
@@ -97,7 +98,11 @@ class Board:
             for processor in made
         )
         if not options.secure:
-            self._shared_gic = SharedGIC(self.peripherals.gic, [pe.handler for pe in self.pes])
+            handlers = [pe.handler for pe in self.pes]
+            self._shared_gic = SharedGIC(self.peripherals.gic, handlers)
+            self._shared_uart = SharedUART(
+                self.peripherals.uart, UART.base, handlers, self._waits_for_lines
+            )
         if options.check_alignment:
             for pe in self.pes:
                 pe.handler.controls.checks.alignment.check_everywhere()
@@ -166,6 +171,10 @@ class Board:
         if cpu.secure_memory is not None:
             return cpu.secure_memory.space is PASpace.Secure
         return security_state_at(cpu, cpu.el) is not SecurityState.NON_SECURE
+
+    def _waits_for_lines(self) -> bool:
+        """Whether nobody is told of stores to devices, or of single characters of output."""
+        return not self.peripherals.bus.stored and self.inputs.ends.patient()
 
     def _power_pin(self, pin: int, level: bool) -> None:
         self.firmware.power_pin(pin, level)

@@ -156,6 +156,8 @@ class Inputs:
             self._read,
             self._arrived,
             self._wait,
+            self._ended,
+            console.patient,
             self._out(console.write_secure),
             self._out(console.write_virtio),
             self._arrived_virtio,
@@ -184,6 +186,9 @@ class Inputs:
 
     def _wait(self) -> bool:
         return self._asked(WAIT, self._console.wait, False)
+
+    def _ended(self) -> bool:
+        return not self.replaying and self._console.ended()
 
     def _arrived_virtio(self, size: int) -> bytes:
         kind = VIRTIO_POLL if self.between else VIRTIO_READ

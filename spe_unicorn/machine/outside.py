@@ -53,6 +53,7 @@ class Outside:
     def poll(self) -> None:
         """Have the devices that listen take what was typed. Called between two operations."""
         uart, virtio = self._peripherals.uart, self._peripherals.virtio
+        uart.forget()
         self._inputs.between = True
         try:
             if uart.listening:

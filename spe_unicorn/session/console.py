@@ -30,20 +30,23 @@ class Console:
         self.written: Signal[[bytes]] = Signal()
         """Told of each piece of output."""
         self.typed: Signal[[]] = Signal()
-        """Told after each :meth:`type`."""
+        """Told when there may be input: after each :meth:`type` and :meth:`lead_to`."""
         self.position = 0
         """Bytes that the guest has printed since reset."""
         self._kept = True
         self._to = NO_CONSOLE
         self._output = bytearray()
         self._input = bytearray()
-        self.ends = ConsoleEnds(self._write, self._read, self._arrived, self._wait)
+        self.ends = ConsoleEnds(
+            self._write, self._read, self._arrived, self._wait, self._ended, self._patient
+        )
         """The ends that the board is given."""
 
     def lead_to(self, ends: ConsoleEnds) -> None:
         """From now on send output to ``ends`` instead of keeping it, and take input from there."""
         self._kept = False
         self._to = ends
+        self.typed()
 
     @property
     def output(self) -> bytes:
@@ -101,3 +104,9 @@ class Console:
 
     def _wait(self) -> bool:
         return bool(self._input) or self._to.wait()
+
+    def _ended(self) -> bool:
+        return not self._input and self._to.ended()
+
+    def _patient(self) -> bool:
+        return not self.written and self._to.patient()

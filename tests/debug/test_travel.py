@@ -11,7 +11,7 @@ from spe_unicorn.debug import travel as travelling
 from spe_unicorn.debug.travel import InterruptedTravelError, PastError, Travel
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.console_ends import ConsoleEnds, always
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support import a64
 from tests.support.elf_builder import RAM, Sym
@@ -219,13 +219,16 @@ def test_many_snapshots_are_thinned_out(calls, monkeypatch):
     assert travel.position == 12_345
 
 
-def test_what_was_typed_comes_again_where_it_came():
+@pytest.mark.parametrize("ends_at_all", [False, True])
+def test_what_was_typed_comes_again_where_it_came(ends_at_all):
     typed: list[bytes] = [b"abc", b"d", b"\4"]
     printed: list[bytes] = []
     ends = ConsoleEnds(
         printed.append,
         arrived=lambda size: typed.pop(0) if typed else b"",
         wait=lambda: bool(typed),
+        ended=lambda: ends_at_all and not typed,
+        patient=lambda: ends_at_all,
     )
     machine = Machine(shipped_firmware("uart_echo"), console=ends)
     travel = Travel(machine.board)
@@ -239,6 +242,26 @@ def test_what_was_typed_comes_again_where_it_came():
         assert travel.position == end
         assert [machine.pes[0].x[n] for n in range(31)] == registers
     assert b"".join(printed) == said
+
+
+def test_a_guest_that_polls_gets_again_what_was_typed(tmp_path):
+    typed = [b"a", b"", b"b", b"c", b"", b"d", b"e"]
+    loop = [a64.ldr(3, 1, 0x18, 2), a64.ldr(4, 1, 0, 2), a64.add(5, 5, 4), a64.str_(4, 1, 0, 2)]
+    code = [*a64.mov64(1, 0x0900_0000), *loop, a64.b(-4 * len(loop))]
+    ends = ConsoleEnds(
+        arrived=lambda size: typed.pop(0) if typed else b"",
+        ended=lambda: not typed,
+        patient=always,
+    )
+    machine = Machine(program(tmp_path, a64.code(code)), console=ends)
+    travel = Travel(machine.board)
+    assert travel.run(5000) is Ending.LIMIT
+    registers = [machine.pes[0].x[n] for n in range(31)]
+    assert registers[5] == sum(b"abcde")
+    for at in (0, 1, 9, 17, 33, 2500):
+        travel.back_to(at)
+        assert travel.run(5000 - at) is Ending.LIMIT
+        assert [machine.pes[0].x[n] for n in range(31)] == registers
 
 
 def test_what_was_typed_between_two_runs_comes_again_where_it_came():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.devices.pl011 import PL011
+from spe_unicorn.devices.pl011 import CHARACTERS, FLAGS, PL011, SENDS, UNKNOWN
 from tests.support.fakes import FakeLine
 
 DR, RSR, FR, IBRD, FBRD, LCR_H, CR = 0x00, 0x04, 0x18, 0x24, 0x28, 0x2C, 0x30
@@ -220,3 +220,55 @@ def test_waiting_characters_raise_the_interrupt_when_it_is_unmasked_and_until_al
     assert line.levels == [True]
     uart.read(DR, 4)
     assert line.levels == [True, False]
+
+
+def test_others_may_know_uartfr_once_no_character_can_arrive_any_more() -> None:
+    waiting = bytearray(b"ab")
+
+    def arrived(size: int) -> bytes:
+        taken = bytes(waiting[:size])
+        del waiting[:size]
+        return taken
+
+    uart = PL011(lambda _: None, FakeLine(), arrived, lambda: not waiting)
+    assert uart.cells[FLAGS] == UNKNOWN
+    assert uart.read(FR, 4) == uart.cells[FLAGS] == TXFE | RXFF  # one is in the FIFO
+    assert uart.read(DR, 4) == ord("a")
+    assert uart.read(DR, 4) == ord("b")
+    assert uart.cells[FLAGS] == TXFE | RXFE
+    uart.forget()
+    assert uart.cells[FLAGS] == UNKNOWN
+
+
+def test_nobody_knows_uartfr_while_the_line_may_bring_characters() -> None:
+    uart, _, _ = polled(b"")
+    assert uart.read(FR, 4) == TXFE | RXFE
+    assert uart.cells[FLAGS] == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("raised", "mask", "sends"), [(0, 0, 1), (0, TX, 0), (TX, TX, 1), (0, RX, 1), (TX, 0, 1)]
+)
+def test_others_may_send_where_the_interrupt_stays_as_it_is(bench, raised, mask, sends) -> None:
+    if raised:
+        bench[DR] = ord("x")
+    bench[IMSC] = mask
+    assert bench.uart.cells[SENDS] == sends
+
+
+def test_what_others_have_taken_is_sent_as_if_it_had_been_written(bench) -> None:
+    bench.uart.cells[CHARACTERS : CHARACTERS + 3] = list(b"abc")
+    bench.uart.send(2)
+    assert bench.output == b"ab"
+    assert bench[RIS] == TX
+
+
+def test_a_reset_or_a_restored_state_leaves_nothing_known(bench) -> None:
+    bench[DR] = ord("x")
+    assert bench.uart.cells[SENDS] == 1
+    state = bench.uart.save()
+    bench.uart.restore(state)
+    assert (bench.uart.cells[FLAGS], bench.uart.cells[SENDS]) == (UNKNOWN, 0)
+    bench[DR] = ord("x")
+    bench.uart.reset()
+    assert (bench.uart.cells[FLAGS], bench.uart.cells[SENDS]) == (UNKNOWN, 0)

@@ -20,7 +20,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import EXECUTE, READ, WRITE, Image, Segment
 from spe_unicorn.machine.boot.loader import load_elf
-from spe_unicorn.machine.console_ends import ConsoleEnds
+from spe_unicorn.machine.console_ends import ConsoleEnds, always
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.shipped import shipped_firmware
@@ -128,7 +128,8 @@ class Machine:
             smp=smp,
             model=model,
         )
-        self.board = Board(options, ConsoleEnds(write=self.console.extend), runner)
+        ends = ConsoleEnds(write=self.console.extend, ended=always, patient=always)
+        self.board = Board(options, ends, runner)
         if isinstance(image, str):
             image = shipped_firmware(image)
         if isinstance(image, Path):

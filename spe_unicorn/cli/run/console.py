@@ -132,6 +132,14 @@ class Console:
         self._in_ended = not data
         return data
 
+    def ended(self) -> bool:
+        """Whether :meth:`arrived` has met the end of input."""
+        return self._in_ended
+
+    def patient(self) -> bool:
+        """Whether output may wait for the end of its line."""
+        return self._buffered
+
     def wait(self) -> bool:
         """Wait until there may be input, or :meth:`wake`; False if neither comes any more."""
         self.flush()

@@ -9,7 +9,13 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.console import Console, Lines
 from spe_unicorn.cli.run.files import STANDARD_OUTPUT, Files, OnError
 from spe_unicorn.cli.run.settings import Settings
-from spe_unicorn.machine.console_ends import ConsoleEnds, drop, end_of_input, nobody
+from spe_unicorn.machine.console_ends import (
+    ConsoleEnds,
+    always,
+    drop,
+    end_of_input,
+    nobody,
+)
 from spe_unicorn.session.machine import Machine
 
 CONSOLE = "standard output"
@@ -64,6 +70,8 @@ class Consoles:
                 read,
                 end_of_input if console is None else console.arrived,
                 nobody if console is None else console.wait,
+                always if console is None else console.ended,
+                always if console is None else console.patient,
             )
         )
         machine.secure_console.lead_to(ConsoleEnds(self._second()))
@@ -114,7 +122,9 @@ class Consoles:
         if choice == "stdio":
             console = self._typed or self._terminal()
             if self._typed is not None:  # what is typed is for the virtio console only
-                machine.console.lead_to(ConsoleEnds(console.write))
+                machine.console.lead_to(
+                    ConsoleEnds(console.write, ended=always, patient=console.patient)
+                )
             self._typed = console
             ends = ConsoleEnds(console.write, arrived=console.arrived, wait=console.wait)
         else:

@@ -24,8 +24,6 @@ from spe_unicorn.host.native.calls import (
     call_context,
     call_read,
     call_register,
-    call_start,
-    call_surviving,
     current_el,
 )
 from spe_unicorn.host.native.code import CP_REG, rows_of
@@ -34,7 +32,6 @@ from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
 from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
-from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
@@ -57,9 +54,6 @@ _PAGE: Final = ~0xFFF
 _CLASS: Final = 26
 _LENGTH: Final = 1 << 25
 _S1PTW: Final = 1 << 7
-_INTERRUPT: Final = int(Stop.INTERRUPT)
-_MOST_IRQS: Final = 1 << 6
-"""IRQs taken in a run after which it ends, so that Ctrl-C and limits are looked at."""
 _TRANSFER: Final = 0x1FF << 16 | 0b11 << 14
 """Parts of a syndrome: its class, IL, and what only aborts of stage 2 can have."""
 _SYNC, _IRQ = int(ExceptionType.SYNC), int(ExceptionType.IRQ)
@@ -255,35 +249,6 @@ def enter_irq(engine: Any, user: Any) -> Any:
     _arrive(s, target)
     s.entered = 1
     return True
-
-
-@entry("int32", "pointer", "pointer", "pointer", "pointer", "uint64", "uint64")
-def run_through_irqs(
-    engine: Any, user: Any, start: Any, buffer: Any, begin: Any, until: Any
-) -> Any:
-    """Run the engine from ``begin`` on. Take each IRQ before which it stops, and go on.
-
-    ``user`` is the state. ``start`` and ``buffer`` are as for ``Engine.run_by``. Return the
-    engine's error number. The run ends at an IRQ that is for Python.
-    """
-    s = record_at(user, LAYOUT)
-    status = _start(engine, start, buffer, begin, until)
-    for _ in range(_MOST_IRQS):
-        if status != 0 or s.stop != _INTERRUPT or not enter_irq(engine, user):
-            break
-        s.stop = 0
-        status = _start(engine, start, buffer, s.scratch, until)
-    return status
-
-
-@routine
-def _start(engine: Any, start: Any, buffer: Any, begin: Any, until: Any) -> Any:
-    """One run of the engine."""
-    if address_of(buffer) == 0:
-        return call_start(address_of(start), address_of(engine), begin, until, 0, 0)
-    return call_surviving(
-        address_of(start), address_of(buffer), address_of(engine), begin, until, 0, 0
-    )
 
 
 @routine

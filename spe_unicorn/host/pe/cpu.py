@@ -30,8 +30,8 @@ from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
 from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
-from spe_unicorn.host.native.exception import run_through_irqs
 from spe_unicorn.host.native.hooks import NativeHooks
+from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
@@ -324,10 +324,10 @@ class UnicornCPU(Stateful[CPUState]):
         self.engine.set_x(0, x0)
         self.pc = entry
 
-    def execute(self, pc: int, until: int, *, irqs: bool = False) -> int:
+    def execute(self, pc: int, until: int, *, through: bool = False) -> int:
         """Run the engine from ``pc`` on. Return its error number, 0 for none.
 
-        With ``irqs`` compiled code takes IRQs in the run.
+        With ``through`` the run goes on after the stops that compiled code can answer by itself.
 
         At ``until``, and at each of ``Engine.halts``, the engine ends the run by executing a WFI of
         its own. That WFI never ends while HCR_EL2.VI or VF is set, so both are 0 in the engine
@@ -337,22 +337,22 @@ class UnicornCPU(Stateful[CPUState]):
         virtual = halts and s.HCR_EL2 in self.registers
         hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
         if not hcr & _VIRTUAL:
-            status = self._run(pc, until, irqs)
+            status = self._run(pc, until, through)
             if self.state.looked_at_pc:
                 self.stand()
             return status
         encoding = s.HCR_EL2.encoding
         theirs, writes = self.engine.system(encoding), self.state.writes
         self.engine.set_system(encoding, theirs & ~_VIRTUAL)
-        status = self._run(pc, until, irqs)
+        status = self._run(pc, until, through)
         if self.state.writes == writes:
             self.engine.set_system(encoding, theirs)
         self.stand()
         return status
 
-    def _run(self, pc: int, until: int, irqs: bool) -> int:
-        if irqs:
-            return self.engine.run_by(run_through_irqs.called, self._state_at, pc, until)
+    def _run(self, pc: int, until: int, through: bool) -> int:
+        if through:
+            return self.engine.run_by(run_through.called, self._state_at, pc, until)
         return self.engine.run(pc, until)
 
     def stand(self) -> None:

@@ -70,6 +70,10 @@ class StopHandler:
         """Whether the run must end. It is asked while the PE waits."""
         self.gic_levels: Callable[[], int] = lambda: 0
         """Where compiled code may answer the CPU interface of the GIC: ``State.gic_at``."""
+        self.uart_at: Callable[[], int] = lambda: 0
+        """Where the UART is that compiled code may answer for: ``State.uart_at``."""
+        self.uart_sent: Callable[[int], None] = lambda count: None
+        """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None
         """Told of PEs, a bit each, whose interrupt lines rose while somebody waits for that."""
         self.sleeping = False

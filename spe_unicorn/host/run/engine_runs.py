@@ -114,6 +114,7 @@ class EngineRuns:
         plain = self._plain and not straight and not self._cpu.tally
         if plain and not weigh:
             state.gic_at = self._handler.gic_levels()
+            state.uart_at = self._handler.uart_at()
         state.begins_anew = self._model is None and not self._cpu.hooks.follows_flow
         if state.begins_anew and self._unit.enabled and not straight and not self._cpu.tally:
             heard = bool(self._handler.system.accessed) or self._watching.watcher is not None
@@ -154,12 +155,16 @@ class EngineRuns:
         state.watch |= MARK_ORDER if state.notes_fences else MARK_ORDER | MARK_FENCE
 
     def _execute(self, pc: int, until: int, plain: bool) -> None:
-        status = self._cpu.execute(pc, until, irqs=plain)
+        status = self._cpu.execute(pc, until, through=plain)
         self._handler.controls.follow()
         if status == ABORTED and self._state.stop == Stop.NONE:
             self._state.stop = Stop.UNTRANSLATED
             status = 0
         self._handler.status = status
+        sent = int(self._state.uart_sent)
+        if sent:
+            self._state.uart_sent = 0
+            self._handler.uart_sent(sent)
         rose = int(self._state.rose)
         if rose:
             self._state.rose = 0

@@ -1,1 +1,1 @@
-"""System registers in compiled code: accesses by MRS, MSR and SYS."""
+"""Registers in compiled code: System registers, and those of the UART."""

@@ -85,6 +85,11 @@ class Steer(ctypes.Structure):
             " compiled code.",
         ),
         Field(
+            "uart_at",
+            _PYTHON,
+            "The physical address of the UART that compiled code answers for in this run; 0: none.",
+        ),
+        Field(
             "sampling_at",
             _PYTHON,
             "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"

@@ -207,6 +207,12 @@ class Transit(ctypes.Structure):
             " `EngineRuns.run` empties it after each run of the engine.",
         ),
         Field(
+            "uart_sent",
+            _TURNS,
+            "Characters in the table `uart` that compiled code has taken from the guest."
+            " `EngineRuns.run` empties it after each run of the engine.",
+        ),
+        Field(
             "notes_held",
             _TURNS,
             "Operations in the ring `notes` that Python has not taken. `Observers.take` empties"

@@ -41,7 +41,7 @@ class State(ctypes.Structure):
         if not samples_itself:
             self.room = 0
         self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
-        self.gic_at = self.sampling_at = self.control_set = self.control_key = 0
+        self.gic_at = self.uart_at = self.sampling_at = self.control_set = self.control_key = 0
         forget_access(self)
         self.notes_fences = self.fence = self.fence_before = 0
         self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0

@@ -55,6 +55,7 @@ class Wiring(ctypes.Structure):
             ("gic", "Table of the PEs of the interrupt controller: rows of `gic.GIC_PE`."),
             ("gic_pes", "Rows of the table `gic`: the PEs of the machine."),
             ("gic_own", "The row of the table `gic` that is this PE's."),
+            ("uart", "Table of what compiled code may answer for the UART: `PL011.cells`."),
             ("control_sets", "Table of what sets of controls mean: rows of `switches.SET`."),
             ("control_switches", "Table of writes from set to set: rows of `switches.SWITCH`."),
             ("named", "HCR_EL2 and SCTLR_EL3 as the engine names registers."),

@@ -133,6 +133,7 @@ def test_each_operation_is_a_step(at: int, el: int, runner: type[Runner]) -> Non
 def test_what_the_host_carries_out_is_a_step(runner: type[Runner]) -> None:
     code = [
         *[*a.mov64(6, UART.base), a.ldr(7, 6, 0x18, 2), a.add_imm(2, 2, 1)],
+        *[a.ldr(7, 6, 0x18, 2), a.str_(7, 6, 0, 2), a.ldr(7, 6, 0x18, 2)],
         *[a.msr(PMSIRR_EL1, 31), a.mrs(3, PMSIRR_EL1), a.add_imm(3, 3, 1)],
     ]
     found = stepped(code, EL1, EL1, runner, len(code))

@@ -1,0 +1,84 @@
+"""The UART in compiled code: a guest's look whether there is room, and the character it sends.
+
+For each character a guest reads UARTFR and writes UARTDR. What a read gives, and whether a
+character only has to be sent, is in the cells of the device (``devices.pl011``). A line feed is
+left to Python, so a line is handed on when it is complete.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from unicorn import unicorn_const as uc_const
+
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.devices.pl011 import CELLS, CHARACTERS, FLAGS, MOST_CHARACTERS, SENDS, Offset
+from spe_unicorn.host.engine.engine import PC, PSTATE, X
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register
+from spe_unicorn.host.native.state.whole import State
+
+_SCRATCH: Final = State.scratch.offset
+_PC, _PSTATE, _X0 = int(PC), int(PSTATE), int(X[0])
+_SS: Final = int(SPSR.SS.mask)
+_READ: Final = int(uc_const.UC_MEM_READ_UNMAPPED)
+_WRITE: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
+_DR, _FR = int(Offset.DR), int(Offset.FR)
+_LINE_FEED: Final = 0x0A
+_FORM: Final = 0x3FC0_0000
+_STORE, _LOAD = 0x3900_0000, 0x3940_0000
+"""STR and LDR of a general register, with an unsigned offset, at their place in a word."""
+_NO_REGISTER: Final = -1
+
+
+@routine
+def register_of(word: Any, load: Any) -> Any:
+    """The general register of an LDR, or else STR, of at most 32 bits with an unsigned offset.
+
+    -1 for other words, and for X29, X30 and XZR, whose numbers in the engine are not in a row.
+    """
+    if word & _FORM != (_LOAD if load else _STORE) or word >> 30 == 3 or word & 31 > 28:
+        return _NO_REGISTER
+    return word & 31
+
+
+@routine
+def answer_uart(s: Any, engine: Any, user: Any) -> Any:
+    """Answer the access before which the engine has stopped, if it is to the UART and plain.
+
+    False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC of
+    the next operation.
+    """
+    if s.uart_at == 0 or (s.pending | s.notice | s.weigh | s.checking | s.rose) != 0:
+        return False
+    cells = array_at(pointer_to(s.uart), (CELLS,), np.int64)
+    load = s.access_type == _READ
+    if load:
+        if s.access_address != s.uart_at + _FR or cells[FLAGS] < 0:
+            return False
+    elif s.access_type != _WRITE or s.access_address != s.uart_at + _DR or cells[SENDS] == 0:
+        return False
+    uc, scratch = address_of(engine), address_of(user) + _SCRATCH
+    call_register(s.reg_read, uc, _PC, scratch)
+    pc = s.scratch
+    if call_read(s.vmem_read, uc, pc, FETCH, s.code, 4) != 0:
+        return False
+    register = register_of(np.int64(array_at(pointer_to(s.code), (1,), np.uint32)[0]), load)
+    s.scratch = 0
+    call_register(s.reg_read, uc, _PSTATE, scratch)
+    if register == _NO_REGISTER or s.scratch & _SS != 0:
+        return False
+    if load:
+        s.scratch = cells[FLAGS]
+        call_register(s.reg_write, uc, _X0 + register, scratch)
+    else:
+        call_register(s.reg_read, uc, _X0 + register, scratch)
+        character = s.scratch & 0xFF
+        if character == _LINE_FEED or s.uart_sent == MOST_CHARACTERS:
+            return False
+        cells[CHARACTERS + s.uart_sent] = character
+        s.uart_sent += 1
+    s.budget += s.block_operations - 1 - ((pc - s.block) >> 2)
+    s.scratch = pc + 4
+    return True

@@ -1,0 +1,266 @@
+"""The UART in compiled code: what software sees, and that Python says the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from spe_unicorn.decode.transfer import transfer
+from spe_unicorn.devices.pl011 import MOST_CHARACTERS, PL011
+from spe_unicorn.host.native.registers.uart import register_of
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.board import Board
+from spe_unicorn.machine.console_ends import ConsoleEnds, always
+from spe_unicorn.machine.memory_map import UART_SPI
+from tests.support import a64 as a
+from tests.support.small_boards import RAM, board_at
+
+UART = 0x0900_0000
+DR, FR, LCR_H, IMSC, RIS, MIS, ICR = 0x00, 0x18, 0x2C, 0x38, 0x3C, 0x40, 0x44
+REGISTERS = (DR, FR, LCR_H, IMSC, RIS, MIS, ICR)
+TXFE, RXFE = 1 << 7, 1 << 4
+NE = 1
+BUSY = [a.ldr(3, 1, FR, size=1), a.str_(2, 1, DR, size=1)]
+"""As Linux prints a character: it looks for room, and sends."""
+
+
+class Ends:
+    """A console with ``typed`` on its line, and no more."""
+
+    def __init__(self, typed: bytes = b"", patient: Callable[[], bool] = always) -> None:
+        self.printed = bytearray()
+        self.pieces: list[bytes] = []
+        self._typed = bytearray(typed)
+        self.ends = ConsoleEnds(
+            self._write, arrived=self._arrived, ended=lambda: not self._typed, patient=patient
+        )
+
+    def _write(self, data: bytes) -> None:
+        self.printed += data
+        self.pieces.append(data)
+
+    def _arrived(self, size: int) -> bytes:
+        taken = bytes(self._typed[:size])
+        del self._typed[:size]
+        return taken
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The accesses to the UART that Python answers, by offset."""
+    made: list[tuple[str, int]] = []
+    read, write = PL011.read, PL011.write
+
+    def on_read(self: PL011, offset: int, size: int) -> int:
+        made.append(("read", offset))
+        return read(self, offset, size)
+
+    def on_write(self: PL011, offset: int, size: int, value: int) -> None:
+        made.append(("write", offset))
+        write(self, offset, size, value)
+
+    monkeypatch.setattr(PL011, "read", on_read)
+    monkeypatch.setattr(PL011, "write", on_write)
+    return made
+
+
+def printing(text: bytes, each: list[int]) -> list[int]:
+    """``each`` with X2 a byte of ``text``, from X5, and X1 the UART."""
+    body = [a.ldr9(2, 5, 1, 0b01, size=0), *each, a.subs_imm(6, 6, 1)]
+    loop = [*body, a.b_cond(NE, -4 * len(body))]
+    return [*a.mov64(1, UART), *a.mov64(5, RAM + 0x1000), a.movz(6, len(text)), *loop, a.b(0)]
+
+
+def board_of(text: bytes, each: list[int], ends: Ends, runner: type[Runner] = Runner) -> Board:
+    board = board_at(printing(text, each), el=1, runner=runner, console=ends.ends)
+    board.memory.fill(RAM + 0x1000, text)
+    return board
+
+
+def state(board: Board) -> tuple[object, ...]:
+    cpu = board.cpu
+    registers = (cpu.engine.general(), cpu.pc, cpu.pstate, cpu.executed)
+    return *registers, board.peripherals.uart.save(), pending(board)
+
+
+def pending(board: Board) -> bool:
+    """Whether the GIC sees UARTINTR asserted: GICD_ISPENDR1."""
+    return bool(board.peripherals.gic.distributor.read(0x204, 4) & 1 << UART_SPI)
+
+
+def test_a_line_comes_to_python_with_its_line_feed(asked) -> None:
+    ends = Ends()
+    board = board_of(b"hello\nyou\n", BUSY, ends)
+    board.run(200)
+    assert ends.pieces == [b"hello", b"\n", b"you", b"\n"]
+    assert asked == [("read", FR), ("write", DR), ("write", DR)]
+    assert board.cpu.engine.x(3) == TXFE | RXFE
+
+
+def test_a_run_that_ends_within_a_line_has_sent_what_was_written() -> None:
+    ends = Ends()
+    board = board_of(b"hello\n", BUSY, ends)
+    for _ in range(100):
+        board.run(1)
+        written = (max(0, board.executed - 4) + 2) // 5
+        assert bytes(ends.printed) == b"hello\n"[:written]
+
+
+def test_a_long_line_comes_in_pieces(asked) -> None:
+    ends, text = Ends(), bytes(range(0x20, 0x7F)) * 8
+    board_of(text, BUSY, ends).run(10_000)
+    assert bytes(ends.printed) == text
+    assert max(map(len, ends.pieces)) <= MOST_CHARACTERS
+    assert len(asked) < len(text) // 16
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+@pytest.mark.parametrize("register", [0, 3, 28])
+def test_each_size_and_register(asked, size, register) -> None:
+    each = [a.orr(register, 31, 2), a.str_(register, 1, DR, size=size)]
+    ends = Ends()
+    board_of(b"abc", [a.ldr(register, 1, FR, size=size), *each], ends).run(100)
+    assert bytes(ends.printed) == b"abc"
+    assert asked == [("read", FR)]
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        [a.str_(31, 1, DR, size=0)],
+        [a.orr(30, 31, 2), a.str_(30, 1, DR, size=1)],
+        [a.str_(2, 1, DR, size=3)],
+        [a.str9(2, 1, 0, 0b00, size=0)],
+        [a.add_imm(7, 1, 0), a.str9(2, 7, 8, 0b01, size=0)],
+        [a.movz(7, 0), a.str_reg(2, 1, 7, size=0)],
+    ],
+    ids=["XZR", "X30", "64 bits", "STUR", "write-back", "offset in a register"],
+)
+def test_other_stores_are_for_python(asked, each) -> None:
+    ends = Ends()
+    board_of(b"abc", each, ends).run(100)
+    assert bytes(ends.printed) == (b"\0\0\0" if each == [a.str_(31, 1, DR, size=0)] else b"abc")
+    assert asked == [("write", DR)] * 3
+
+
+def test_a_store_that_raises_the_interrupt_is_for_python(asked) -> None:
+    """UARTTXINTR of what is sent first: the line has to rise at that operation."""
+    ends = Ends()
+    unmask = [a.ldr(3, 1, FR, size=1), a.movz(7, 1 << 5), a.str_(7, 1, ICR, size=1)]
+    board = board_of(b"abc", [*unmask, a.str_(7, 1, IMSC, size=1), *BUSY], ends)
+    board.run(100)
+    assert bytes(ends.printed) == b"abc"
+    assert asked.count(("write", DR)) == 3
+    assert pending(board)
+
+
+def test_characters_on_the_line_arrive_before_compiled_code_answers(asked) -> None:
+    ends = Ends(b"k")
+    board = board_of(b"ab", [a.ldr(3, 1, FR, size=1), a.ldr(4, 1, DR, size=1), *BUSY], ends)
+    board.run(7)
+    assert board.cpu.engine.x(3) & RXFE == 0
+    board.run(1)
+    assert board.cpu.engine.x(4) == ord("k")
+    board.run(100)
+    assert board.cpu.engine.x(3) & RXFE
+    assert bytes(ends.printed) == b"ab"
+
+
+def test_a_guest_that_waits_for_input_gets_what_comes_later() -> None:
+    """The line has ended, and then somebody types after all: the guest is told."""
+    typed = bytearray()
+    ends = ConsoleEnds(
+        arrived=lambda size: bytes(typed.pop(0) for _ in typed[:size]),
+        ended=lambda: not typed,
+        patient=always,
+    )
+    loop = [a.ldr(3, 1, FR, size=1), a.tbnz(3, 4, -4), a.ldr(4, 1, DR, size=1), a.b(0)]
+    board = board_at([*a.mov64(1, UART), *loop], el=1, console=ends)
+    board.run(1001)
+    assert board.cpu.engine.x(4) == 0
+    typed += b"x"
+    board.outside.poll()
+    board.run(10)
+    assert board.cpu.engine.x(4) == ord("x")
+
+
+@pytest.mark.parametrize("why", ["each character", "each store"])
+def test_who_has_to_be_told_at_once_is(asked, why) -> None:
+    ends = Ends(patient=lambda: why != "each character")
+    board = board_of(b"abc", BUSY, ends)
+    told: list[tuple[int, int]] = []
+    if why == "each store":
+        board.peripherals.bus.stored.connect(
+            lambda address, size, value: told.append((address, value))
+        )
+    board.run(100)
+    assert ends.pieces == [b"a", b"b", b"c"]
+    assert asked == [("read", FR), ("write", DR)] * 3
+    assert told == ([(UART, byte) for byte in b"abc"] if why == "each store" else [])
+
+
+def test_words_are_taken_for_what_they_are() -> None:
+    """Each word that compiled code takes for a plain LDR or STR is one."""
+    source, taken = random.Random(0), 0
+    for _ in range(100_000):
+        word = source.getrandbits(32)
+        if source.random() < 0.5:
+            word = word & ~0x3F00_0000 | 0x3900_0000
+        for load in (False, True):
+            register = int(register_of(np.int64(word), load))
+            if register < 0:
+                continue
+            moved = transfer(word)
+            assert moved is not None
+            assert (moved.rt, moved.rt2, moved.load, moved.signed) == (register, None, load, False)
+            assert moved.size <= 4
+            taken += 1
+    assert taken > 10_000
+
+
+def random_accesses(source: random.Random) -> Iterator[int]:
+    """Accesses of a guest that knows the UART, most of them such as compiled code answers."""
+    for _ in range(60):
+        kind = source.random()
+        if kind < 0.6:
+            yield a.movz(2, source.choice((*b"abcdef", 0x0A)))
+            yield from BUSY
+        elif kind < 0.8:
+            offset = source.choice(REGISTERS)
+            yield a.ldr(source.randrange(8, 29), 1, offset, size=2)
+        else:
+            yield a.movz(
+                7, source.choice((0, 0x10, 0x20, 0x30, 0x50, 0x7FF, source.getrandbits(11)))
+            )
+            yield a.str_(7, 1, source.choice(REGISTERS), size=2)
+        if source.random() < 0.1:
+            yield a.b(4)
+
+
+@pytest.mark.parametrize("inline", ["1", "0"])
+@pytest.mark.parametrize("seed", range(12))
+def test_random_accesses_are_as_python_answers_them(seed, inline, monkeypatch) -> None:
+    """In pieces of random length the whole state is that of the reference runner."""
+    monkeypatch.setenv("SPE_UNICORN_INLINE", inline)
+    source = random.Random(seed)
+    body = list(random_accesses(source))
+    code = [*a.mov64(1, UART), *body, a.b(-4 * len(body))]
+    typed = source.randbytes(source.choice((0, 3, 40)))
+    pieces = [source.choice((1, 2, 7, 50, 300)) for _ in range(40)]
+    outcomes = []
+    for runner in (Runner, ReferenceRunner):
+        ends = Ends(typed)
+        board = board_at(code, el=1, runner=runner, console=ends.ends)
+        states: list[tuple[object, ...]] = []
+        for piece in pieces:
+            assert board.run(piece) is Ending.LIMIT
+            states.append((*state(board), bytes(ends.printed)))
+        outcomes.append(states)
+    for n, (fast, slow) in enumerate(zip(*outcomes, strict=True)):
+        assert fast == slow, f"piece {n}"
+    assert outcomes[0][-1][-1]
