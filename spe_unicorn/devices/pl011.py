@@ -105,7 +105,7 @@ class PL011(Stateful[PL011State]):
     ``arrived`` gives characters that wait on the line, at most so many, without waiting for any.
     They are taken from it when the guest looks for them and the FIFO is empty, so that characters
     that are all there from the beginning, as from a file, arrive at the same operations each time.
-    ``ended`` says whether none will arrive any more.
+    ``silent`` says whether it need not be asked before the next :meth:`forget`.
 
     Somebody else may read UARTFR and write UARTDR by what :attr:`cells` tell. He hands what was
     written to :meth:`send` before he comes to the UART for anything else.
@@ -118,12 +118,12 @@ class PL011(Stateful[PL011State]):
         transmit: Callable[[bytes], None],
         irq: IRQLine | None = None,
         arrived: Callable[[int], bytes] = lambda size: b"",
-        ended: Callable[[], bool] = lambda: False,
+        silent: Callable[[], bool] = lambda: False,
     ) -> None:
         self._transmit = transmit
         self._irq = irq
         self._arrived = arrived
-        self._ended = ended
+        self._silent = silent
         self._level = False
         self.cells = np.zeros(CELLS, np.int64)
         """What others may know: :data:`FLAGS`, :data:`SENDS` and :data:`CHARACTERS`."""
@@ -236,7 +236,7 @@ class PL011(Stateful[PL011State]):
 
     def _tell(self) -> None:
         """Tell others what they may do without coming here."""
-        known = self.s.received or self._ended()
+        known = self.s.received or self._silent()
         self._told[FLAGS] = self._flags() if known else UNKNOWN
         level = bool((self.s.raised | _SENT) & self.s.stored[Offset.IMSC])
         self._told[SENDS] = level == self._level

@@ -27,7 +27,7 @@ def never() -> bool:
 
 
 def always() -> bool:
-    """Say that input has ended, or that output can wait."""
+    """Say that no input is expected, or that output can wait."""
     return True
 
 
@@ -37,18 +37,19 @@ class ConsoleEnds:
 
     ``write`` takes output. ``read`` waits for input and returns up to that many bytes, none at the
     end of input. ``arrived`` returns what has come in, without waiting, for the UART. A machine
-    that only input can wake calls ``wait``, which returns whether there may be some. ``ended`` says
-    that ``arrived`` will never return anything any more. ``patient`` says that output may come some
-    operations late, in pieces of a line at most. ``write_secure`` takes the output of the second
-    UART, which is there with ``MachineOptions.secure`` and has no input. The last three are those
-    of the virtio console, which is there with ``MachineOptions.virtio_console``.
+    that only input can wake calls ``wait``, which returns whether there may be some. ``silent``
+    says that ``arrived`` has just found nothing, and need not be asked for some hundredths of a
+    second. ``patient`` says that output may come some operations late, in pieces of a line at most.
+    ``write_secure`` takes the output of the second UART, which is there with
+    ``MachineOptions.secure`` and has no input. The last three are those of the virtio console,
+    which is there with ``MachineOptions.virtio_console``.
     """
 
     write: Callable[[bytes], None] = drop
     read: Callable[[int], bytes] = end_of_input
     arrived: Callable[[int], bytes] = end_of_input
     wait: Callable[[], bool] = nobody
-    ended: Callable[[], bool] = never
+    silent: Callable[[], bool] = never
     patient: Callable[[], bool] = never
     write_secure: Callable[[bytes], None] = drop
     write_virtio: Callable[[bytes], None] = drop
@@ -56,5 +57,5 @@ class ConsoleEnds:
     wait_virtio: Callable[[], bool] = nobody
 
 
-NO_CONSOLE: Final = ConsoleEnds(ended=always, patient=always)
+NO_CONSOLE: Final = ConsoleEnds(silent=always, patient=always)
 """A console that leads nowhere."""

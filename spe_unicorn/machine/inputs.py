@@ -156,7 +156,7 @@ class Inputs:
             self._read,
             self._arrived,
             self._wait,
-            self._ended,
+            self._silent,
             console.patient,
             self._out(console.write_secure),
             self._out(console.write_virtio),
@@ -187,8 +187,8 @@ class Inputs:
     def _wait(self) -> bool:
         return self._asked(WAIT, self._console.wait, False)
 
-    def _ended(self) -> bool:
-        return not self.replaying and self._console.ended()
+    def _silent(self) -> bool:
+        return not self.replaying and self._console.silent()
 
     def _arrived_virtio(self, size: int) -> bytes:
         kind = VIRTIO_POLL if self.between else VIRTIO_READ

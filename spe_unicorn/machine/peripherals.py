@@ -63,7 +63,7 @@ class Peripherals:
         self.gic = GICv3(ports, two_security_states=two_security_states)
         """The interrupt controller."""
         self.uart = PL011(
-            console.write, self._spi(memory_map.UART_SPI), console.arrived, console.ended
+            console.write, self._spi(memory_map.UART_SPI), console.arrived, console.silent
         )
         """The console."""
         self.rtc = PL031(clock, FREQUENCY, self._spi(memory_map.RTC_SPI))

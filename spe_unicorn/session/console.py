@@ -38,7 +38,7 @@ class Console:
         self._output = bytearray()
         self._input = bytearray()
         self.ends = ConsoleEnds(
-            self._write, self._read, self._arrived, self._wait, self._ended, self._patient
+            self._write, self._read, self._arrived, self._wait, self._silent, self._patient
         )
         """The ends that the board is given."""
 
@@ -105,8 +105,8 @@ class Console:
     def _wait(self) -> bool:
         return bool(self._input) or self._to.wait()
 
-    def _ended(self) -> bool:
-        return not self._input and self._to.ended()
+    def _silent(self) -> bool:
+        return not self._input and self._to.silent()
 
     def _patient(self) -> bool:
         return not self.written and self._to.patient()

@@ -227,7 +227,7 @@ def test_what_was_typed_comes_again_where_it_came(ends_at_all):
         printed.append,
         arrived=lambda size: typed.pop(0) if typed else b"",
         wait=lambda: bool(typed),
-        ended=lambda: ends_at_all and not typed,
+        silent=lambda: ends_at_all and not typed,
         patient=lambda: ends_at_all,
     )
     machine = Machine(shipped_firmware("uart_echo"), console=ends)
@@ -250,7 +250,7 @@ def test_a_guest_that_polls_gets_again_what_was_typed(tmp_path):
     code = [*a64.mov64(1, 0x0900_0000), *loop, a64.b(-4 * len(loop))]
     ends = ConsoleEnds(
         arrived=lambda size: typed.pop(0) if typed else b"",
-        ended=lambda: not typed,
+        silent=lambda: not typed,
         patient=always,
     )
     machine = Machine(program(tmp_path, a64.code(code)), console=ends)

@@ -128,7 +128,7 @@ class Machine:
             smp=smp,
             model=model,
         )
-        ends = ConsoleEnds(write=self.console.extend, ended=always, patient=always)
+        ends = ConsoleEnds(write=self.console.extend, silent=always, patient=always)
         self.board = Board(options, ends, runner)
         if isinstance(image, str):
             image = shipped_firmware(image)

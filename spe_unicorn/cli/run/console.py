@@ -55,6 +55,8 @@ class Console:
         self._unwritten = bytearray()
         self._looked = False
         """Whether the guest has looked for input since its last output."""
+        self._nothing_came = False
+        """Whether there was no input when the guest looked last."""
         self._in_ended = False
         self._woken = False
         self._typed_at: list[Any] | None = None
@@ -116,9 +118,12 @@ class Console:
         if self._looked:
             self.flush()
         self._looked = True
-        if self._in_fd is None:
-            return self.read(size)
-        if self._in_ended:
+        data = self.read(size) if self._in_fd is None else self._waiting(size)
+        self._nothing_came = not data
+        return data
+
+    def _waiting(self, size: int) -> bytes:
+        if self._in_ended or self._in_fd is None:
             return b""
         try:
             if self._typed_at is None and os.isatty(self._in_fd):
@@ -132,9 +137,9 @@ class Console:
         self._in_ended = not data
         return data
 
-    def ended(self) -> bool:
-        """Whether :meth:`arrived` has met the end of input."""
-        return self._in_ended
+    def silent(self) -> bool:
+        """Whether the last :meth:`arrived` found nothing, so that the next may wait for a while."""
+        return self._nothing_came
 
     def patient(self) -> bool:
         """Whether output may wait for the end of its line."""

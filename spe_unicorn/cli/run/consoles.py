@@ -70,7 +70,7 @@ class Consoles:
                 read,
                 end_of_input if console is None else console.arrived,
                 nobody if console is None else console.wait,
-                always if console is None else console.ended,
+                always if console is None else console.silent,
                 always if console is None else console.patient,
             )
         )
@@ -123,7 +123,7 @@ class Consoles:
             console = self._typed or self._terminal()
             if self._typed is not None:  # what is typed is for the virtio console only
                 machine.console.lead_to(
-                    ConsoleEnds(console.write, ended=always, patient=console.patient)
+                    ConsoleEnds(console.write, silent=always, patient=console.patient)
                 )
             self._typed = console
             ends = ConsoleEnds(console.write, arrived=console.arrived, wait=console.wait)

@@ -72,6 +72,17 @@ def test_a_look_between_two_characters_is_no_wait(monkeypatch: pytest.MonkeyPatc
         assert out.written == [b"name? "]
 
 
+def test_input_is_silent_after_a_look_that_found_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, ours = os.pipe()
+    with open(theirs, encoding="ascii") as typed, open(ours, "wb", buffering=0) as keys:
+        monkeypatch.setattr("sys.stdin", typed)
+        subject = console(Terminal())
+        seen = [(subject.arrived(1), subject.silent())]
+        keys.write(b"ab")
+        seen += [(subject.arrived(1), subject.silent()) for _ in range(3)]
+    assert seen == [(b"", True), (b"a", False), (b"b", False), (b"", True)]
+
+
 def test_a_line_without_an_end_does_not_grow() -> None:
     out = Terminal()
     subject = console(out)

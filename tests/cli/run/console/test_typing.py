@@ -9,6 +9,9 @@ import subprocess
 import termios
 import time
 
+from tests.support import a64
+from tests.support.small_programs import program
+
 END = b"\x04"
 LONG = b"more than the sixteen characters of the FIFO"
 
@@ -45,6 +48,27 @@ def test_input_that_comes_late_is_waited_for(start, firmware):
     process.stdin.flush()
     assert process.stdout.read() == b"bye\n"
     assert process.wait(timeout=60) == 0
+
+
+def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(start, tmp_path):
+    """It never sleeps: most of its looks for input find nothing, and nobody is asked."""
+    send, look, nothing_came = a64.str_(2, 1, 0, size=0), a64.ldr(3, 1, 0x18, size=2), 4
+    echo = [look, a64.tbnz(3, nothing_came, -4), a64.ldr(2, 1, 0, size=2), send, a64.b(-16)]
+    code = [*a64.mov64(1, 0x0900_0000), a64.movz(2, ord("?")), send, *echo]
+    process = start(
+        "run",
+        "-q",
+        program(tmp_path, a64.code(code)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.read(1) == b"?"
+    for key in b"a", b"bc":
+        process.stdin.write(key)
+        process.stdin.flush()
+        assert process.stdout.read(len(key)) == key
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
 
 
 def test_several_pes_wait_for_input_as_well(command, firmware):

@@ -37,7 +37,7 @@ class Ends:
         self.pieces: list[bytes] = []
         self._typed = bytearray(typed)
         self.ends = ConsoleEnds(
-            self._write, arrived=self._arrived, ended=lambda: not self._typed, patient=patient
+            self._write, arrived=self._arrived, silent=lambda: not self._typed, patient=patient
         )
 
     def _write(self, data: bytes) -> None:
@@ -176,7 +176,7 @@ def test_a_guest_that_waits_for_input_gets_what_comes_later() -> None:
     typed = bytearray()
     ends = ConsoleEnds(
         arrived=lambda size: bytes(typed.pop(0) for _ in typed[:size]),
-        ended=lambda: not typed,
+        silent=lambda: not typed,
         patient=always,
     )
     loop = [a.ldr(3, 1, FR, size=1), a.tbnz(3, 4, -4), a.ldr(4, 1, DR, size=1), a.b(0)]
