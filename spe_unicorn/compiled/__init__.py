@@ -6,8 +6,10 @@ compiled code imports a compiler:
 
 - the first time that somebody asks an entry for its address, its machine code is read from the
   user's cache (``cache``), which takes a millisecond and needs llvmlite alone;
-- if it is not there, it is compiled by numba (``translate``), which takes seconds the first time,
-  is said once on standard error, and is written to the cache.
+- if it is not there, it is made of LLVM code that is in the package (``prepared``), which takes a
+  tenth of a second, is said once on standard error, and is written to the cache;
+- if that is of another text than the function, LLVM code is made by numba (``translate``), which
+  takes seconds.
 
 What is in the cache goes by a key that is made of everything that the code depends on
 (``functions``): the instructions of the function and of the routines that it calls, all numbers

@@ -81,7 +81,7 @@ def say_once() -> None:
     except (OSError, _RefusedError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         kept = f"not kept, so each run compiles anew: {place()}: {reason}; set {VARIABLE}"
-    line = f"spe-unicorn: compiling its hooks for this machine, some seconds ({kept})"
+    line = f"spe-unicorn: compiling its hooks for this machine ({kept})"
     with suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 

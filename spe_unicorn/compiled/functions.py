@@ -8,19 +8,23 @@ freeze it, and nobody would notice that it has changed.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import ctypes
 import dis
+import inspect
 import sys
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from textwrap import dedent
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from spe_unicorn.compiled import cache, machine_code
+from spe_unicorn.compiled import cache, machine_code, prepared
 from spe_unicorn.compiled.calls import Builtin, ForeignCall, check_kinds
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -67,7 +71,7 @@ class _Kept:
     @cached_property
     def key(self) -> str:
         """Names everything that the machine code depends on."""
-        return _named(self._parts())
+        return named(*machine_code.environment(), *self._parts())
 
     @cached_property
     def address(self) -> int:
@@ -78,9 +82,12 @@ class _Kept:
         code = cache.read(self.name, self.key)
         if code is None:
             cache.say_once()
-            code = machine_code.emit(self.ir(), machine_code.SYMBOL, optimized=self.optimized)
+            code = self._made()
             cache.write(self.name, self.key, code)
         return code
+
+    def _made(self) -> bytes:
+        return machine_code.emit(self.ir(), machine_code.SYMBOL, optimized=self.optimized)
 
     def ir(self) -> str:
         """The LLVM code of the function ``machine_code.SYMBOL``."""
@@ -103,6 +110,22 @@ class Entry(_Kept):
 
     def _parts(self) -> tuple[str, ...]:
         return (self.result, *self.arguments, *dependencies(self.function))
+
+    @cached_property
+    def text_key(self) -> str:
+        """Names all that the LLVM code depends on, whatever the processor and version of Python.
+
+        Raises OSError where the text of a routine is not there, or SyntaxError where it is none.
+        """
+        prototype = self.result, *self.arguments
+        return named(*machine_code.room(), *prototype, *dependencies(self.function, _text))
+
+    def _made(self) -> bytes:
+        ir = prepared.read(self)
+        if ir is not None:
+            with suppress(RuntimeError):  # LLVM code of another version of LLVM
+                return machine_code.emit(ir, machine_code.SYMBOL, optimized=False)
+        return super()._made()
 
     def ir(self) -> str:
         """The LLVM code of the function ``machine_code.SYMBOL``.
@@ -152,18 +175,25 @@ class HandWritten(_Kept):
         return self._write(*self._arguments)
 
 
-def _named(parts: tuple[str, ...]) -> str:
+def named(*parts: str) -> str:
+    """A short name for so many texts."""
     digest = blake2b(digest_size=16)
-    for part in (*machine_code.environment(), *parts):
+    for part in parts:
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()
 
 
-def dependencies(function: FunctionType) -> Iterator[str]:
-    """What the machine code of a function depends on, each in a line of text."""
+def dependencies(
+    function: FunctionType, said: Callable[[FunctionType], str] | None = None
+) -> Iterator[str]:
+    """What the machine code of a function depends on, each in a line of text.
+
+    ``said`` says what a function does, by default its instructions.
+    """
+    said = said or _code
     for known in _known_from(function):
-        yield f"def {known.__name__} {_instructions(known.__code__, known.__doc__)}"
+        yield f"def {known.__name__} {said(known)}"
         for name, value in reached(known):
             called = routine_of(value)
             what = f"is routine {called.__name__}" if called else f"= {_constant(value)}"
@@ -222,6 +252,21 @@ def _globals_read(code: CodeType) -> frozenset[str]:
         if isinstance(constant, CodeType):
             names |= _globals_read(constant)
     return frozenset(names)
+
+
+@lru_cache(maxsize=1 << 12)
+def _text(function: FunctionType) -> str:
+    """A function as it is written, without comments, decorators and docstring."""
+    definition = ast.parse(dedent(inspect.getsource(function))).body[0]
+    if isinstance(definition, ast.FunctionDef):
+        definition.decorator_list = []
+        if ast.get_docstring(definition) is not None:
+            del definition.body[0]
+    return ast.unparse(definition)
+
+
+def _code(function: FunctionType) -> str:
+    return _instructions(function.__code__, function.__doc__)
 
 
 def _instructions(code: CodeType, doc: str | None) -> str:

@@ -136,8 +136,7 @@ def test_the_first_run_says_once_what_it_does_and_the_second_is_silent(tmp_path:
     place = tmp_path / "cache"
     first = run(SPE_UNICORN_CACHE_DIR=str(place)).stderr
     assert first == (
-        "spe-unicorn: compiling its hooks for this machine, some seconds"
-        f" (kept in {place / 'compiled'})\n"
+        f"spe-unicorn: compiling its hooks for this machine (kept in {place / 'compiled'})\n"
     )
     assert run(SPE_UNICORN_CACHE_DIR=str(place)).stderr == ""
 
@@ -147,7 +146,7 @@ def test_without_a_home_nothing_is_kept_and_everything_runs(tmp_path: Path):
     home = tmp_path / "file" / "home"
     result = run(HOME=str(home))
     assert result.stderr == (
-        "spe-unicorn: compiling its hooks for this machine, some seconds"
+        "spe-unicorn: compiling its hooks for this machine"
         f" (not kept, so each run compiles anew: {home}/.cache/spe-unicorn/compiled:"
         " Not a directory; set SPE_UNICORN_CACHE_DIR)\n"
     )
