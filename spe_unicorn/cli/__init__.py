@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -119,6 +118,8 @@ class _Guarded(click.Group):
         except Exception as error:
             if ctx.params["debug"]:
                 raise
+            import traceback  # nothing else needs it at a start
+
             said = " ".join(traceback.format_exception_only(error)[-1].split())
             raise _InternalError(
                 f"internal error: {said} (please report; --debug shows the traceback)"

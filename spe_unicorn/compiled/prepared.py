@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +45,8 @@ def made(entry: Entry) -> str:
 
 def compiler() -> str:
     """What the LLVM code depends on beside :attr:`Entry.text_key`: the compiler, and Python."""
+    from importlib.metadata import version
+
     parts = (f"{name} {version(name)}" for name in ("numba", "llvmlite"))
     return f"{', '.join(parts)}, {sys.implementation.cache_tag}"
 
