@@ -256,13 +256,24 @@ def _globals_read(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 12)
 def _text(function: FunctionType) -> str:
-    """A function as it is written, without comments, decorators and docstring."""
+    """What a function says as it is written, whatever the version of Python.
+
+    Comments, decorators and the docstring are left out.
+    """
     definition = ast.parse(dedent(inspect.getsource(function))).body[0]
     if isinstance(definition, ast.FunctionDef):
         definition.decorator_list = []
         if ast.get_docstring(definition) is not None:
             del definition.body[0]
-    return ast.unparse(definition)
+    return _tree(definition)
+
+
+def _tree(node: object) -> str:
+    """A syntax tree as text. Versions of Python differ in which fields they have that are empty."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+        return f"{type(node).__name__}({', '.join(f'{n}={_tree(value)}' for n, value in fields)})"
+    return f"[{', '.join(map(_tree, node))}]" if isinstance(node, list) else repr(node)
 
 
 def _code(function: FunctionType) -> str:
