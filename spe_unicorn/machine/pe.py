@@ -257,6 +257,16 @@ class ProcessingElement(Stateful[PEState]):
             self.s.asleep = self.handler.sleeping
         return ending
 
+    def resume(self, status: int, began: int, operations: int) -> Ending:
+        """Go on with a turn that compiled code has begun: see :meth:`Runner.resume`."""
+        return self.runner.resume(status, began, operations)
+
+    def turns_taken(self, *, whole: bool) -> None:
+        """Compiled code has taken turns of this PE; ``whole`` unless it is midway in the last."""
+        if whole:
+            self.runner.stood_by()
+        self._look_ahead()
+
     def _slept(self) -> Ending | None:
         """What a run ends in that begins in a WFI or turned off; None once the PE goes on."""
         handler = self.handler

@@ -22,6 +22,7 @@ from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
+from spe_unicorn.machine.turns.relay import Midway, Relay
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -84,6 +85,7 @@ class Schedule(Stateful[ScheduleState]):
         self.slice_ended: Signal[[]] = Signal()
         """Told between turns, every few hundredths of a second."""
         self._devices_due = devices_due
+        self._relay = Relay(self.pes)
         self._wait = wait
         self._stopping = False
         self._looked = 0.0
@@ -154,15 +156,23 @@ class Schedule(Stateful[ScheduleState]):
                 return self._stopped()
             if left == 0:
                 return Ending.LIMIT
-            self._time_moves = True
-            self._wake_sleepers()
-            chosen = self._choose()
-            self._time_moves = False
-            if not chosen:
-                if not self._skip():
-                    return Ending.ASLEEP
-                continue
-            done, ending = self._run(left, until)
+            midway = None
+            if until == NEVER:
+                _, passed, midway = self._relay.take(self.s, left, self._devices_due)
+                if left is not None:
+                    left -= passed
+            if midway is None:
+                if left == 0:
+                    continue
+                self._time_moves = True
+                self._wake_sleepers()
+                chosen = self._choose()
+                self._time_moves = False
+                if not chosen:
+                    if not self._skip():
+                        return Ending.ASLEEP
+                    continue
+            done, ending = self._run(left, until, midway)
             if left is not None:
                 left -= done
             if ending is Ending.INTERRUPTED:
@@ -232,19 +242,21 @@ class Schedule(Stateful[ScheduleState]):
             self.s.awaiting = len(waiting)
             self.s.until_look = SHORT_TURN if waiting else TURN
 
-    def _run(self, left: int | None, until: int) -> tuple[int, Ending]:
-        """Run the PE whose turn it is, up to what happens first; how many operations, and why."""
+    def _run(self, left: int | None, until: int, midway: Midway | None) -> tuple[int, Ending]:
+        """Run the PE whose turn it is, up to what happens first; how many operations, and why.
+
+        Go on with the turn that compiled code has begun, if it has begun one.
+        """
         s, pe = self.s, self.running
         cpu = pe.cpu
-        most = min(s.left, self._next_sleeper() - s.time)
-        if left is not None and left < most:
-            most = left
-        before = cpu.executed
-        for other in self.pes:
-            other.cpu.state.waits = s.alone or other.s.asleep or other.s.dozing
         self._runs, self._over = True, False
         try:
-            ending = pe.run(most, until)
+            if midway is None:
+                before = cpu.executed
+                ending = self._begin(pe, left, until)
+            else:
+                before = midway.began
+                ending = pe.resume(midway.status, midway.began, midway.operations)
         finally:
             self._runs = False
         done = cpu.executed - before
@@ -258,6 +270,15 @@ class Schedule(Stateful[ScheduleState]):
             pe.turn_over()
         self._spread_maintenance(pe)
         return done, ending
+
+    def _begin(self, pe: ProcessingElement, left: int | None, until: int) -> Ending:
+        s = self.s
+        most = min(s.left, self._next_sleeper() - s.time)
+        if left is not None and left < most:
+            most = left
+        for other in self.pes:
+            other.cpu.state.waits = s.alone or other.s.asleep or other.s.dozing
+        return pe.run(most, until)
 
     def _spread_maintenance(self, pe: ProcessingElement) -> None:
         """Let the others hear of TLB and instruction cache maintenance before they run again."""

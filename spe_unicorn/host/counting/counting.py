@@ -198,6 +198,11 @@ class Counting(Stateful[CountingState]):
             totals.tallies.between_runs()
 
     @property
+    def rests(self) -> bool:
+        """Whether nothing counts while ``State.writes`` is what it was at the last settle."""
+        return bool(self._quiet_at == self._cpu.state.writes)
+
+    @property
     def _is_idle(self) -> bool:
         """Whether, with the controls of now, nothing counts and no overflow is told.
 

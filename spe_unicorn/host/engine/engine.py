@@ -229,7 +229,16 @@ class Engine:
             self._set_exits(until)
         start = self._start
         status = runs(self.handle.value, user, start.address, start.buffer, begin, until)
-        return status if status != ABORTED else self._ended(start.ended(status))
+        return self.ended(status)
+
+    @property
+    def started_by(self) -> tuple[int, int, int]:
+        """What compiled code starts this engine by: ``engine``, ``start`` and ``buffer``."""
+        return self.handle.value, self._start.address, self._start.buffer
+
+    def ended(self, status: int) -> int:
+        """A run by compiled code has ended with ``status``, which is returned."""
+        return status if status != ABORTED else self._ended(self._start.ended(status))
 
     def _run(self, begin: int, until: int, count: int) -> int:
         if self.halts:

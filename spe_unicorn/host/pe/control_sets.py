@@ -121,6 +121,11 @@ class ControlSets:
         self._unused += 1
         return self._unused <= PATIENCE
 
+    @property
+    def resting(self) -> bool:
+        """Whether no set will hold before a control is written."""
+        return self._unused > PATIENCE
+
     def moved(self) -> ControlSet | None:
         """The set that compiled code has gone over to since Python looked last; None for none."""
         number = int(self._state.control_set)

@@ -243,6 +243,11 @@ class Controls(Stateful[ControlsState]):
             self._sets.hold(now, self._generation)
         return marks
 
+    @property
+    def settled(self) -> bool:
+        """Whether runs have no set of controls, before one is written."""
+        return not self._may_have_sets or self._sets.resting
+
     def _around(self, enabled_at: Sequence[bool]) -> Hashable:
         """What decides beside the controls; None where they decide about more than the hooks."""
         cpu, state, checks = self._cpu, self._state, self.checks

@@ -14,7 +14,7 @@ from spe_unicorn.arch.access.verdicts import Accessor, SysRegTable, SystemAccess
 from spe_unicorn.arch.exceptions.routing import wait_trap
 from spe_unicorn.arch.exceptions.syndromes import EC, UNDEFINED, WFx
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.arch.pe import EL1, EL2, EL3
+from spe_unicorn.arch.pe import EL1, EL2, EL3, PEAt
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import el2_enabled
@@ -237,6 +237,11 @@ class StopHandler:
         cpu.pc = pc + 4 & _MASK
         self.sleep()
         return False
+
+    def sleeps_at(self) -> int:
+        """The Exception levels at which a WFI surely waits, a bit each, by the controls of now."""
+        levels = [PEAt(self.cpu, el) for el in (EL1, EL2, EL3)]
+        return sum(1 << pe.el for pe in levels if wait_trap(pe, WFx.WFI) is None)
 
     def sleep(self) -> None:
         """WFI, or a call to firmware that waits as it does.

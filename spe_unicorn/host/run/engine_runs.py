@@ -98,7 +98,7 @@ class EngineRuns:
             if watched:
                 self._look_out_for_order()
         state.regime = max(1, self._cpu.el)
-        state.own_calls = _OWN_CALLS[self._handler.platform.conduit]
+        state.own_calls = self._own_calls
         state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()
         population.row = None
@@ -125,13 +125,7 @@ class EngineRuns:
         self._execute(pc, until, plain)
         if plain:
             self._go_on(until)
-        if state.notice == NOTICE_RETURN:
-            self._cpu.left_from(int(state.level))
-        else:
-            self._cpu.forget_el()
-        if state.stop == Stop.EXCEPTION and self._trapped_at_its_end():
-            state.stop = 0
-            self._cpu.pc = self._cpu.pc + 4 & _MASK
+        self._look_at_stop()
         state.weigh = 0
         if self._cracker is not None and not weigh:
             state.members_granted = position + state.members
@@ -144,6 +138,49 @@ class EngineRuns:
             self._model.stopped(whole, pc)
         return stop
 
+    @property
+    def _own_calls(self) -> int:
+        """``State.own_calls``."""
+        return _OWN_CALLS[self._handler.platform.conduit]
+
+    @property
+    def plain(self) -> bool:
+        """Whether compiled code may begin runs, as nobody has to be told of an operation."""
+        nobody = not self._cpu.tally and self._watching.watcher is None
+        return self._plain and nobody and True not in self._unit.enabled_at
+
+    def stand_by(self) -> tuple[int, int]:
+        """Prepare plain runs that compiled code begins.
+
+        Return ``State.gic_at`` and ``State.uart_at``, which hold for all of them.
+        """
+        self._handler.controls.look_out(self._unit.enabled_at, watched=False)
+        self._state.own_calls = self._own_calls
+        return self._handler.gic_levels(), self._handler.uart_at()
+
+    def resume(self, status: int) -> Stop:
+        """Go on with a plain run that compiled code has begun, and that has ended with ``status``.
+
+        Return what has stopped it, as :meth:`run` does.
+        """
+        self.target = NEVER
+        self._cpu.stand()
+        self._stopped(self._cpu.engine.ended(status))
+        self._go_on(NEVER)
+        self._look_at_stop()
+        return _STOPS[self._state.stop]
+
+    def _look_at_stop(self) -> None:
+        """The engine stands: see at which Exception level, and whether a stop is one at all."""
+        state = self._state
+        if state.notice == NOTICE_RETURN:
+            self._cpu.left_from(int(state.level))
+        else:
+            self._cpu.forget_el()
+        if state.stop == Stop.EXCEPTION and self._trapped_at_its_end():
+            state.stop = 0
+            self._cpu.pc = self._cpu.pc + 4 & _MASK
+
     def _look_out_for_order(self) -> None:
         """Have compiled code stop before operations that the watcher tracks, or note them.
 
@@ -155,7 +192,10 @@ class EngineRuns:
         state.watch |= MARK_ORDER if state.notes_fences else MARK_ORDER | MARK_FENCE
 
     def _execute(self, pc: int, until: int, plain: bool) -> None:
-        status = self._cpu.execute(pc, until, through=plain)
+        self._stopped(self._cpu.execute(pc, until, through=plain))
+
+    def _stopped(self, status: int) -> None:
+        """A run of the engine has ended with ``status``."""
         self._handler.controls.follow()
         if status == ABORTED and self._state.stop == Stop.NONE:
             self._state.stop = Stop.UNTRANSLATED

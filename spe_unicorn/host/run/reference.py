@@ -37,6 +37,9 @@ class ReferenceRunner(Runner):
         if cpu.model is not None:
             cpu.model.step_by_step(True)
 
+    def stand_by(self) -> None:
+        """Take each turn here."""
+
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
         if self._host.take_interrupt():

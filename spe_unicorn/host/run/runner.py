@@ -9,6 +9,8 @@ of ``host.run.reference``, which does nothing but step.
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
@@ -29,6 +31,26 @@ from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
 _MASK = (1 << 64) - 1
+
+
+class StandBy(NamedTuple):
+    """How compiled code may take turns of a PE: see ``native.turns``."""
+
+    limit: int
+    """The number of executed operations at which Python is needed, without the platform's time."""
+    slice: int
+    """Operations of a slice."""
+    gic_at: int
+    """``State.gic_at``."""
+    uart_at: int
+    """``State.uart_at``."""
+    sleeps_at: int
+    """The Exception levels at which no WFI traps, a bit each; not EL0, whose controls may change
+    unseen."""
+
+
+NOBODY: Final = StandBy(0, 0, 0, 0, 0)
+"""For a PE that is off, and takes no turns."""
 
 
 class Runner:
@@ -119,26 +141,82 @@ class Runner:
 
     def turn(self, operations: int | None, until: int) -> Ending:
         """As :meth:`run`, for who is in :func:`surviving_aborts` for many turns."""
-        self.running = True
+        executed = self.cpu.executed
+        ends = NEVER_HAPPENS if operations is None else executed + operations
+        self._begin_turn(executed, min(ends, self.stops.goal))
         try:
-            return self._run_on(operations, until)
+            if until != NEVER:
+                self._engine.forget_code(until, until + 4)
+            self.cpu.forget_el()
+            self.unit.refresh()
+            self._parts.counting.settle()
+            return self._run_on(until)
         finally:
-            self.running = False
-            self._observers.rest()
-            self._parts.watching.paused()
+            self._end_turn()
 
-    def _run_on(self, operations: int | None, until: int) -> Ending:
+    def resume(self, status: int, began: int, operations: int) -> Ending:
+        """Go on with a turn of ``operations`` that began after ``began``, as :meth:`turn` does.
+
+        Compiled code has begun it (``native.turns``), and the engine has stopped with ``status``.
+        """
+        self._begin_turn(began, began + operations)
+        try:
+            self._slices.count_stop()
+            self._settle(self._parts.runs.resume(status))
+            self._tell()
+            return self._run_on(NEVER)
+        finally:
+            self._end_turn()
+
+    def stand_by(self) -> StandBy | None:
+        """Prepare turns that compiled code takes; None if Python has to take them."""
+        parts = self._parts
+        self.cpu.forget_el()
+        self.unit.refresh()
+        parts.counting.settle()
+        if not self._is_plain():
+            return None
+        inline = self.cpu.hooks.inline
+        if inline is not None:
+            inline.prepare()
+        answers = parts.runs.stand_by()
+        self._goal = NEVER_HAPPENS
+        limit, _ = self.horizons.nearest()
+        return StandBy(limit, self._slices.length, *answers, self.handler.sleeps_at())
+
+    def _is_plain(self) -> bool:
+        """Whether turns of this PE are for compiled code, by all that Python knows."""
+        cpu, controls, state = self.cpu, self.handler.controls, self._state
+        checked = self._observers.active or any(map(controls.checks.at, range(4)))
+        stopped = self.stops.active or self._engine.halts or self.handler.memory.letting_through
+        return (
+            self._parts.runs.plain
+            and self._parts.counting.rests
+            and controls.settled
+            and self.at_rest
+            and not (checked or stopped or cpu.illegal or state.collects)
+        )
+
+    def stood_by(self) -> None:
+        """Compiled code has taken whole turns: tell of what was executed."""
+        self.cpu.forget_el()
+        self._parts.population.count_all()
+
+    def _begin_turn(self, began: int, goal: int) -> None:
+        """Begin a turn after ``began`` operations, to end at ``goal``."""
+        self.running = True
+        self.handler.ending = None
+        self._goal = goal
+        self._begin_slice(began)
+
+    def _end_turn(self) -> None:
+        self.running = False
+        self._observers.rest()
+        self._parts.watching.paused()
+
+    def _run_on(self, until: int) -> Ending:
         cpu = self.cpu
         handler = self.handler
-        handler.ending = None
-        ends = NEVER_HAPPENS if operations is None else cpu.executed + operations
-        self._goal = min(ends, self.stops.goal)
-        if until != NEVER:
-            self._engine.forget_code(until, until + 4)
-        cpu.forget_el()
-        self.unit.refresh()
-        self._parts.counting.settle()
-        self._begin_slice(cpu.executed)
         while handler.ending is None:
             executed, pc = cpu.executed, cpu.pc
             limits = self.horizons.nearest()
@@ -253,12 +331,15 @@ class Runner:
         horizon = min(limits)
         state.limit, state.horizon = limits[0], horizon
         grant = self._chosen.grant(horizon - executed)
-        stop = parts.runs.run(pc, grant.budget, until, grant.samples_itself, grant.members)
+        self._settle(parts.runs.run(pc, grant.budget, until, grant.samples_itself, grant.members))
+
+    def _settle(self, stop: Stop) -> None:
+        """A run of the engine is over: count it, and do what its stop asks for."""
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
         self._after.settle(stop)
-        if stop is Stop.BUDGET and not state.block & state.pc_mask:
+        if stop is Stop.BUDGET and not self._state.block & self._state.pc_mask:
             self._go_on_in_block()
 
     def _go_on_in_block(self) -> None:

@@ -35,6 +35,11 @@ class Slices:
         """Executed operations at which the slice ends."""
         return self._began + self._length
 
+    @property
+    def length(self) -> int:
+        """Operations of a slice that begins now."""
+        return self._length
+
     def begin(self, executed: int) -> None:
         """Begin a slice after ``executed`` operations."""
         self.over = False

@@ -24,7 +24,7 @@ CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
 class Transit(ctypes.Structure):
     """The block, the samples and the stop of the current run; empty at a safe point.
 
-    ``State.begin`` empties what one run alone needs. What Python has to act on is emptied by the
+    ``begin_run`` empties what one run alone needs. What Python has to act on is emptied by the
     function that acts on it, which the field names, or by ``State.nothing_is_due``. A field that
     describes a block, a sample or a stop counts only while there is one, and is then left as it is.
     """
@@ -92,7 +92,7 @@ class Transit(ctypes.Structure):
             _HOOKS,
             "How many operations will have been executed after the last context synchronization"
             " event that was noted in this run. It may not come, if its block is left before its"
-            " end. 0: none. `State.begin` empties it.",
+            " end. 0: none. `begin_run` empties it.",
         ),
         Field("fence_before", _HOOKS, "`fence` as it was before that one."),
         Field(
@@ -181,7 +181,7 @@ class Transit(ctypes.Structure):
             " `StopHandler.handle` empties it at a WFE, SEV or SEVL.",
         ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
-        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `State.begin` empties it."),
+        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `begin_run` empties it."),
         Field(
             "interrupt",
             _HOOKS,

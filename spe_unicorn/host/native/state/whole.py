@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
@@ -36,18 +37,10 @@ class State(ctypes.Structure):
         With ``samples_itself`` the hook may take :attr:`room` samples by itself. What the run is to
         look out for is set after this, and then :meth:`ready` is called.
         """
-        grant(self, budget)
+        begin_run(self, budget)
         self.samples_itself = samples_itself
         if not samples_itself:
             self.room = 0
-        self.watch = self.entries = self.weigh = self.tally = self.speculates = self.checking = 0
-        self.gic_at = self.uart_at = self.sampling_at = self.control_set = self.control_key = 0
-        forget_access(self)
-        self.notes_fences = self.fence = self.fence_before = 0
-        self.stop = self.probe = self.looked_at_pc = self.again = self.begins_anew = 0
-        self.special = False
-        work_out_plain(self)
-        self.attend = 0
 
     def ready(self) -> None:
         """Finish what :meth:`begin` began, after what steers the run has been set."""
@@ -68,6 +61,20 @@ class State(ctypes.Structure):
     def nothing_is_due(self) -> None:
         """Empty what the hooks noticed: Python has acted on it, or nobody needs it."""
         self.notice = self.controls_written = self.stale_code = self.pending = 0
+
+
+@routine
+def begin_run(s: Any, budget: Any) -> None:
+    """Begin a run of the engine, as :meth:`State.begin` does; leave what the hook samples."""
+    grant(s, budget)
+    s.watch = s.entries = s.weigh = s.tally = s.speculates = s.checking = 0
+    s.gic_at = s.uart_at = s.sampling_at = s.control_set = s.control_key = 0
+    forget_access(s)
+    s.notes_fences = s.fence = s.fence_before = 0
+    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
+    s.special = 0
+    work_out_plain(s)
+    s.attend = 0
 
 
 LAYOUT: Final = np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS])

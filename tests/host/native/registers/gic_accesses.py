@@ -7,7 +7,6 @@ import pytest
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.devices.gicv3.cpu_interface import CPUInterface
 
-IAR1, EOIR1, SGI1R = (3, 0, 12, 12, 0), (3, 0, 12, 12, 1), (3, 0, 12, 11, 5)
 PMR = (3, 0, 4, 6, 0)
 
 

@@ -16,7 +16,8 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.console_ends import ConsoleEnds
 from tests.host.guests import put
-from tests.host.native.registers.gic_accesses import EOIR1, IAR1, PMR, SGI1R, asks
+from tests.host.native.registers.gic_accesses import PMR, asks
+from tests.host.native.registers.gic_boards import EOIR1, IAR1, SGI1R
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 

@@ -30,12 +30,20 @@ STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symb
 PACKAGE = Path(spe_unicorn.__file__).parent
 WHOLE = PACKAGE / "host/native/state/whole.py"
 """Where `State` stands, whose methods call it `self`."""
+TURNS = PACKAGE / "host/native/turns/plain.py"
+BETWEEN_RUNS = {"begin_run"}
+"""Compiled code that stands in Python's place, between two runs of the engine."""
 RECORD = PACKAGE.parent / "docs/adr/0040-fields-written-in-turns.md"
 SOURCES = sorted(
     source
     for source in PACKAGE.rglob("*.py")
     if source.relative_to(PACKAGE).parts[0] not in STRANGERS
 )
+
+
+def is_a_hook(source: Path, function: ast.FunctionDef) -> bool:
+    """Whether a function runs while the engine does, as compiled code mostly does."""
+    return is_compiled(function) and source != TURNS and function.name not in BETWEEN_RUNS
 
 
 def is_compiled(function: ast.FunctionDef) -> bool:
@@ -57,17 +65,18 @@ def stores() -> dict[str, set[Writer]]:
     """The fields that the package's text stores to, and whether hooks or Python do."""
     found: dict[str, set[Writer]] = defaultdict(set)
 
-    def look(node: ast.AST, side: Writer) -> None:
+    def look(node: ast.AST, side: Writer, begins: bool = False) -> None:
         if isinstance(node, ast.FunctionDef):
-            side = Writer.HOOKS if is_compiled(node) else Writer.PYTHON
+            side = Writer.HOOKS if is_a_hook(source, node) else Writer.PYTHON
+            begins = node.name in BETWEEN_RUNS
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            own = source == WHOLE and ast.unparse(node.value) == "self"
+            own = begins or (source == WHOLE and ast.unparse(node.value) == "self")
             field = (own or is_state(node.value)) and node.attr in WRITERS
             reset = own and WRITERS.get(node.attr) is Writer.HOOKS
             if field and not reset:
                 found[node.attr].add(side)
         for child in ast.iter_child_nodes(node):
-            look(child, side)
+            look(child, side, begins)
 
     for source in SOURCES:
         if source.name not in OTHERS:

@@ -1,0 +1,1 @@
+"""Turns of several PEs in compiled code."""

@@ -1,0 +1,249 @@
+"""Turns of several PEs in compiled code: those that begin and end in the plain way.
+
+PEs that send each other interrupts change turns all the time. A turn is plain if nothing but the
+PE's operations matters in it, and it ends because the PE sleeps in a WFI, or because it has sent an
+interrupt to a PE that sleeps. All else is left to Python: between two turns, or in the midst of
+one, at a stop of the engine. ``machine.schedule`` has the rules of turns. Before the first turn,
+Python sees whether all PEs may have such turns (``Runner.stand_by``, ``machine.turns.relay``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from spe_unicorn.arch.registers.system import SPSR
+from spe_unicorn.compiled import entry, pointer_to, record_at, routine
+from spe_unicorn.decode.words import WFI
+from spe_unicorn.host.engine.engine import PC
+from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
+from spe_unicorn.host.native.levels import at_level, look_out
+from spe_unicorn.host.native.runs import run_through
+from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.whole import LAYOUT, State, begin_run
+
+PE_ROW: Final = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("engine", "start", "buffer", "state"),
+            *("on", "asleep", "due", "turn"),
+            *("limit", "slice", "gic_at", "uart_at", "waits_at", "writes", "taken"),
+        )
+    ]
+)
+"""A PE: addresses for ``run_through``; what ``machine.pe`` knows; what ``Runner.stand_by``
+says, with ``State.writes`` as it was then; how many turns it has taken here."""
+TURNS: Final = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("rows", "pes", "most", "turn", "devices_due"),
+            *("time", "last", "alone", "length", "left"),
+            *("began", "granted", "status"),
+        )
+    ]
+)
+"""What the PEs share: their rows, how many they are, the most turns that are taken, the operations
+of the longest turn, and when a device drives a line. Then what ``ScheduleState`` has, and how many
+operations are ``left`` of the run. Of the last turn: the operations that its PE had executed
+before, those that it may execute, and the engine's error number."""
+
+_ROW_BYTES: Final = PE_ROW.itemsize
+_SCRATCH: Final = State.scratch.offset
+_PC: Final = int(PC)
+_AARCH32: Final = int(SPSR.nRW.mask)
+_NONE, _NOTICED = int(Stop.NONE), int(Stop.NOTICED)
+_NEVER: Final = -1
+"""No address: where no run ends, or begins."""
+OVER, GOES_ON, FOR_PYTHON = 0, 1, 2
+"""What becomes of a turn at a stop of the engine."""
+_WORD: Final = 0xFFFF_FFFF
+
+
+@routine
+def _row(t: Any, n: Any) -> Any:
+    return record_at(pointer_to(t.rows + n * _ROW_BYTES), PE_ROW)
+
+
+@routine
+def _sleeps(p: Any) -> Any:
+    """Whether the PE is in a WFI that no interrupt ends."""
+    return p.on != 0 and p.asleep != 0 and record_at(pointer_to(p.state), LAYOUT).lines == 0
+
+
+@routine
+def _first_due(t: Any) -> Any:
+    """When the first timer of a PE that sleeps goes off."""
+    due = np.int64(1) << 62
+    for n in range(t.pes):
+        p = _row(t, n)
+        if _sleeps(p) and p.due < due:
+            due = p.due
+    return due
+
+
+@routine
+def _next(t: Any) -> Any:
+    """The PE whose turn is next; -1 if that is for Python to say. Set ``alone``."""
+    able, chosen = 0, -1
+    for k in range(1, t.pes + 1):
+        n = (t.last + k) % t.pes
+        p = _row(t, n)
+        if p.on != 0 and not _sleeps(p):
+            able += 1
+            if chosen < 0:
+                chosen = n
+    if t.left <= 0 or able == 0 or (t.alone != 0 and chosen == t.last):
+        return -1  # the run is over, all sleep, or turns get longer
+    p = _row(t, chosen)
+    if t.time >= min(p.due, t.devices_due) or t.time >= _first_due(t):
+        return -1
+    t.alone = able == 1
+    return chosen
+
+
+@routine
+def _begin(t: Any, p: Any, s: Any) -> Any:
+    """Begin a turn of a PE. False, with nothing done, if Python has to begin it."""
+    executed = s.granted - s.budget
+    call_register(s.reg_read, p.engine, _PC, p.state + _SCRATCH)
+    if s.writes != p.writes or s.deliver_irq < 0 or executed >= p.limit or s.scratch & 3 != 0:
+        return False
+    p.asleep = 0
+    p.taken += 1
+    s.skipped = t.time - executed
+    for n in range(t.pes):
+        other = _row(t, n)
+        record_at(pointer_to(other.state), LAYOUT).waits = t.alone | other.asleep
+    t.length = t.turn if t.alone != 0 else min(t.turn, p.turn)
+    t.began = executed
+    t.granted = min(t.length, min(_first_due(t) - t.time, t.left))
+    return True
+
+
+@routine
+def _run(t: Any, p: Any, s: Any) -> Any:
+    """Run the engine in the turn. False, with nothing done, if Python has to act before that."""
+    executed = s.granted - s.budget
+    limit = min(t.began + t.granted, min(p.limit, min(p.due, t.devices_due) - s.skipped))
+    horizon = min(limit, t.began + p.slice)
+    scratch = p.state + _SCRATCH
+    call_register(s.reg_read, p.engine, _PC, scratch)
+    pc = s.scratch
+    if executed >= horizon:
+        return False
+    s.limit, s.horizon = limit, horizon
+    begin_run(s, horizon - executed)
+    s.samples_itself = s.room = 0
+    s.gic_at, s.uart_at = p.gic_at, p.uart_at
+    s.begins_anew = 1
+    s.gap_epoch = s.epoch
+    look_out(s)
+    el = current_el(s, p.engine, scratch)
+    s.regime = max(1, el)
+    at_level(s, el)
+    engine, user = pointer_to(p.engine), pointer_to(p.state)
+    start, buffer = pointer_to(p.start), pointer_to(p.buffer)
+    t.status = run_through(engine, user, start, buffer, pc, _NEVER)
+    return True
+
+
+@routine
+def _is_plain(s: Any) -> Any:
+    """Whether nothing is to be told of what has just run."""
+    of_run = s.pending | s.samples_in_ring | s.fence | s.falls_to | s.looked_at_pc | s.wrong
+    of_all = s.controls_written | s.stale_code | s.maintenance | s.line_count | s.uart_sent
+    return of_run | of_all == 0
+
+
+@routine
+def _wakes(t: Any, s: Any) -> Any:
+    """Whether the PE has sent an interrupt that ends the sleep of others, and ends its turn so."""
+    if s.stop != _NOTICED or s.notice != BUDGET_SPENT or s.rose == 0:
+        return False
+    for n in range(t.pes):
+        if s.rose >> n & 1 != 0:
+            p = _row(t, n)
+            if p.on == 0 or p.asleep == 0:
+                return False
+            if record_at(pointer_to(p.state), LAYOUT).deliver_irq < 0:
+                return False
+    return True
+
+
+@routine
+def _is_in_wfi(p: Any, s: Any) -> Any:
+    """Whether the engine has stopped by itself, in a WFI at the end of its block."""
+    if s.stop != _NONE or s.notice != 0 or s.rose != 0:
+        return False
+    call_register(s.reg_read, p.engine, _PC, p.state + _SCRATCH)
+    pc = s.scratch
+    if pc != s.block + 4 * s.block_operations:
+        return False
+    if call_read(s.vmem_read, p.engine, pc - 4, FETCH, p.state + _SCRATCH, 4) != 0:
+        return False
+    return s.scratch & _WORD == WFI
+
+
+@routine
+def _settle(t: Any, p: Any, s: Any) -> Any:
+    """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
+
+    If it is for Python, nothing has been done.
+    """
+    if t.status != 0 or s.writes != p.writes or not _is_plain(s):
+        return FOR_PYTHON
+    el = current_el(s, p.engine, p.state + _SCRATCH)
+    if s.scratch & _AARCH32 != 0:
+        return FOR_PYTHON
+    if _wakes(t, s):
+        for n in range(t.pes):
+            if s.rose >> n & 1 != 0:
+                _row(t, n).asleep = 0
+        s.rose = s.notice = 0
+        return OVER
+    if not _is_in_wfi(p, s):
+        return FOR_PYTHON
+    if s.lines != 0:
+        return GOES_ON
+    if p.waits_at >> el & 1 == 0:
+        return FOR_PYTHON
+    p.asleep = 1
+    return OVER
+
+
+@entry("bool", "pointer")
+def take_turns(turns: Any) -> Any:
+    """Take plain turns. Return whether the engine has stopped in one that Python is to go on with.
+
+    That is a turn of the PE ``last``.
+    """
+    t = record_at(turns, TURNS)
+    n, now = 0, OVER
+    for _ in range(t.most):
+        if now == OVER:
+            alone = t.alone
+            n = _next(t)
+            if n < 0:
+                return False
+            p = _row(t, n)
+            s = record_at(pointer_to(p.state), LAYOUT)
+            if not _begin(t, p, s):
+                t.alone = alone
+                return False
+            t.last = n
+        p = _row(t, n)
+        s = record_at(pointer_to(p.state), LAYOUT)
+        if not _run(t, p, s):
+            return True
+        now = _settle(t, p, s)
+        if now == FOR_PYTHON:
+            return True
+        if now == OVER:
+            executed = s.granted - s.budget
+            t.left -= executed - t.began
+            t.time = executed + s.skipped
+    return now == GOES_ON

@@ -1,0 +1,1 @@
+"""How turns go to compiled code, and come back."""

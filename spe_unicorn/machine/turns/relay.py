@@ -1,0 +1,125 @@
+"""Turns that compiled code takes: what it is told of the PEs, and what it tells of its turns.
+
+``host.native.turns.plain`` says which turns these are. ``Schedule`` would take the same: the same
+PEs execute the same operations at the same times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from spe_unicorn.host.native.turns.plain import PE_ROW, TURNS, take_turns
+from spe_unicorn.host.ports import NEVER_HAPPENS
+from spe_unicorn.host.run.runner import NOBODY
+from spe_unicorn.machine.pe import TURN, ProcessingElement
+
+if TYPE_CHECKING:
+    from spe_unicorn.machine.schedule import ScheduleState
+
+_MOST: Final = 1 << 6
+"""Turns after which Python looks at the user, the clock and all else."""
+_WORTH: Final = 4
+"""Turns in compiled code that are worth what it costs to prepare them: that of two in Python."""
+_MOST_PASSES: Final = 1 << 5
+"""The most turns that Python takes before it tries again to have compiled code take some."""
+
+
+class Midway(NamedTuple):
+    """A turn in whose midst compiled code has left the PE to Python."""
+
+    began: int
+    """Operations that the PE had executed before."""
+    operations: int
+    """The most operations of the turn."""
+    status: int
+    """The engine's error number."""
+
+
+class Passed(NamedTuple):
+    """Turns that compiled code has begun, operations of those that are over, one that is not."""
+
+    turns: int = 0
+    operations: int = 0
+    midway: Midway | None = None
+
+
+_NOTHING: Final = Passed()
+
+
+class Relay:
+    """Has compiled code take turns of ``pes``."""
+
+    TRANSIT = ("_passes", "_next_passes")
+    DERIVED = ("_rows", "_turns")
+
+    def __init__(self, pes: Sequence[ProcessingElement]) -> None:
+        self._pes = pes
+        self._rows = np.zeros(len(pes), PE_ROW)
+        self._rows_at = int(self._rows.ctypes.data)
+        self._turns = np.zeros(1, TURNS)
+        self._turns_at = int(self._turns.ctypes.data)
+        self._passes = 0
+        """How many more turns Python takes before compiled code has a chance again."""
+        self._next_passes = 1
+        """How many that will be if compiled code takes too few then."""
+
+    def take(
+        self, s: ScheduleState, left: int | None, devices_due: Callable[[], int | None]
+    ) -> Passed:
+        """Have turns taken, at most ``left`` operations of them, and bring ``s`` up to date.
+
+        ``devices_due`` says when a device drives a line by itself, None for never.
+        """
+        if self._passes:
+            self._passes -= 1
+            return _NOTHING
+        passed = self._take(s, left, devices_due()) if self._may(s) else _NOTHING
+        if passed.turns >= _WORTH:
+            self._next_passes = 1
+        else:
+            self._passes = self._next_passes
+            self._next_passes = min(2 * self._next_passes, _MOST_PASSES)
+        return passed
+
+    def _may(self, s: ScheduleState) -> bool:
+        """Tell compiled code of each PE. False if one of them does not stand by."""
+        if s.left or s.last < 0 or s.awaiting or s.until_look != TURN:
+            return False
+        for n, pe in enumerate(self._pes):
+            state, p = pe.cpu.state, pe.s
+            if p.dozing or p.awaits:
+                return False
+            ready = pe.runner.stand_by() if p.on else NOBODY
+            if ready is None:
+                return False
+            self._rows[n] = (
+                *pe.cpu.engine.started_by,
+                *(ctypes.addressof(state), p.on, p.asleep, pe.due, p.turn, *ready),
+                *(state.writes, 0),
+            )
+        return True
+
+    def _take(self, s: ScheduleState, left: int | None, devices_due: int | None) -> Passed:
+        due = NEVER_HAPPENS if devices_due is None else devices_due
+        most = NEVER_HAPPENS if left is None else left
+        self._turns[0] = (
+            *(self._rows_at, len(self._pes), _MOST, TURN, due),
+            *(s.time, s.last, s.alone, s.length, most, 0, 0, 0),
+        )
+        midway = take_turns.called(self._turns_at)
+        time, last, alone, length, rest, began, granted, status = self._turns[0].item()[5:]
+        s.time, s.last, s.alone, s.length = time, last, bool(alone), length
+        s.running, s.left = max(last, 0), length if midway else 0
+        turns = 0
+        for n, pe in enumerate(self._pes):
+            row = self._rows[n]
+            turns += int(row["taken"])
+            if pe.s.on:
+                pe.s.asleep = bool(row["asleep"])
+            if row["taken"]:
+                pe.turns_taken(whole=not midway or n != last)
+        return Passed(turns, most - rest, Midway(began, granted, status) if midway else None)
