@@ -11,7 +11,7 @@ import pytest
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.schedule import TURN
+from spe_unicorn.machine.pe import SHORT_TURN, TURN
 from spe_unicorn.machine.turns.relay import Passed, Relay
 from tests.host.native.registers.gic_boards import (
     CODE,
@@ -277,12 +277,15 @@ def test_an_interrupt_for_a_pe_that_is_off_ends_no_turn(monkeypatch: pytest.Monk
 
 
 def test_a_pe_that_has_polled_has_a_short_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PE 0 polls until PE 2 stores. Then it works, and is woken in between by nobody."""
+    """PE 0 polls until PE 2 stores, and wakes PE 1. Its next turn is short, but its work is not."""
     polls = [a64.ldr(14, 8), a64.cbz(14, -4)]
-    first = [*takes_interrupts(0), *polls, *forever([*works(60), *WAKE_1])]
-    second = [*takes_interrupts(1), *forever([a64.WFI, *works(400)])]
-    third = [*takes_interrupts(2), *works(TURN), a64.str_(8, 8), *forever([a64.WFI, a64.NOP])]
-    alike([first, second, third], [TURN] * 3 + [500] * 60, monkeypatch)
+    work = [*works(SHORT_TURN), *WAKE_1]
+    rounds, body = a64.mov64(12, 100), [*WAKE_1, *works(5), a64.subs_imm(12, 12, 1)]
+    many = [*rounds, *body, a64.b_cond(NE, -4 * len(body))]
+    first = [*takes_interrupts(0), *many, *polls, *WAKE_1, *forever(work)]
+    second = [*takes_interrupts(1), *forever([a64.WFI, *works(10)])]
+    third = [*takes_interrupts(2), *works(60 * TURN), a64.str_(8, 8), *forever(works(50))]
+    alike([first, second, third], [110 * TURN, *[TURN] * 16, *[50] * 600], monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(24))
