@@ -98,6 +98,11 @@ class Platform(Bus, Protocol):
         """The PE waits for an event: let others go on, if there are any. It need not wait long."""
         ...
 
+    @property
+    def event_awaited(self) -> bool:
+        """Whether a PE waits in a WFE, which an event ends."""
+        ...
+
     def send_event(self) -> None:
         """The PE has sent an event to all PEs, itself included."""
         ...

@@ -299,7 +299,12 @@ class Board:
             else:
                 pe.cpu.events.set()
 
-    def event_awaited(self) -> None:
+    @property
+    def event_awaited(self) -> bool:
+        """Whether a PE waits in a WFE."""
+        return any(pe.s.dozing and not pe.s.polls for pe in self.pes)
+
+    def awaits_event(self) -> None:
         """A PE waits in a WFE: from now on have an SEV of any PE tell the board."""
         for pe in self.pes:
             pe.hear_events()

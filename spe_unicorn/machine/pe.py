@@ -113,8 +113,13 @@ class Surroundings(Protocol):
         """All PEs hear of an event."""
         ...
 
-    def event_awaited(self) -> None:
-        """A PE waits in a WFE."""
+    @property
+    def event_awaited(self) -> bool:
+        """Whether a PE waits in a WFE."""
+        ...
+
+    def awaits_event(self) -> None:
+        """A PE waits in a WFE from now on."""
         ...
 
 
@@ -426,13 +431,18 @@ class ProcessingElement(Stateful[PEState]):
         self.s.dozing = True
         self.s.awaits = watched_exclusively(self.cpu)
         self.handler.ending = Ending.TURN
-        self._board.event_awaited()
+        self._board.awaits_event()
 
     def hear_events(self) -> None:
         """From now on see each WFE and SEV of this PE."""
         if not self.s.hears:
             self.s.hears = True
             self.handler.controls.waits_for_events = True
+
+    @property
+    def event_awaited(self) -> bool:
+        """Whether a PE waits in a WFE."""
+        return self._board.event_awaited
 
     def send_event(self) -> None:
         """All PEs hear of an event."""

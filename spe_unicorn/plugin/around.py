@@ -142,6 +142,9 @@ class _NoPlatform:
     def wait_for_event(self) -> None:
         """A WFE completes at once."""
 
+    event_awaited = False
+    """No WFE waits."""
+
     def send_event(self) -> None:
         """Nobody hears of it."""
 

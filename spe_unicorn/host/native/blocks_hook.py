@@ -18,6 +18,7 @@ from spe_unicorn.cores.cache_model import what_was_done
 from spe_unicorn.cores.caches import UNBOUNDED as ALL
 from spe_unicorn.cores.caches import forget_notes
 from spe_unicorn.cores.predictor import MISSED
+from spe_unicorn.decode.words import SEV
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.calls import (
     FETCH,
@@ -31,6 +32,7 @@ from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import (
     MARK_BRANCH,
+    MARK_EVENT,
     MARK_FENCE,
     MARK_RETURN,
     MARK_SYNC,
@@ -226,6 +228,24 @@ def _note_fence(s: Any, operations: Any) -> None:
 
 
 @routine
+def _only_sev(s: Any, address: Any, operations: Any) -> Any:
+    """The number, from 1, of the SEV in a block with ``MARK_EVENT``; 0 if that is not all.
+
+    The block is in the block table.
+    """
+    plans = array_at(pointer_to(s.plans), (PLANS,), np.int64)
+    place = _code_of(s, slot_of(address, operations))
+    found = 0
+    for n in range(operations):
+        word = plans[place + n]
+        if marks_of(word) & MARK_EVENT != 0:
+            if word != SEV or found != 0:
+                return 0
+            found = n + 1
+    return found
+
+
+@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
@@ -238,7 +258,12 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         _stop(s, engine, _STOP_UNSEEN, address, operations)
         return False
     ours = marks & s.watch & _OURS
-    if ours != 0 and (ours != MARK_TRAP or _traps(s, engine, user, address, operations)):
+    sev = 0
+    if ours == MARK_EVENT and s.sends_events != 0:
+        sev = _only_sev(s, address, operations)
+    elif ours == MARK_TRAP and not _traps(s, engine, user, address, operations):
+        ours = 0
+    if ours != 0 and sev == 0:
         _stop(s, engine, _STOP_TRAP, address, operations)
         return False
     if marks & s.watch & MARK_RETURN and not returns_alike(s, engine, user):
@@ -247,6 +272,11 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         grant(s, operations)
     if marks & MARK_FENCE and s.notes_fences != 0:
         _note_fence(s, operations)
+    if sev != 0:
+        # let the block run; before the next one the SEV has been executed
+        s.sev = sev
+        s.after_sev = s.budget - operations
+        grant(s, operations)
     weight_known = (s.weighed | s.tally) == 0 or _slot(s, engine, address, operations) >= 0
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
@@ -439,6 +469,9 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
         s.scratch = address
         call_register(s.reg_write, address_of(engine), _PC, address_of(user) + _SCRATCH)
         return
+    if s.sev != 0 and s.notice == 0:
+        s.sev, s.sent = 0, 1
+        grant(s, s.after_sev)
     aligned = address & s.pc_mask == 0
     if s.weigh != 0:
         _weigh_block(s, engine, user, address, operations)

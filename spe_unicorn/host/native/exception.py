@@ -92,7 +92,7 @@ def _plain(number: Any, syndrome: Any, pc: Any, own_calls: Any) -> Any:
 @routine
 def _is_busy(s: Any) -> Any:
     """Whether Python has to see any exception, as something is on its way."""
-    return s.entries == 0 or s.notice != 0 or s.pending != 0 or s.weigh != 0
+    return s.entries == 0 or (s.notice | s.pending | s.weigh | s.sev) != 0
 
 
 @routine

@@ -54,6 +54,8 @@ class AfterStops:
         self._parts.counting.after_run(done)
         self._complete_samples(stop, done)
         state = self._parts.state
+        if state.sev:
+            self._send_event(done)
         if state.fence:
             self._tell_of_fence()
         if state.notice == NOTICE_RETURN and done == state.block_operations:
@@ -84,6 +86,13 @@ class AfterStops:
         if self._parts.state.pending:
             population.complete_pending(stop, done)
         population.count_all()
+
+    def _send_event(self, done: int) -> None:
+        """The last block has a SEV, and ``done`` of its operations were executed."""
+        number = int(self._parts.state.sev)
+        self._parts.state.sev = 0
+        if done >= number:
+            self._parts.handler.platform.send_event()
 
     def _tell_of_fence(self) -> None:
         """Tell the watcher of the last context synchronization event that was executed."""

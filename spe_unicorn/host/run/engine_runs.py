@@ -11,7 +11,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.marks import MARK_FENCE, MARK_ORDER
+from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, grant
 from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
@@ -115,6 +115,7 @@ class EngineRuns:
         if plain and not weigh:
             state.gic_at = self._handler.gic_levels()
             state.uart_at = self._handler.uart_at()
+            state.sends_events = self._sends_events()
         state.begins_anew = self._model is None and not self._cpu.hooks.follows_flow
         if state.begins_anew and self._unit.enabled and not straight and not self._cpu.tally:
             heard = bool(self._handler.system.accessed) or self._watching.watcher is not None
@@ -137,6 +138,13 @@ class EngineRuns:
             pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(whole, pc)
         return stop
+
+    def _sends_events(self) -> bool:
+        """``State.sends_events``."""
+        state = self._state
+        if not state.watch & MARK_EVENT or state.checking or self._watching.watcher is not None:
+            return False
+        return not self._handler.platform.event_awaited
 
     @property
     def _own_calls(self) -> int:
@@ -205,6 +213,9 @@ class EngineRuns:
         if sent:
             self._state.uart_sent = 0
             self._handler.uart_sent(sent)
+        if self._state.sent:
+            self._state.sent = 0
+            self._handler.platform.send_event()
         rose = int(self._state.rose)
         if rose:
             self._state.rose = 0
@@ -227,7 +238,7 @@ class EngineRuns:
         """Carry out the access at ``pc``, where the engine is, if it concerns a device alone."""
         state = self._state
         self._cpu.forget_el()
-        if state.pending or state.notice or state.weigh:
+        if state.pending or state.notice or state.weigh or state.sev:
             return False
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline

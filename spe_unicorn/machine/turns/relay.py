@@ -108,13 +108,16 @@ class Relay:
         most = NEVER_HAPPENS if left is None else left
         self._turns[0] = (
             *(self._rows_at, len(self._pes), _MOST, TURN, due),
-            *(s.time, s.last, s.alone, s.length, most, 0, 0, 0),
+            *(s.time, s.last, s.alone, s.length, most, 0, 0, 0, 0),
         )
         midway = take_turns.called(self._turns_at)
-        time, last, alone, length, rest, began, granted, status = self._turns[0].item()[5:]
+        time, last, alone, length, rest, began, granted, status, sent = self._turns[0].item()[5:]
         s.time, s.last, s.alone, s.length = time, last, bool(alone), length
         s.running, s.left = max(last, 0), length if midway else 0
         turns = 0
+        if sent:  # no PE has executed a WFE since
+            for pe in self._pes:
+                pe.cpu.events.set()
         for n, pe in enumerate(self._pes):
             row = self._rows[n]
             turns += int(row["taken"])

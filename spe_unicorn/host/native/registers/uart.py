@@ -50,7 +50,7 @@ def answer_uart(s: Any, engine: Any, user: Any) -> Any:
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC of
     the next operation.
     """
-    if s.uart_at == 0 or (s.pending | s.notice | s.weigh | s.checking | s.rose) != 0:
+    if s.uart_at == 0 or (s.pending | s.notice | s.weigh | s.checking | s.rose | s.sev) != 0:
         return False
     cells = array_at(pointer_to(s.uart), (CELLS,), np.int64)
     load = s.access_type == _READ

@@ -90,6 +90,12 @@ class Steer(ctypes.Structure):
             "The physical address of the UART that compiled code answers for in this run; 0: none.",
         ),
         Field(
+            "sends_events",
+            _PYTHON,
+            "Whether the engine executes a SEV of this run: no PE waits in a WFE, so a SEV sets"
+            " Event Registers and does nothing else.",
+        ),
+        Field(
             "sampling_at",
             _PYTHON,
             "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"

@@ -180,6 +180,21 @@ class Transit(ctypes.Structure):
             "Whether compiled code has entered an exception, which sets the event register."
             " `StopHandler.handle` empties it at a WFE, SEV or SEVL.",
         ),
+        Field(
+            "sev",
+            _TURNS,
+            "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after that"
+            " block, and the next block shows that the SEV has been executed. Where the engine stops"
+            " before that, Python sees how far the block came. `AfterStops.settle` and"
+            " `on_special_block` empty it.",
+        ),
+        Field("after_sev", _HOOKS, "The budget from that next block on."),
+        Field(
+            "sent",
+            _TURNS,
+            "Whether the engine has executed a SEV of which Python has to hear. `EngineRuns.run`"
+            " empties it after each run of the engine.",
+        ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
         Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `begin_run` empties it."),
         Field(

@@ -61,6 +61,7 @@ class State(ctypes.Structure):
     def nothing_is_due(self) -> None:
         """Empty what the hooks noticed: Python has acted on it, or nobody needs it."""
         self.notice = self.controls_written = self.stale_code = self.pending = 0
+        self.sev = self.sent = 0
 
 
 @routine
@@ -71,6 +72,7 @@ def begin_run(s: Any, budget: Any) -> None:
     s.gic_at = s.uart_at = s.sampling_at = s.control_set = s.control_key = 0
     forget_access(s)
     s.notes_fences = s.fence = s.fence_before = 0
+    s.sends_events = s.sev = 0
     s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
     s.special = 0
     work_out_plain(s)

@@ -42,14 +42,15 @@ TURNS: Final = np.dtype(
         for name in (
             *("rows", "pes", "most", "turn", "devices_due"),
             *("time", "last", "alone", "length", "left"),
-            *("began", "granted", "status"),
+            *("began", "granted", "status", "sent"),
         )
     ]
 )
 """What the PEs share: their rows, how many they are, the most turns that are taken, the operations
 of the longest turn, and when a device drives a line. Then what ``ScheduleState`` has, and how many
 operations are ``left`` of the run. Of the last turn: the operations that its PE had executed
-before, those that it may execute, and the engine's error number."""
+before, those that it may execute, and the engine's error number. Of all turns: whether a PE has
+executed a SEV of which Python has to hear."""
 
 _ROW_BYTES: Final = PE_ROW.itemsize
 _SCRATCH: Final = State.scratch.offset
@@ -138,6 +139,7 @@ def _run(t: Any, p: Any, s: Any) -> Any:
     s.limit, s.horizon = limit, horizon
     begin_run(s, horizon - executed)
     s.samples_itself = s.room = 0
+    s.sends_events = 1  # no PE waits in a WFE
     s.gic_at, s.uart_at = p.gic_at, p.uart_at
     s.begins_anew = 1
     s.gap_epoch = s.epoch
@@ -192,21 +194,24 @@ def _is_in_wfi(p: Any, s: Any) -> Any:
 def _settle(t: Any, p: Any, s: Any) -> Any:
     """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
-    If it is for Python, nothing has been done.
+    If it is for Python, nothing has been done but that ``sent`` may have been set.
     """
     if t.status != 0 or s.writes != p.writes or not _is_plain(s):
         return FOR_PYTHON
     el = current_el(s, p.engine, p.state + _SCRATCH)
     if s.scratch & _AARCH32 != 0:
         return FOR_PYTHON
-    if _wakes(t, s):
+    wakes = _wakes(t, s)
+    if not wakes and not _is_in_wfi(p, s):
+        return FOR_PYTHON
+    t.sent |= s.sent | (s.sev != 0)  # the block has run to its end
+    s.sent = s.sev = 0
+    if wakes:
         for n in range(t.pes):
             if s.rose >> n & 1 != 0:
                 _row(t, n).asleep = 0
         s.rose = s.notice = 0
         return OVER
-    if not _is_in_wfi(p, s):
-        return FOR_PYTHON
     if s.lines != 0:
         return GOES_ON
     if p.waits_at >> el & 1 == 0:
