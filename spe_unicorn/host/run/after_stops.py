@@ -55,7 +55,7 @@ class AfterStops:
         self._complete_samples(stop, done)
         state = self._parts.state
         if state.sev:
-            self._send_event(done)
+            self._send_event(stop, done)
         if state.fence:
             self._tell_of_fence()
         if state.notice == NOTICE_RETURN and done == state.block_operations:
@@ -87,11 +87,12 @@ class AfterStops:
             population.complete_pending(stop, done)
         population.count_all()
 
-    def _send_event(self, done: int) -> None:
-        """The last block has a SEV, and ``done`` of its operations were executed."""
+    def _send_event(self, stop: Stop, done: int) -> None:
+        """The block that began last has a SEV. Send the event, if the block came so far."""
         number = int(self._parts.state.sev)
         self._parts.state.sev = 0
-        if done >= number:
+        before_a_block = stop not in AT_AN_OPERATION and stop is not Stop.NONE
+        if before_a_block or done >= number:
             self._parts.handler.platform.send_event()
 
     def _tell_of_fence(self) -> None:

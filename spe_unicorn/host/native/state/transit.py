@@ -183,9 +183,9 @@ class Transit(ctypes.Structure):
         Field(
             "sev",
             _TURNS,
-            "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after that"
-            " block, and the next block shows that the SEV has been executed. Where the engine stops"
-            " before that, Python sees how far the block came. `AfterStops.settle` and"
+            "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after"
+            " that block, and the next block shows that the SEV has been executed. Where the engine"
+            " stops before that, Python sees how far the block came. `AfterStops.settle` and"
             " `on_special_block` empty it.",
         ),
         Field("after_sev", _HOOKS, "The budget from that next block on."),
