@@ -186,12 +186,14 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 def _something_comes_first(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether something comes before the first operation of a block. If so, stop the engine.
 
-    That is what the block before has left to be done, an interrupt, or a misaligned PC.
+    That is what the block before has left to be done, an interrupt, or a misaligned PC. Where the
+    run has reached its limit, what is due there comes before an interrupt.
     """
     if s.notice != 0:
         _stop(s, engine, _STOP_NOTICED, address, operations)
         return True
-    if s.deliver != 0 and _deliverable(s, engine, user):
+    due = s.granted - s.budget >= s.limit
+    if s.deliver != 0 and not due and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
         return True
     if address & s.pc_mask != 0:

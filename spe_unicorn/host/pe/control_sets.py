@@ -187,7 +187,7 @@ class ControlSets:
 
 def may_have_sets(cpu: UnicornCPU) -> bool:
     """Whether nothing but the hooks depends on the controls, as far as control registers say."""
-    if not cpu.whole or cpu.secure_memory is not None or cpu.model is not None:
+    if not cpu.whole or cpu.model is not None:
         return False
     if HCR_EL2 not in cpu.registers or Feature.FEAT_SPE_EXC in cpu.features:
         return False

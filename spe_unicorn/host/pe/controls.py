@@ -256,6 +256,8 @@ class Controls(Stateful[ControlsState]):
             return None
         if state.deliver_irq < 0:  # more counts than IRQ and FIQ, such as virtual interrupts
             return None
+        if cpu.secure_memory is not None and cpu.secure_memory.open:
+            return None
         if True in enabled_at or checks.active or checks.debug.stepping or others_decide(cpu):
             return None
         quiet = () if cpu.monitors is None else cpu.monitors.quiet

@@ -291,6 +291,7 @@ class UnicornCPU(Stateful[CPUState]):
         secure = [(region.base, region.base + region.size - 1) for region in memory.secure()]
         if secure:
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
+            self.virtual.secure_memory = self.secure_memory
         refused = memory.read_only()
         self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, not_inline=why_not())
 

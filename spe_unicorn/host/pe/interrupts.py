@@ -208,6 +208,8 @@ class Interrupts(Stateful[InterruptsState]):
                 state.deliver = fiq if lines == FIQ_LINE else self._worked_out()
         elif lines or self.s.serror or profiling or virtual:
             state.deliver = self._worked_out()
+        else:  # the state of the PE decides what an interrupt is, and there is none
+            state.deliver_irq = state.irq_alone = state.deliver_fiq = 0
         state.update_special()
         if self.became_pending and self.pending:
             self.became_pending()

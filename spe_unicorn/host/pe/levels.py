@@ -75,6 +75,7 @@ class Levels:
             self._marks,
             self._checks.deciding,
             self._entered,
+            self._secure_memory_open,
         )
         state.followed, state.observed = followed, observed
         if key != self._key:
@@ -89,10 +90,16 @@ class Levels:
         state.watch_at, state.alike, state.entries = found[3:]
         return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
 
+    @property
+    def _secure_memory_open(self) -> bool:
+        """Whether the engine's rights change with the Security state."""
+        memory = self._cpu.secure_memory
+        return memory is not None and memory.open
+
     def _work_out(self, enabled_at: Sequence[bool]) -> tuple[int, ...]:
         """What the state is told, from ``level_marks`` to ``entries``."""
         state = self._state
-        secure = self._cpu.secure_memory is not None
+        secure = self._secure_memory_open
         counted_at = self._cpu.counted_at
         classes = [
             (enabled_at[el], self._checks.at(el), secure and el == EL3, counted_at[el])

@@ -1,9 +1,10 @@
 """Memory in the Secure physical address space, which the engine does not keep apart from the rest.
 
 While the PE is in Non-secure state, the engine has no rights to Secure memory. An access that it
-refuses is an External abort. The rights come back when the PE leaves that state. Taking rights away
-does not reach translations that the engine's TLB holds. But each Security state has entries of its
-own there, and those of refused accesses are flushed.
+refuses is an External abort. When the PE leaves that state, the rights come back with the first
+access that is refused. So software which never makes one changes its Security state at no cost.
+Taking rights away does not reach translations that the engine's TLB holds. But each Security state
+has entries of its own there, and those of refused accesses are flushed.
 
 In Secure state an access is Non-secure if the translation says so (NS and NSTable in descriptors).
 The engine ignores these bits. While the tables of the regime map Secure memory as Non-secure, the
@@ -29,11 +30,12 @@ from spe_unicorn.host.native.state.whole import State
 class SecureMemory:
     """Which accesses to Secure memory one PE may make."""
 
-    DERIVED = ("space", "_given", "_looking", "_scanned", "_aliased")
+    TRANSIT = ("_space",)
+    DERIVED = ("_given", "_looking", "_scanned", "_aliased")
 
     def __init__(self, pe: PE, engine: Engine, state: State, memory: RamMemory) -> None:
-        self.space = PASpace.Secure
-        """The physical address space of the access that is looked at."""
+        self._space: PASpace | None = None
+        """That of the access that is looked at."""
         self._pe = pe
         self._engine = engine
         self._state = state
@@ -48,51 +50,87 @@ class SecureMemory:
 
     def changed(self) -> None:
         """The Security state, the Exception level or translation may have changed."""
-        pe = self._pe
-        self._looking = False
-        if security_state_at(pe, pe.el) is SecurityState.NON_SECURE:
-            self.space = PASpace.NonSecure
-            if self._given != UC_PROT_NONE:
-                # when the hook stops after an ERET, the engine has fetched what it leads to
-                pc = self._engine.get(PC)
-                self._engine.forget_code(pc, pc + 4)
-                self._give(UC_PROT_NONE)
+        if not self.open:
             return
-        self.space = PASpace.Secure
+        self._looking = False
+        if self._is_non_secure():
+            # when the hook stops after an ERET, the engine has fetched what it leads to
+            pc = self._engine.get(PC)
+            self._engine.forget_code(pc, pc + 4)
+            self._give(UC_PROT_NONE)
+        else:
+            self._open()
+
+    @property
+    def open(self) -> bool:
+        """Whether the engine has any rights, so that they change with the Security state."""
+        return bool(self._given != UC_PROT_NONE)
+
+    def _open(self) -> None:
+        """The PE is in Secure state: give the engine the rights that it has there."""
         self._looking = self._has_aliases()
         self._give(UC_PROT_EXEC if self._looking else None)
+
+    def _is_non_secure(self) -> bool:
+        pe = self._pe
+        return security_state_at(pe, pe.el) is SecurityState.NON_SECURE
 
     def holds(self, address: int) -> bool:
         """Whether a physical address is one of Secure memory."""
         return any(first <= address < end for first, end in self._ranges)
 
-    def look_at(self, va: int | None, write: bool) -> None:
-        """Set :attr:`space` to the physical address space of an access that the PE makes now.
+    def translated(self, address: int) -> None:
+        """The engine has translated to a physical address for the host, not for the guest.
 
-        Without a ``va`` it is that of the PE's own Security state.
+        While it has no rights, it must not keep that translation: it looks at rights only where it
+        has none.
         """
+        if not self.open and self.holds(address):
+            self._engine.flush_tlb()
+
+    @property
+    def space(self) -> PASpace:
+        """The physical address space of the access that is looked at.
+
+        Without one it is that of the PE's Security state.
+        """
+        if self._space is not None:
+            return self._space
+        return PASpace.NonSecure if self._is_non_secure() else PASpace.Secure
+
+    def look_at(self, va: int | None, write: bool) -> None:
+        """The PE now makes an access, by which :attr:`space` goes until :meth:`looked_at`."""
         pe = self._pe
-        if self._given == UC_PROT_NONE:
-            return
-        self.space = PASpace.Secure
-        if va is None:
+        self._space = None
+        if va is None or self._is_non_secure():
             return
         context = context_for(pe, translation_regime(pe, pe.el))
         if context.s1_enabled:
             access = acc_desc_gpr(pe.el, read=not write, write=write)
             found = full_translate(context, va, access, self._memory)
             if isinstance(found, AddressDescriptor):
-                self.space = found.paspace
+                self._space = found.paspace
+
+    def looked_at(self) -> None:
+        """The access is over."""
+        self._space = None
 
     def admits(self, address: int, va: int | None, write: bool) -> bool:
-        """Whether an access that the engine refused is Secure, and so allowed.
+        """Whether the engine is to try an access that it refused once more.
 
-        If so, the engine has the right to make it until :meth:`close`.
+        It has the right to make it until :meth:`close`, if Secure memory is not open to it anyway.
         """
-        if not self._looking or not self.holds(address):
+        if not self.holds(address):
+            return False
+        if not self.open and not self._is_non_secure():
+            self._open()
+            return True
+        if not self._looking:
             return False
         self.look_at(va, write)
-        if self.space is PASpace.NonSecure:
+        space = self.space
+        self.looked_at()
+        if space is PASpace.NonSecure:
             return False
         self._give(None)
         return True

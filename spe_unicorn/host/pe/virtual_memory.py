@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any
+from typing import Any, Final
 
 from unicorn import UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE
 
@@ -16,6 +16,10 @@ from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.host.engine.engine import PSTATE, Engine, lib
+from spe_unicorn.host.pe.secure_memory import SecureMemory
+
+_PAGE: Final = 1 << 12
+"""Bytes of the smallest page."""
 
 
 class VirtualMemory:
@@ -25,12 +29,18 @@ class VirtualMemory:
     that EL2 makes for a nested hypervisor are translated by the rules of ``arch.memory``.
     """
 
+    WIRING = ("secure_memory",)
+
     def __init__(self, pe: PE, engine: Engine, memory: PhysicalMemory) -> None:
+        self.secure_memory: SecureMemory | None = None
+        """Memory of whose translations the engine's TLB may hold none in Non-secure state."""
         self._pe = pe
         self._engine = engine
         self._memory = memory
         self._word = ctypes.c_uint64()
         self._word_at = ctypes.byref(self._word)
+        self._physical = ctypes.c_uint64()
+        self._physical_at = ctypes.byref(self._physical)
 
     def translate(self, address: int, write: bool) -> int | None:
         """The physical address of a virtual one at the current Exception level, None for none."""
@@ -38,9 +48,20 @@ class VirtualMemory:
             self._engine.handle,
             ctypes.c_uint64(address),
             UC_PROT_WRITE if write else UC_PROT_READ,
-            self._word_at,
+            self._physical_at,
         )
-        return None if status else self._word.value
+        if status:
+            return None
+        if self.secure_memory is not None:
+            self.secure_memory.translated(self._physical.value)
+        return self._physical.value
+
+    def _accessed(self, address: int, size: int) -> None:
+        """Memory was accessed for somebody outside: the guest gains no translations by that."""
+        if self.secure_memory is not None and not self.secure_memory.open:
+            for place in range(address, address + size, _PAGE):
+                self.translate(place, write=False)
+            self.translate(address + size - 1, write=False)
 
     def translate_unprivileged(self, address: int, write: bool) -> int | None:
         """The physical address that LDTR or STTR would access: AArch64.IsUnprivAccessPriv()."""
@@ -61,7 +82,9 @@ class VirtualMemory:
     def _read_to(self, address: int, access: int, buffer: Any, size: int) -> int:
         """Read virtual memory as ``access`` may; the engine's error number, 0 for none."""
         handle, at = self._engine.handle, ctypes.c_uint64(address)
-        return int(lib.uc_vmem_read(handle, at, access, buffer, ctypes.c_size_t(size)))
+        status = int(lib.uc_vmem_read(handle, at, access, buffer, ctypes.c_size_t(size)))
+        self._accessed(address, size)
+        return status
 
     def write(self, address: int, data: bytes) -> bool:
         """Store ``data`` at a virtual address; False where it cannot be written."""
@@ -72,6 +95,7 @@ class VirtualMemory:
             data,
             ctypes.c_size_t(len(data)),
         )
+        self._accessed(address, len(data))
         return not status
 
     def code(self, address: int, operations: int) -> tuple[int, ...] | None:

@@ -21,14 +21,12 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from tests.host.guests import put
+from tests.host.outcomes import IN_GUEST, VECTORS, outcome
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 
 FPEN_ALL = 0b11 << 20
 TRAPS_TPIDR = 1 << 33
-TPIDR, ZCR = (3, 0, 13, 0, 4), (3, 0, 1, 2, 0)
-VECTORS = (0x200, 0x280, 0x400, 0x480)
-"""Synchronous exceptions and IRQs, from the current and from a lower Exception level."""
 GUESTS, EL2_VECTORS, EL1_VECTORS = RAM + 0x8000, RAM + 0x1_0000, RAM + 0x1_1000
 ROUNDS, ENTRIES = 6, 10
 MOST = 6000
@@ -50,13 +48,6 @@ CONTROLS: dict[type[SysReg], tuple[int, ...]] = {
 """What a hypervisor writes, each value more than once."""
 TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
 """TLBI VMALLE1, ALLE1 and VMALLS12E1."""
-IN_GUEST = (
-    *(a.mrs(6, TPIDR), a.mrs(6, (3, 0, 0, 6, 0)), a.mrs(6, (2, 0, 0, 2, 2)), a.fadd(1, 2, 3)),
-    *(a.msr((3, 0, 2, 0, 0), 6), a.mrs(6, (3, 3, 14, 0, 1)), a.add_imm(7, 7, 1)),
-    *(a.msr((3, 0, 1, 0, 2), 31), a.mrs(6, (3, 3, 9, 12, 0)), a.mrs(6, ZCR), a.svc(3), a.ERET),
-)
-"""TPIDR_EL1, ID_AA64ISAR0_EL1, MDSCR_EL1, FP, TTBR0_EL1, CNTPCT_EL0, CPACR_EL1, PMCR_EL0, ZCR_EL1:
-most of it traps by one of those values."""
 
 
 @pytest.fixture
@@ -124,21 +115,6 @@ def hypervisor(seed: int, runner: type[Runner], interrupted: bool) -> Board:
     if interrupted:
         subject.pes[0].interrupts.irq.set_level(True)
     return subject
-
-
-def outcome(subject: Board) -> dict[str, object]:
-    cpu = subject.cpu
-    state = cpu.state
-    return {
-        "x": cpu.engine.general(),
-        "pc": cpu.pc,
-        "pstate": cpu.pstate,
-        "executed": cpu.executed,
-        "raw": {r.__name__: cpu.registers.raw(r) for r in cpu.registers},
-        "state": [int(n) for n in (state.suspect, state.counters, state.legal_returns)],
-        "last": cpu.entries.last_exception,
-        "cells": cpu.hooks.accesses.save(),
-    }
 
 
 @pytest.mark.parametrize("inline", ["", "0"])

@@ -177,3 +177,135 @@ def test_code_there_is_executed_by_secure_state_only(runner, returns) -> None:
     run_at_once(board)
     assert (board.cpu.engine.x(9), board.cpu.engine.x(2)) == (1, 2)
     assert board.cpu.engine.x(21) == 0x8600_0010 - (1 << 26)
+
+
+@RUNNERS
+@pytest.mark.parametrize("interval", [1, 2, 3, 7])
+def test_non_secure_state_is_refused_while_it_is_sampled(runner, interval) -> None:
+    lower = [*LOAD, *[a.ldr(2, 1), a.str_(2, 1), a.NOP] * 10]
+    board = secure_board([*LOAD, *drop()], runner, lower, sampling=Sampling(interval))
+    run_at_once(board)
+    assert board.cpu.engine.x(2) == 7
+    assert caught(board) == (21, EXTERNAL_STORE)
+    assert board.memory.read(SECURE, 8) == DATA.to_bytes(8, "little")
+
+
+ELR_ON = [a.mrs(22, astuple(s.ELR_EL1.encoding)), a.add_imm(22, 22, 4)]
+OWN_VECTORS = RAM + 0x3000
+
+
+@RUNNERS
+def test_a_refusal_that_non_secure_el1_takes_by_itself_is_one_each_time(runner) -> None:
+    """SCR_EL3.EA is 0, so nothing but EL1 hears of it."""
+    handler = [a.add_imm(20, 20, 1), *ELR_ON, a.msr(astuple(s.ELR_EL1.encoding), 22), a.ERET]
+    lower = [*put(s.VBAR_EL1, OWN_VECTORS), *LOAD, a.ldr(2, 1), a.str_(2, 1), a.ldr(2, 1)]
+    code = [*put(s.SCR_EL3, NS | HCE | RW | RES1), *LOAD, *drop()]
+    board = secure_board(code, runner, lower)
+    board.memory.fill(OWN_VECTORS + 0x200, a.code(handler))
+    run_at_once(board)
+    assert board.cpu.engine.x(20) == 4
+    assert board.cpu.engine.x(2) == 7
+
+
+SMC = 0xD400_0003
+ROUNDS = 40
+BACK = [*put(s.SPSR_EL3, EL1H), a.NOP]
+
+
+def worlds(uses: tuple[bool, bool], runner: type[Runner], other: bool = True) -> Board:
+    """Non-secure EL1 calls EL3 again and again, which goes to Secure EL1, and back at its call.
+
+    ``uses`` says whether EL3 and Secure EL1 store to Secure memory, a counter each. Non-secure EL1
+    tries to, where ``other`` says so, and counts its calls in X10.
+    """
+    non_secure, secure = RAM + 0x1000, RAM + 0x1800
+    counts = [a.ldr(12, 1), a.add_imm(12, 12, 1), a.str_(12, 1)]
+    monitor = [
+        # X19 is the world that has called, and X17, X18 where the other one goes on
+        a.mrs(16, astuple(s.ELR_EL3.encoding)),
+        *(counts if uses[0] else []),
+        a.msr(astuple(s.ELR_EL3.encoding), 18),
+        a.add_imm(18, 16, 0),
+        a.mrs(15, astuple(s.SCR_EL3.encoding)),
+        a.movz(14, 1),
+        a.eor(15, 15, 14),
+        a.msr(astuple(s.SCR_EL3.encoding), 15),
+        a.ERET,
+    ]
+    # an External abort goes on behind the access
+    abort = [
+        a.add_imm(20, 20, 1),
+        a.mrs(22, astuple(s.ELR_EL3.encoding)),
+        a.add_imm(22, 22, 4),
+        a.msr(astuple(s.ELR_EL3.encoding), 22),
+        a.ERET,
+    ]
+    is_call = [
+        a.mrs(13, astuple(s.ESR_EL3.encoding)),
+        a.lsr_imm(13, 13, 26),
+        a.subs_imm(13, 13, 0x17),
+        a.b_cond(0, 4 * (len(abort) + 1)),
+    ]
+    body = [*(counts if other else []), a.add_imm(10, 10, 1), SMC, a.subs_imm(11, 11, 1)]
+    world = [*body, a.b_cond(1, -4 * len(body)), a.b(0)]
+    answers = [*(counts if uses[1] else []), a.add_imm(9, 9, 1), SMC]
+    begin = [*put(s.VBAR_EL3, VECTORS), *put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
+    begin += [*put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3), *a.mov64(1, SECURE)]
+    begin += [*a.mov64(11, ROUNDS), *a.mov64(18, secure), *BACK]
+    begin += [*put(s.ELR_EL3, non_secure), a.ERET]
+    board = board_at([*begin, a.b(0)], runner=runner, secure=True)
+    board.memory.fill(VECTORS + 0x400, a.code([*is_call, *abort, *monitor]))
+    board.memory.fill(non_secure, a.code(world))
+    board.memory.fill(secure, a.code([*answers, a.b(-4 * len(answers))]))
+    return board
+
+
+@RUNNERS
+@pytest.mark.parametrize("other", [False, True])
+@pytest.mark.parametrize("uses", [(False, False), (True, False), (False, True), (True, True)])
+def test_each_world_reaches_what_it_may_however_often_they_change(runner, uses, other) -> None:
+    board = worlds(uses, runner, other)
+    while board.cpu.virtual.code(board.cpu.pc, 1) != (a.b(0),):
+        assert board.run(500 if runner is Runner else 5000) is Ending.LIMIT
+        assert board.executed < 20_000
+    x = board.cpu.engine.x
+    assert (x(10), x(9)) == (ROUNDS, ROUNDS)
+    assert x(20) == (2 * ROUNDS if other else 0)
+    stored = int.from_bytes(board.memory.read(SECURE, 8) or b"", "little")
+    assert stored == 2 * ROUNDS * uses[0] + ROUNDS * uses[1]
+
+
+@RUNNERS
+def test_what_somebody_outside_looks_at_is_refused_all_the_same(runner) -> None:
+    lower = [*LOAD, a.ldr(2, 1), *a.mov64(3, RAM), a.str_(2, 1), a.ldr(2, 1)]
+    board = secure_board([*LOAD, *drop()], runner, lower)
+    for _ in range(200):
+        assert board.run(1) is Ending.LIMIT
+        virtual = board.cpu.virtual
+        assert virtual.read(SECURE, 8) == DATA.to_bytes(8, "little")
+        assert virtual.write(SECURE + 8, bytes(8))
+        assert virtual.code(SECURE, 1) == (DATA,)
+        assert virtual.translate(SECURE, write=False) == SECURE
+    assert board.cpu.engine.x(2) == 7
+    assert caught(board) == (4, EXTERNAL_LOAD)
+
+
+@RUNNERS
+def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(runner) -> None:
+    """The MMU is turned on and off. Where Secure memory is, it has no Non-secure mapping."""
+    loop = [
+        *put(s.SCTLR_EL3, 0x30C5_0831),
+        a.ldr(6, 5),  # refused
+        a.str_(8, 1),
+        *put(s.SCTLR_EL3, 0x30C5_0830),
+        a.ldr(2, 1),
+        a.add_imm(8, 8, 1),
+        a.subs_imm(19, 19, 1),
+    ]
+    code = [*put(s.MAIR_EL3, 0), *put(s.TCR_EL3, 25 | 1 << 16), *put(s.TTBR0_EL3, TABLE)]
+    code += [*a.mov64(1, SECURE), *a.mov64(5, SECURE + ALIAS), *a.mov64(8, 0)]
+    code += [*a.mov64(19, 12), *loop, a.b_cond(1, -4 * len(loop))]
+    board = secure_board(code, runner)
+    assert board.run(800) is Ending.LIMIT
+    assert board.cpu.engine.x(2) == 11
+    assert caught(board) == (12, EXTERNAL_LOAD)

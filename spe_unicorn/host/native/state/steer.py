@@ -68,7 +68,8 @@ class Steer(ctypes.Structure):
         Field(
             "deliver_irq",
             _TURNS,
-            "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ.",
+            "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ. 0 while"
+            " neither is, on a PE whose state decides which of them an interrupt asserts.",
         ),
         Field("irq_alone", _TURNS, "`irq_targets` while IRQ alone is asserted."),
         Field("deliver_fiq", _TURNS, "`deliver` while FIQ alone is asserted."),

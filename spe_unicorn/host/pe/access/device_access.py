@@ -75,10 +75,17 @@ class RefusedAccesses:
     def unmapped(self) -> bool:
         """Carry out a device access, and move the PC on. True if it raised an External abort."""
         cpu = self._cpu
-        state = self._state
-        address = state.access_address & _MASK
-        if cpu.secure_memory is not None and cpu.secure_memory.holds(address):
-            self._engine.flush_tlb()  # an entry there would allow the access next time
+        address = self._state.access_address & _MASK
+        raised = self._carry_out(address)
+        if cpu.secure_memory is not None:
+            cpu.secure_memory.looked_at()
+            if cpu.secure_memory.holds(address):
+                self._engine.flush_tlb()  # an entry there would allow the access next time
+        return raised
+
+    def _carry_out(self, address: int) -> bool:
+        """As :meth:`unmapped`, for an access to this physical address."""
+        cpu, state = self._cpu, self._state
         if state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED:
             if cpu.whole and cpu.pc & 3:
                 self._exceptions.misaligned_pc()
