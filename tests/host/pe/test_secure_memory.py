@@ -212,13 +212,16 @@ ROUNDS = 40
 BACK = [*put(s.SPSR_EL3, EL1H), a.NOP]
 
 
-def worlds(uses: tuple[bool, bool], runner: type[Runner], other: bool = True) -> Board:
+def worlds(
+    uses: tuple[bool, bool], runner: type[Runner], other: bool = True, base: int = RAM
+) -> Board:
     """Non-secure EL1 calls EL3 again and again, which goes to Secure EL1, and back at its call.
 
     ``uses`` says whether EL3 and Secure EL1 store to Secure memory, a counter each. Non-secure EL1
-    tries to, where ``other`` says so, and counts its calls in X10.
+    tries to, where ``other`` says so, and counts its calls in X10. The code of EL3 and of Secure
+    EL1 is behind ``base``.
     """
-    non_secure, secure = RAM + 0x1000, RAM + 0x1800
+    non_secure, secure, vectors = RAM + 0x1000, base + 0x1800, base + 0x2000
     counts = [a.ldr(12, 1), a.add_imm(12, 12, 1), a.str_(12, 1)]
     monitor = [
         # X19 is the world that has called, and X17, X18 where the other one goes on
@@ -249,22 +252,25 @@ def worlds(uses: tuple[bool, bool], runner: type[Runner], other: bool = True) ->
     body = [*(counts if other else []), a.add_imm(10, 10, 1), SMC, a.subs_imm(11, 11, 1)]
     world = [*body, a.b_cond(1, -4 * len(body)), a.b(0)]
     answers = [*(counts if uses[1] else []), a.add_imm(9, 9, 1), SMC]
-    begin = [*put(s.VBAR_EL3, VECTORS), *put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
+    begin = [*put(s.VBAR_EL3, vectors), *put(s.SCTLR_EL1, 0x30D0_0800), *put(s.HCR_EL2, 1 << 31)]
     begin += [*put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3), *a.mov64(1, SECURE)]
     begin += [*a.mov64(11, ROUNDS), *a.mov64(18, secure), *BACK]
     begin += [*put(s.ELR_EL3, non_secure), a.ERET]
     board = board_at([*begin, a.b(0)], runner=runner, secure=True)
-    board.memory.fill(VECTORS + 0x400, a.code([*is_call, *abort, *monitor]))
+    board.memory.fill(vectors + 0x400, a.code([*is_call, *abort, *monitor]))
     board.memory.fill(non_secure, a.code(world))
     board.memory.fill(secure, a.code([*answers, a.b(-4 * len(answers))]))
     return board
 
 
 @RUNNERS
+@pytest.mark.parametrize("base", [RAM, SECURE + 0x1000])
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("uses", [(False, False), (True, False), (False, True), (True, True)])
-def test_each_world_reaches_what_it_may_however_often_they_change(runner, uses, other) -> None:
-    board = worlds(uses, runner, other)
+def test_each_world_reaches_what_it_may_however_often_they_change(
+    runner, uses, other, base
+) -> None:
+    board = worlds(uses, runner, other, base)
     while board.cpu.virtual.code(board.cpu.pc, 1) != (a.b(0),):
         assert board.run(500 if runner is Runner else 5000) is Ending.LIMIT
         assert board.executed < 20_000
