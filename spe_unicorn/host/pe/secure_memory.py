@@ -66,6 +66,11 @@ class SecureMemory:
         """Whether the engine has any rights, so that they change with the Security state."""
         return bool(self._given != UC_PROT_NONE)
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the engine is to refuse some accesses to Secure memory."""
+        return self._looking or self._given is not None
+
     def _open(self) -> None:
         """The PE is in Secure state: give the engine the rights that it has there."""
         self._looking = self._has_aliases()
@@ -82,10 +87,10 @@ class SecureMemory:
     def translated(self, address: int) -> None:
         """The engine has translated to a physical address for the host, not for the guest.
 
-        While it has no rights, it must not keep that translation: it looks at rights only where it
-        has none.
+        While accesses are refused it must not keep that translation: it looks at rights only where
+        it has none.
         """
-        if not self.open and self.holds(address):
+        if self.refuses and self.holds(address):
             self._engine.flush_tlb()
 
     @property

@@ -58,7 +58,7 @@ class VirtualMemory:
 
     def _accessed(self, address: int, size: int) -> None:
         """Memory was accessed for somebody outside: the guest gains no translations by that."""
-        if self.secure_memory is not None and not self.secure_memory.open:
+        if self.secure_memory is not None and self.secure_memory.refuses:
             for place in range(address, address + size, _PAGE):
                 self.translate(place, write=False)
             self.translate(address + size - 1, write=False)

@@ -315,3 +315,15 @@ def test_a_mapping_that_comes_and_goes_is_looked_for_each_time(runner) -> None:
     assert board.run(800) is Ending.LIMIT
     assert board.cpu.engine.x(2) == 11
     assert caught(board) == (12, EXTERNAL_LOAD)
+
+
+@RUNNERS
+def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(runner) -> None:
+    load = [a.ldr(6, 5), a.NOP]
+    code = [*MMU_ON, *a.mov64(5, SECURE + ALIAS), *a.mov64(6, 7), *load * 4]
+    board = secure_board(code, runner)
+    for _ in range(60):
+        assert board.run(1) is Ending.LIMIT
+        board.cpu.virtual.read(SECURE + ALIAS, 8)
+    assert board.cpu.engine.x(6) == 7
+    assert caught(board) == (4, EXTERNAL_LOAD)
