@@ -19,7 +19,7 @@ from spe_unicorn.arch.registers.known import affecting
 from spe_unicorn.arch.registers.roles import Affects
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
-from spe_unicorn.arch.rules.effective import el2_enabled, security_state_at, tge
+from spe_unicorn.arch.rules.effective import el2_enabled, have_el, security_state_at, tge
 from spe_unicorn.spe.batch import Looked
 from spe_unicorn.spe.enabling import Collection
 from spe_unicorn.spe.filter import Filter
@@ -132,6 +132,10 @@ class ExternalSampler(Sampler):
 
     def quiet_records(self) -> int:
         """There is no buffer, so there are no management events."""
+        for el, enabled in enumerate(self.enabled_at):
+            # the PE may go on to any Exception level, and then write what records of it tell
+            if enabled and have_el(self._pe, el):
+                self._recorder(self._recorders, el)
         return _PLENTY
 
     def _on_write(self, register: type[SysReg], _old: int, _new: int) -> None:

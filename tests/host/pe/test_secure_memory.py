@@ -213,7 +213,11 @@ BACK = [*put(s.SPSR_EL3, EL1H), a.NOP]
 
 
 def worlds(
-    uses: tuple[bool, bool], runner: type[Runner], other: bool = True, base: int = RAM
+    uses: tuple[bool, bool],
+    runner: type[Runner],
+    other: bool = True,
+    base: int = RAM,
+    **options: object,
 ) -> Board:
     """Non-secure EL1 calls EL3 again and again, which goes to Secure EL1, and back at its call.
 
@@ -256,7 +260,7 @@ def worlds(
     begin += [*put(s.SCR_EL3, NS | HCE | RW | RES1 | 1 << 3), *a.mov64(1, SECURE)]
     begin += [*a.mov64(11, ROUNDS), *a.mov64(18, secure), *BACK]
     begin += [*put(s.ELR_EL3, non_secure), a.ERET]
-    board = board_at([*begin, a.b(0)], runner=runner, secure=True)
+    board = board_at([*begin, a.b(0)], runner=runner, **{"secure": True, **options})
     board.memory.fill(vectors + 0x400, a.code([*is_call, *abort, *monitor]))
     board.memory.fill(non_secure, a.code(world))
     board.memory.fill(secure, a.code([*answers, a.b(-4 * len(answers))]))
@@ -327,3 +331,19 @@ def test_what_somebody_outside_looks_at_is_refused_in_secure_state_too(runner) -
         board.cpu.virtual.read(SECURE + ALIAS, 8)
     assert board.cpu.engine.x(6) == 7
     assert caught(board) == (4, EXTERNAL_LOAD)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("interval", [5, 29, 97])
+def test_records_tell_of_the_world_that_executed_the_operation(secure, interval) -> None:
+    """Samples wait while EL3 goes on to the other world."""
+    found = []
+    for runner in (Runner, ReferenceRunner):
+        options = {"secure": secure, "sampling": Sampling(interval)}
+        board = worlds((False, False), runner, False, **options)
+        seen: list[bytes] = []
+        board.pes[0].unit.streamed.connect(lambda data, seen=seen: seen.append(bytes(data)))
+        assert board.run(1200) is Ending.LIMIT
+        found.append(b"".join(seen))
+    assert len(found[0]) >= 64 * (1200 // interval - 1)
+    assert found[0] == found[1]
