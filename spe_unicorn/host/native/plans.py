@@ -115,7 +115,7 @@ def plan_block(
         written_after[k] = written_after[k + 1] | code[k + 1].writes
     plans = []
     written = 0
-    values = Values(loads=loads)
+    values = Values(code, loads=loads)
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
             plan = None
@@ -124,8 +124,6 @@ def plan_block(
                 plan = _plan(part, k, written, written_after[k]) or _foreseen(part, k, values)
             plans.append(plan or Plan(part, k, exact=True, apart=apart))
         written |= instruction.writes
-        if runs_on:
-            values.execute(instruction, k)
     return plans
 
 
@@ -181,6 +179,7 @@ def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | No
         registers = [None, None, NZCV]
     else:
         return None
+    values.go_on_to(place)
     for n, register in enumerate(registers):
         if register is not None:
             needed[n] = values.of(register)

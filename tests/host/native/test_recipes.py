@@ -83,9 +83,8 @@ def guest() -> Guest:
 
 
 def after(words: list[int], *, loads: bool = True) -> Values:
-    values = Values(loads=loads)
-    for place, word in enumerate(words):
-        values.execute(decode(word), place)
+    values = Values([decode(word) for word in words], loads=loads)
+    values.go_on_to(len(words))
     return values
 
 

@@ -8,6 +8,7 @@ is None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from spe_unicorn.arch.operation import (
@@ -41,18 +42,25 @@ class Stored(NamedTuple):
 
 
 class Values(Steps):
-    """The values before one operation of a block, from the block's first operation on.
+    """The values before one operation of ``code``, a block: at first before operation 0.
 
     ``loads`` says that all memory which the guest's loads reach can be read without any effect.
     """
 
-    def __init__(self, *, loads: bool) -> None:
+    def __init__(self, code: Sequence[Instruction], *, loads: bool) -> None:
         super().__init__()
+        self._code = code
         self._loads = loads
         self._stores: list[Stored] = []
+        self._place = 0
 
-    def execute(self, instruction: Instruction, place: int) -> None:
-        """Go on to the operation after ``instruction``, before which there are ``place`` others."""
+    def go_on_to(self, place: int) -> None:
+        """Go on to the values before operation ``place`` of the block. There is no way back."""
+        while self._place < place:
+            self._execute(self._code[self._place], self._place)
+            self._place += 1
+
+    def _execute(self, instruction: Instruction, place: int) -> None:
         made: dict[int, Value] = {}
         stored = self._stored(instruction, place) if self._may_store(instruction) else []
         if instruction.access is not None or instruction.family is not Family.OTHER:
