@@ -322,6 +322,7 @@ class Batch:
     DERIVED = (
         *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
         *("_recorders", "_values", "_out", "_known_places", "_numbers", "_findings"),
+        "_foreseen",
     )
     """What is known of kinds and recorders, and room to work in."""
 
@@ -330,6 +331,8 @@ class Batch:
         self._largest = largest
         self._outcomes = np.zeros((1024 * WAYS, _OUTCOME_WORDS), np.int64)
         self._pmu: dict[int, tuple[int, ...]] = {}
+        self._foreseen = 0
+        """The number of the first kind for which nobody has asked ahead."""
         self._layouts: dict[tuple[bool, ...], int] = {}
         self._sizes = np.zeros(0, np.int64)
         self._templates = np.zeros((0, _MOST_BYTES), np.uint8)
@@ -347,6 +350,24 @@ class Batch:
     def forget(self) -> None:
         """Forget what ``judge`` has answered."""
         self._outcomes[:, _KNOWN] = 0
+        self._foreseen = 0
+
+    def foresee(self, kinds: Sequence[Kind], most: int) -> None:
+        """Ask ``judge`` ahead for the next ``most`` of ``kinds``, and for their usual ways.
+
+        So the sizes of records can be told before the first sample of a kind is looked up.
+        """
+        self._make_room(len(kinds))
+        end = min(self._foreseen + most, len(kinds))
+        for number in range(self._foreseen, end):
+            kind = kinds[number]
+            if kind.instruction.sve:
+                continue  # its samples tell the vector length
+            for way in (0, CONDITION_FAILED) if kind.instruction.conditional else (0,):
+                outcome = number * WAYS + way
+                if not self._outcomes[outcome, _KNOWN]:
+                    self._enter(outcome, self._judge(kind, way))
+        self._foreseen = end
 
     def look_up(self, samples: Any, kinds: Sequence[Kind]) -> Looked:
         """Look at samples, and ask ``judge`` for the outcomes that are not known yet.

@@ -357,6 +357,11 @@ class Sampler(Stateful[SamplerState], ABC):
             self._batch_filter = self._filter
             self._batch.forget()
 
+    def foresee(self, kinds: Sequence[Kind], most: int) -> None:
+        """Work out ahead what becomes of samples of the next ``most`` of ``kinds``."""
+        self._judge_by_filter()
+        self._batch.foresee(kinds, most)
+
     def moving(self, kinds: int) -> Moving | None:
         """What registers hold that samples move, while ``kinds`` kinds of samples are known.
 

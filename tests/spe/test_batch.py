@@ -318,3 +318,55 @@ def test_what_registers_collect_is_looked_at_anew() -> None:
     one_by_one(benches[0], samples)
     assert benches[1].unit.complete_all(rows(samples), KINDS, members(benches[1], samples))
     assert seen(benches[1]) == seen(benches[0])
+
+
+SVE_LOAD = replace(LOAD, word=0xA540_0000, sve=True)
+
+
+def asked_by(judged: list[tuple[batch.Kind, int]]) -> batch.Batch:
+    """A batch that writes down what it asks."""
+    outcome = batch.Outcome(True, 0, Timing(1, 1, 0), 0, 0, ())
+
+    def judge(kind: batch.Kind, way: int) -> batch.Outcome:
+        judged.append((kind, way))
+        return outcome
+
+    return batch.Batch(judge, 0xFFF)
+
+
+def test_kinds_are_judged_ahead_some_at_a_time_by_their_usual_ways() -> None:
+    """Conditions can fail. Nobody asks ahead about a vector length."""
+    judged: list[tuple[batch.Kind, int]] = []
+    several = asked_by(judged)
+    kinds = [batch.Kind(i) for i in (ALU, SVE_LOAD, LOAD, SELECT, DIVIDE)]
+    several.foresee(kinds, 3)
+    assert judged == [(kinds[0], 0), (kinds[2], 0)]
+    judged.clear()
+    several.foresee(kinds, 3)
+    assert judged == [(kinds[3], 0), (kinds[3], batch.CONDITION_FAILED), (kinds[4], 0)]
+    judged.clear()
+    several.foresee(kinds, 3)
+    assert judged == []
+    several.forget()
+    several.foresee(kinds, 1)
+    assert judged == [(kinds[0], 0)]
+
+
+def test_a_kind_that_was_judged_ahead_is_not_asked_about_again() -> None:
+    judged: list[tuple[batch.Kind, int]] = []
+    several = asked_by(judged)
+    several.look_up(rows([Sample(alu(), 5)]), KINDS)
+    several.foresee(KINDS, len(KINDS))
+    assert len(judged) == len(set(judged)) == len(INSTRUCTIONS) + 2  # BRANCH and SELECT
+    failed = Operation(SELECT, 0x1000, 1, condition_failed=True)
+    several.look_up(rows([Sample(alu(), 5), Sample(failed, 9)]), KINDS)
+    assert len(judged) == len(INSTRUCTIONS) + 2
+
+
+def test_samples_judged_ahead_are_completed_alike() -> None:
+    ahead, bench = prepared(), prepared()
+    samples = [Sample(alu(), bench.now + n * APART) for n in (1, 2)]
+    ahead.unit.foresee(KINDS, len(KINDS))
+    for each in (ahead, bench):
+        assert each.unit.complete_all(rows(samples), KINDS, members(each, samples))
+    assert seen(ahead) == seen(bench)

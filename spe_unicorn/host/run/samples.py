@@ -119,12 +119,15 @@ _MOVING: Final = np.dtype(
         (name, np.int64)
         for name in (
             *("pointer", "status", "left", "busy_until", "outcomes", "levels", "sizes"),
-            *("traits", "samples", "ticks_of", "cycles_of", "told"),
+            *("traits", "samples", "ticks_of", "cycles_of", "told", "unknown"),
         )
     ]
 )
 """What :func:`read_register` has to know: ``spe.sampler.Moving``, where ``_describe`` finds traits
-and has room, and how many samples the pointer has been moved by already."""
+and has room, how many samples the pointer has been moved by already, and whether it could not be
+moved by the next one."""
+_KINDS_AHEAD: Final = 1 << 5
+"""Kinds of samples that are worked out ahead after a read that had to wait for one."""
 _PMBPTR: Final = PMBPTR_EL1.encoding.key
 _PMSICR: Final = PMSICR_EL1.encoding.key
 
@@ -142,6 +145,7 @@ def _tell(m: Any, s: Any) -> Any:
     for n in range(new):
         size, ends = size_of_next(samples, tables[0], tables[1], tables[2], n, m.busy_until)
         if size < 0:
+            m.unknown = 1
             return False
         m.pointer += size
         m.busy_until = ends
@@ -207,7 +211,10 @@ class SamplingRegisters:
     def levels(self) -> int:
         """Prepare a run of the engine: ``State.sampling_at`` for it."""
         noted = self._noted
-        moving = self._unit.moving(noted.learn())
+        kinds = noted.learn()
+        if self._moving["unknown"][0]:
+            self._unit.foresee(noted.kinds, _KINDS_AHEAD)
+        moving = self._unit.moving(kinds)
         if moving is None:
             return 0
         raw = self._cpu.registers.raw
@@ -218,7 +225,7 @@ class SamplingRegisters:
                 self._levels.clear()
             levels = self._levels[key] = sum(self._plain_at(el) << el for el in (EL1, EL2, EL3))
         numbers = signed(moving.pointer), signed(moving.status), *moving[2:4], *moving.tables
-        self._moving[0] = (*numbers, *noted.places, 0)
+        self._moving[0] = (*numbers, *noted.places, 0, 0)
         return levels
 
     def _plain_at(self, el: int) -> bool:

@@ -6,6 +6,7 @@ records in memory by then; compiled code works out where they will be.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -44,8 +45,12 @@ def profiled(
     pmsfcr: int = 0,
     pmslatfr: int = 0,
     reads: tuple[tuple[int, ...], ...] = (PMBPTR, PMBSR, PMSICR),
+    work: Sequence[int] = (),
 ) -> list[int]:
-    """A loop of loads, stores, a division and branches; each round stores the registers at X20."""
+    """A loop of loads, stores, a division and branches, or of ``work``.
+
+    Each round stores the registers at X20.
+    """
     setup = []
     for register, value in (
         (PMBPTR, BUFFER),
@@ -67,6 +72,8 @@ def profiled(
         a64.subs_imm(23, 23, 1),
     ]
     body = [*a64.mov64(23, 61), *inner, a64.b_cond(NE, -4 * len(inner))]
+    if work:
+        body = [*work]
     for n, register in enumerate(reads):
         body += [a64.mrs(5 + n, register)]
     for n in range(len(reads)):
@@ -132,24 +139,42 @@ def test_the_counter_goes_down_by_what_runs_in_between() -> None:
     assert lengths == {round_, round_ - 0x401}
 
 
-@pytest.mark.parametrize("register", [PMBPTR, PMBSR, PMSICR], ids=["PMBPTR", "PMBSR", "PMSICR"])
-def test_reads_do_not_end_a_batch(
-    register: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once each kind of sample is known, Python answers a read only at an edge of a batch."""
-    asked = 0
+SETUP = 8
+"""Accesses before the loop."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[SystemAccesses]:
+    """An element for each access that Python carries out."""
+    found = []
     execute = SystemAccesses.execute
 
     def counting(self: SystemAccesses) -> bool:
-        nonlocal asked
-        asked += 1
+        found.append(self)
         return execute(self)
 
     monkeypatch.setattr(SystemAccesses, "execute", counting)
+    return found
+
+
+@pytest.mark.parametrize("register", [PMBPTR, PMBSR, PMSICR], ids=["PMBPTR", "PMBSR", "PMSICR"])
+def test_reads_do_not_end_a_batch(register: tuple[int, ...], asked: list[SystemAccesses]) -> None:
+    """Once each kind of sample is known, Python answers a read only at an edge of a batch."""
     board = ran(Runner, profiled(pmsirr=0x400, reads=(register,)))
     assert len(set(seen(board, 1))) >= (ROUNDS // 4 if register != PMBSR else 1)
-    setup = 8
-    assert asked < setup + ROUNDS // 3
+    assert len(asked) < SETUP + ROUNDS // 3
+
+
+def test_reads_do_not_wait_for_each_new_kind_of_samples(asked: list[SystemAccesses]) -> None:
+    """Nearly each sample is of another instruction. After a few reads all are known ahead."""
+    work = [*(a64.add_imm(9, 9, n) for n in range(120)), a64.b(4)]
+    program = profiled(pmsirr=0x100, reads=(PMBPTR,), work=work)
+    fast = ran(Runner, program)
+    few = len(asked) - SETUP
+    assert 0 < few < 12
+    plain = ran(ReferenceRunner, program)
+    assert seen(fast, 1) == seen(plain, 1)
+    assert len(set(seen(plain, 1))) > 25
 
 
 def test_who_hears_of_accesses_hears_of_each_read() -> None:
