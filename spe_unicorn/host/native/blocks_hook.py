@@ -69,7 +69,7 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT, State
-from spe_unicorn.host.native.stretches import join, vote
+from spe_unicorn.host.native.stretches import gap, join, vote
 
 _SCRATCH: Final = State.scratch.offset
 _BASE: Final = State.base.offset
@@ -248,6 +248,17 @@ def _only_sev(s: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
+def _bridge(s: Any, engine: Any, address: Any) -> None:
+    """Join gaps beside the stretch of ``address`` to it if they would be harmless."""
+    for behind in (False, True):
+        start, words = gap(s, address, behind)
+        if words != 0:
+            marks = marks_here(s, engine, start, words)
+            if marks >= 0 and marks & s.relevant == 0:
+                join(s, start, words)
+
+
+@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
@@ -285,6 +296,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
         quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
         if marks & MARK_BRANCH and s.inline == 0:  # else blocks come to count themselves
             join(s, address, operations)
+            _bridge(s, engine, address)
     return True
 
 

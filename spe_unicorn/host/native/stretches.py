@@ -4,6 +4,9 @@ A look-up takes as long as the rest of the block hook. So blocks that the hook h
 that lie side by side, are joined to stretches. One of the stretches is in use: a block that begins
 in it is counted at once (``State.plain_from``). Only blocks that end with a branch are joined. So
 whatever begins in a stretch also ends in it, wherever the engine lets it begin.
+
+A gap between two stretches is joined to them, too, if it is of the same cache lines and would be
+harmless: mostly the way of a branch that is never taken.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ an empty one."""
 STRETCHES: Final = 1 << 4
 """Rows of the table."""
 _BYTES: Final = STRETCH.itemsize
+_LINE: Final = 64
+"""Bytes of a line of instruction caches."""
 _PATIENCE: Final = 4
 """Samples elsewhere, more than in the stretch in use, after which another one comes into use."""
 
@@ -65,6 +70,33 @@ def join(s: Any, address: Any, operations: Any) -> None:
     row.start, row.end = start, after
     if in_use or s.stretch_words == 0:
         _use(s, place)
+
+
+@routine
+def _close(end: Any, start: Any) -> Any:
+    """Whether all between the end of a stretch and the start of another is of their cache lines."""
+    return end < start and (start & -_LINE) - (end - 4 & -_LINE) <= _LINE
+
+
+@routine
+def gap(s: Any, address: Any, behind: Any) -> Any:
+    """A gap behind the stretch of ``address``, or before it: its first address, and its words.
+
+    It has no words if there is no other stretch close by.
+    """
+    start = end = np.int64(0)
+    for n in range(STRETCHES):
+        row = _row(s, n)
+        if row.start <= address < row.end:
+            start, end = row.start, row.end
+    for n in range(STRETCHES):
+        row = _row(s, n)
+        if row.start != row.end:
+            if behind and _close(end, row.start):
+                return end, row.start - end >> 2
+            if not behind and _close(row.end, start):
+                return row.end, start - row.end >> 2
+    return end, np.int64(0)
 
 
 @routine

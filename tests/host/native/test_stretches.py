@@ -13,10 +13,11 @@ from spe_unicorn.bits import signed
 from spe_unicorn.compiled import entry, record_at
 from spe_unicorn.host.engine import known
 from spe_unicorn.host.native.hot_path import BLOCK_HOOKS
-from spe_unicorn.host.native.state.block_table import BLOCKS
+from spe_unicorn.host.native.state.block_table import BLOCKS, SPREAD, slot_of
 from spe_unicorn.host.native.state.transit import ALL_WORDS, begin_epoch, work_out_plain
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.native.stretches import STRETCH, STRETCHES, join, vote
+from spe_unicorn.host.native.tables import BlockTable
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.support import a64 as a
@@ -219,6 +220,124 @@ def test_a_block_that_the_engine_cuts_is_in_no_stretch() -> None:
     assert first == (LOOP, LOOP + 16)
     assert all(start > LONG + 4 * (LONGEST + 8) for start, _ in others)
     assert hooks.state.stretch_from == LOOP
+
+
+def around(gap: list[int], *, enters: bool = False) -> list[int]:
+    """A loop around a gap, which is two words behind its start.
+
+    It jumps over the gap, but goes through it wherever bit 8 of the rounds is set, if ``enters``.
+    """
+    over = a.tbz(2, 8, 4 * len(gap) + 4) if enters else a.b(4 * len(gap) + 4)
+    return [a.add_imm(2, 2, 1), over, *gap, a.subs_imm(1, 1, 1), a.b(-4 * len(gap) - 12)]
+
+
+@pytest.mark.usefixtures("not_inline")
+@pytest.mark.parametrize(
+    ("gap", "joined"),
+    [
+        ([a.NOP], True),
+        ([a.NOP] * 29, True),  # 124 bytes: what lies in between is of the lines of both sides
+        ([a.NOP] * 30, False),  # the line of neither side begins there
+        ([a.NOP, a.PSB_CSYNC, a.NOP], False),
+        ([a.ERET], False),
+        ([0], True),
+    ],
+    ids=["a word", "two lines", "three lines", "PSB CSYNC", "ERET", "UDF"],
+)
+def test_a_gap_of_the_same_lines_that_would_be_harmless_is_joined(
+    gap: list[int], joined: bool
+) -> None:
+    machine = Runs(image_of({LOOP: a.code(around(gap))}, LOOP), period=101)
+    machine.run(2000)
+    right = LOOP + 8 + 4 * len(gap)
+    whole = [(LOOP, right + 8)]
+    assert machine.board.cpu.hooks.blocks.stretches == (
+        whole if joined else [(LOOP, LOOP + 8), (right, right + 8)]
+    )
+
+
+@pytest.mark.usefixtures("not_inline")
+@pytest.mark.parametrize("period", [7, 101, 997])
+def test_a_gap_that_runs_at_last_is_counted_and_sampled(period: int) -> None:
+    code = a.code(around([a.add_imm(3, 3, 1), a.udiv(4, 3, 2), a.NOP], enters=True))
+    machines = [
+        Runs(image_of({LOOP: code}, LOOP), runner=r, period=period)
+        for r in (Runner, ReferenceRunner)
+    ]
+    fast, plain = (machine.run(6000) for machine in machines)
+    assert fast.differences(plain) == {}
+    assert len(plain.records) > 5000 // period
+
+
+class Harmless:
+    """A table of blocks beside a table of stretches, in which blocks have run."""
+
+    def __init__(self) -> None:
+        self.state = State(special=1, watch=1, regime=1)
+        self.blocks = BlockTable(self.state)
+
+    def ran(self, *blocks: tuple[int, int]) -> None:
+        """Blocks have been found to be harmless, as ``blocks_hook._goes_on`` notes it."""
+        table = (ctypes.c_int64 * BLOCKS).from_address(self.state.quick)
+        for address, operations in blocks:
+            key = address ^ operations ^ signed(self.state.epoch * SPREAD & (1 << 64) - 1)
+            table[slot_of(address, operations)] = key
+            joined(ctypes.addressof(self.state), address, operations)
+
+    def enter(self, address: int, operations: int) -> None:
+        words = [a.NOP] * operations
+        self.blocks.enter(address, words, np.zeros(8, np.int64), marks=0, members=1)
+
+
+@pytest.mark.parametrize("base", [CODE, KERNEL])
+def test_blocks_that_have_run_are_found_beside_one_of_them(base: int) -> None:
+    table = Harmless()
+    table.ran((base, 3), (base + 4, 2), (base + 12, 32), (base + 0x2000, 1))
+    first = base & (1 << 64) - 1
+    assert table.blocks.harmless_near(first) == [(first, 3), (first + 4, 2), (first + 12, 32)]
+    table.enter(first, 3)
+    assert table.blocks.harmless_near(first) == [(first + 4, 2), (first + 12, 32)]
+    assert table.blocks.harmless_near(first + 0x2000) == [(first + 0x2000, 1)]
+    assert table.blocks.harmless_near(first + 0x3000) == []
+
+
+def test_the_nearest_blocks_of_a_stretch_are_found_and_no_more_than_eight() -> None:
+    table = Harmless()
+    blocks = [(CODE + 8 * n, 2) for n in range(100)]
+    table.ran(*blocks)
+    middle = CODE + 8 * 50
+    near = table.blocks.harmless_near(middle)
+    assert near[0] == (middle, 2)
+    assert sorted(near) in (blocks[46:54], blocks[47:55])
+
+
+def test_blocks_of_another_epoch_or_another_regime_are_not_found() -> None:
+    table = Harmless()
+    table.ran((CODE, 2))
+    table.state.regime = 2
+    assert table.blocks.harmless_near(CODE) == []
+    table.state.regime = 1
+    assert table.blocks.harmless_near(CODE) == [(CODE, 2)]
+    begin_epoch(table.state)
+    assert table.blocks.harmless_near(CODE) == []
+    table.ran((CODE + 8, 2))
+    assert table.blocks.harmless_near(CODE + 8) == [(CODE + 8, 2)]
+
+
+@pytest.mark.usefixtures("not_inline")
+def test_the_first_sample_in_a_loop_has_its_other_blocks_planned() -> None:
+    """The first one is the twentieth operation of the loop, the ninth time round the program."""
+    program = 42 + LONGEST + 8 + 2
+    board = Runs(image_of(PROGRAM, LOOP), period=8 * program + 20).board
+    parts = [(LOOP, 3), (LOOP + 4, 2), (LOOP + 12, 1)]
+
+    def known() -> list[bool]:
+        return [board.cpu.hooks.blocks.find(*part) is not None for part in parts]
+
+    board.run(4000)
+    assert known() == [False, False, False]
+    board.run(2000)
+    assert known() == [True, True, True]
 
 
 @pytest.mark.usefixtures("not_inline")
