@@ -233,7 +233,7 @@ class ProcessingElement(Stateful[PEState]):
         self.interrupts.reset()
         self.counting.before_reset()
         cpu.start(el, entry)
-        self.counting.reset(self._unknown_counters.bits64)
+        self.counting.reset(self._unknown_counters.bits64, el)
         for number, value in enumerate(x):
             cpu.engine.set_x(number, value)
         self.handler.controls_written()

@@ -155,7 +155,7 @@ class Attachment:
             cracker=core.cracking,
         )
         self._counting.totals.sampling = lambda: self._is_running and self.unit.enabled
-        self._counting.reset(random.stream("PMU").bits64)
+        self._counting.reset(random.stream("PMU").bits64, self.cpu.el)
         monitors = pmu_accessors(core.counters)
         monitor_registers.install(self.cpu.hooks, monitors, Action.ASK)
         table = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS, *monitors))

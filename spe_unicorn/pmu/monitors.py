@@ -13,15 +13,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
-from spe_unicorn.arch.pe import PE
+from spe_unicorn.arch.pe import EL3, PE
 from spe_unicorn.arch.registers.pmu import (
     CYCLE_COUNTER,
     INSTRUCTION_COUNTER,
     MOST_COUNTERS,
     PMCCFILTR_EL0,
+    PMCNTENSET_EL0,
     PMCR_EL0,
     PMEVTYPERS,
     PMICFILTR_EL0,
+    PMINTENSET_EL1,
+    PMOVSSET_EL0,
 )
 from spe_unicorn.arch.registers.system import MDCR_EL2
 from spe_unicorn.pmu.configured import Configured
@@ -114,8 +117,14 @@ class PerformanceMonitors(Stateful[MonitorState]):
         self.s = MonitorState()
         self._derive()
 
-    def reset(self, unknown: Callable[[], int]) -> None:
-        """Warm reset; ``unknown()`` gives 64 bits for UNKNOWN fields."""
+    def reset(self, unknown: Callable[[], int], el: int = EL3) -> None:
+        """Warm reset, and what firmware leaves for software that begins at ``el``.
+
+        ``unknown()`` gives 64 bits for UNKNOWN fields. Below EL3 PMCR_EL0 is as firmware hands it
+        over to software that knows no newer Performance Monitors: no event freezes counters (FZO,
+        FZS), the cycle counter counts wherever it is enabled (DP), and event counters overflow at
+        32 bits (LP).
+        """
         state = self.s = MonitorState()
         features = self._pe.features
         counters = (1 << self.implemented) - 1 | 1 << CYCLE_COUNTER
@@ -125,14 +134,17 @@ class PerformanceMonitors(Stateful[MonitorState]):
             if counters >> n & 1:
                 filter_ = {CYCLE_COUNTER: PMCCFILTR_EL0, INSTRUCTION_COUNTER: PMICFILTR_EL0}
                 register = filter_.get(n, PMEVTYPERS[0])
-                kept = register.writable_mask(features)
-                state.types[n] = register.reset_value(features, unknown) & kept
+                state.types[n] = register.reset_value(features, unknown)
                 wide = n >= CYCLE_COUNTER or Feature.FEAT_PMUv3p5 in features
                 state.values[n] = unknown() & (_MASK if wide else (1 << _NARROW) - 1)
         actions = PMCR_EL0.C.mask | PMCR_EL0.P.mask
         writable = PMCR_EL0.writable_mask(features) & ~actions
-        state.control = PMCR_EL0.reset_value(features, unknown) & writable
-        state.enabled, state.overflowed, state.noticed = (unknown() & counters for _ in range(3))
+        control = PMCR_EL0.reset_value(features, unknown) & writable
+        state.control = control if el == EL3 else 0
+        state.enabled, state.overflowed, state.noticed = (
+            register.reset_value(features, unknown) & counters
+            for register in (PMCNTENSET_EL0, PMOVSSET_EL0, PMINTENSET_EL1)
+        )
         self._derive()
 
     # What was executed

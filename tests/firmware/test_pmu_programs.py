@@ -21,6 +21,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "overflow, everything": ("pmu_overflow", {"core": "max"}),
     "access, everything": ("pmu_access", {"core": "max"}),
     "exceptions, everything": ("pmu_exceptions", {"core": "max"}),
+    "driver, everything": ("pmu_driver", {"core": "max"}),
     "levels": ("pmu_levels", {}),
     "levels, everything": ("pmu_levels", {"core": "max"}),
 }
@@ -39,6 +40,15 @@ def test_counts_pass_where_sampling_from_outside_hides_spe() -> None:
         outcome = machine.run()
         assert outcome.exit_status == 0
         assert machine.console.text.endswith("\n1..18\n")
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(s, marks=slow) for s in range(4, 8))])
+@pytest.mark.parametrize("el", [1, 2])
+def test_a_driver_that_knows_32_bits_finds_counters_that_it_can_use(el: int, seed: int) -> None:
+    with Machine(shipped_firmware("pmu_driver"), core="max", el=el, seed=seed) as machine:
+        outcome = machine.run(100_000)
+        assert outcome.exit_status == 0
+        assert machine.console.text.endswith("\n1..52\n")
 
 
 @slow

@@ -7,18 +7,15 @@ RES0.
 
 from __future__ import annotations
 
-from spe_unicorn.arch.features import Feature, Features, every
+from spe_unicorn.arch.features import Feature, every
+from spe_unicorn.arch.registers.highest import zero_if_el2_is_highest
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.bits import UNKNOWN, Field, Res0, Reset
+from spe_unicorn.bits import Field, Res0
 
 _FGT = every(Feature.FEAT_FGT, Feature.FEAT_EL2)
 _FGT2 = every(Feature.FEAT_FGT2, Feature.FEAT_EL2)
-
-
-def _reset(features: Features) -> Reset:
-    """Zero where EL2 is the highest Exception level, else UNKNOWN."""
-    return UNKNOWN if Feature.FEAT_EL3 in features else 0
+_reset = zero_if_el2_is_highest
 
 
 class FineGrainedTraps(SysReg, affects=Affects.TRAPS, owner=Owner.HOST):

@@ -14,6 +14,7 @@ from types import new_class
 from typing import Any, Final
 
 from spe_unicorn.arch.features import Feature, every
+from spe_unicorn.arch.registers.highest import zero_if_el1_is_highest
 from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.bits import Field, ReadOnly, Res0, Res1
@@ -101,27 +102,41 @@ class CounterMap(PMURegister):
     P = Field(30, 0, doc="The event counters, by their numbers.")
 
 
-class PMCNTENSET_EL0(CounterMap, op=(3, 3, 9, 12, 1), when=_PMU):
+class CounterState(PMURegister):
+    """A bit for each counter, of which a reset clears the instruction counter's.
+
+    Software that was written before there was an instruction counter clears no more than bits 31:0.
+    """
+
+    __slots__ = ()
+
+    RES0_63_33 = Res0(63, 33)
+    F0 = Field(32, when=_ICNTR, reset=0, doc="The instruction counter.")
+    C = Field(31, doc="The cycle counter.")
+    P = Field(30, 0, doc="The event counters, by their numbers.")
+
+
+class PMCNTENSET_EL0(CounterState, op=(3, 3, 9, 12, 1), when=_PMU):
     """Performance Monitors Count Enable Set Register: writing 1 enables a counter."""
 
 
-class PMCNTENCLR_EL0(CounterMap, op=(3, 3, 9, 12, 2), when=_PMU):
+class PMCNTENCLR_EL0(CounterState, op=(3, 3, 9, 12, 2), when=_PMU):
     """Performance Monitors Count Enable Clear Register: writing 1 disables a counter."""
 
 
-class PMOVSCLR_EL0(CounterMap, op=(3, 3, 9, 12, 3), when=_PMU):
+class PMOVSCLR_EL0(CounterState, op=(3, 3, 9, 12, 3), when=_PMU):
     """Performance Monitors Overflow Flag Status Clear Register."""
 
 
-class PMOVSSET_EL0(CounterMap, op=(3, 3, 9, 14, 3), when=_PMU):
+class PMOVSSET_EL0(CounterState, op=(3, 3, 9, 14, 3), when=_PMU):
     """Performance Monitors Overflow Flag Status Set Register."""
 
 
-class PMINTENSET_EL1(CounterMap, op=(3, 0, 9, 14, 1), when=_PMU):
+class PMINTENSET_EL1(CounterState, op=(3, 0, 9, 14, 1), when=_PMU):
     """Performance Monitors Interrupt Enable Set Register."""
 
 
-class PMINTENCLR_EL1(CounterMap, op=(3, 0, 9, 14, 2), when=_PMU):
+class PMINTENCLR_EL1(CounterState, op=(3, 0, 9, 14, 2), when=_PMU):
     """Performance Monitors Interrupt Enable Clear Register."""
 
 
@@ -198,7 +213,13 @@ class PMECR_EL1(PMURegister, op=(3, 0, 9, 14, 5), when=_EBEP):
     RES0_63_5 = Res0(63, 5)
     SSE = Res0(4, 3)
     KPME = Field(2, doc="PMU exceptions to EL1 can be taken from EL1 while PSTATE.PM is 0.")
-    PMEE = Field(1, 0, PMUException, doc="Overflow is the interrupt, or the PMU exception.")
+    PMEE = Field(
+        1,
+        0,
+        PMUException,
+        reset=zero_if_el1_is_highest,
+        doc="Overflow is the interrupt, or the PMU exception.",
+    )
 
 
 class PMMIR_EL1(PMURegister, op=(3, 0, 9, 14, 6), when=Feature.FEAT_PMUv3p4, read_only=True):

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from spe_unicorn.arch.features import Feature, Features, ImpDef, every, lacks, some
+from spe_unicorn.arch.registers.highest import zero_if_el1_is_highest, zero_if_el2_is_highest
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Res0, Res1, Reset
+from spe_unicorn.bits import Field, ReadOnly, Res0, Res1
 
 _ALL = (1 << 64) - 1
 
@@ -64,17 +65,6 @@ class BufferStatus(IntEnum):
     TOO_LARGE = 0x04
 
 
-def _without_el2(features: Features) -> Reset:
-    """Zero where EL1 is the highest Exception level below EL3's control, else UNKNOWN."""
-    highest = Feature.FEAT_EL2 not in features and Feature.FEAT_EL3 not in features
-    return 0 if highest else UNKNOWN
-
-
-def _without_el3(features: Features) -> Reset:
-    """Zero where EL2 is the highest Exception level, else UNKNOWN."""
-    return UNKNOWN if Feature.FEAT_EL3 in features else 0
-
-
 def _pct_bits(features: Features) -> int:
     """All bits but PCT[1], which is RES0 without FEAT_ECV."""
     return _ALL if Feature.FEAT_ECV in features else _ALL & ~(1 << 7)
@@ -109,7 +99,7 @@ class PMSCR_EL1(ProfilingRegister, op=(3, 0, 9, 9, 0), when=Feature.FEAT_SPE):
         8,
         ExceptionEnable,
         when=Feature.FEAT_SPE_EXC,
-        reset=_without_el2,
+        reset=zero_if_el1_is_highest,
         doc="SPE Profiling exception for events of PMBSR_EL1 in place of PMBIRQ.",
     )
     PCT = Field(
@@ -149,7 +139,7 @@ class PMSCR_EL2(ProfilingRegister, op=(3, 4, 9, 9, 0), when=Feature.FEAT_SPE):
         8,
         ExceptionEnable,
         when=Feature.FEAT_SPE_EXC,
-        reset=_without_el3,
+        reset=zero_if_el2_is_highest,
         doc="SPE Profiling exceptions of EL2, and whether EL1 may have its own.",
     )
     PCT = Field(7, 6, TimestampCounter, doc="Timestamp counter; what EL1 chooses is bounded by it.")

@@ -9,21 +9,18 @@ lives, in our cells or in the engine's, is the host's business.
 
 from __future__ import annotations
 
-from spe_unicorn.arch.features import Feature, Features, every, some
+from spe_unicorn.arch.features import Feature, every, lacks, some
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
+from spe_unicorn.arch.registers.highest import zero_if_el2_is_highest
 from spe_unicorn.arch.registers.id import ID_REGISTERS
 from spe_unicorn.arch.registers.roles import Affects, Owner
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.bits import UNKNOWN, Field, ReadOnly, Register, Res0, Res1, Reset
+from spe_unicorn.bits import Field, ReadOnly, Register, Res0, Res1
 
 _EL2 = Feature.FEAT_EL2
 _EL3 = Feature.FEAT_EL3
 _WALKS = Affects.TRANSLATION | Affects.BUFFER
 _EVERYTHING = _WALKS | Affects.CHECKS | Affects.TRAPS | Affects.PROFILING
-
-
-def _zero_if_el2_is_highest(features: Features) -> Reset:
-    return UNKNOWN if Feature.FEAT_EL3 in features else 0
 
 
 class SCTLR(SysReg):
@@ -33,7 +30,7 @@ class SCTLR(SysReg):
 
     TIDCP = Field(63)
     SPINTMASK = Field(62)
-    NMI = Field(61)
+    NMI = Field(61, reset=0)
     EnTP2 = Field(60)
     TCSO = Field(59)
     TCSO0 = Field(58)
@@ -132,93 +129,93 @@ class HCR_EL2(
 ):
     """Hypervisor Configuration Register."""
 
-    TWEDEL = Field(63, 60, reset=_zero_if_el2_is_highest)
-    TWEDEn = Field(59, reset=_zero_if_el2_is_highest)
-    TID5 = Field(58, reset=_zero_if_el2_is_highest)
-    DCT = Field(57, reset=_zero_if_el2_is_highest)
-    ATA = Field(56, reset=_zero_if_el2_is_highest)
-    TTLBOS = Field(55, reset=_zero_if_el2_is_highest)
-    TTLBIS = Field(54, reset=_zero_if_el2_is_highest)
-    EnSCXT = Field(53, reset=_zero_if_el2_is_highest)
-    TOCU = Field(52, reset=_zero_if_el2_is_highest)
-    AMVOFFEN = Field(51, reset=_zero_if_el2_is_highest)
-    TICAB = Field(50, reset=_zero_if_el2_is_highest)
-    TID4 = Field(49, reset=_zero_if_el2_is_highest)
+    TWEDEL = Field(63, 60, reset=zero_if_el2_is_highest)
+    TWEDEn = Field(59, reset=zero_if_el2_is_highest)
+    TID5 = Field(58, reset=zero_if_el2_is_highest)
+    DCT = Field(57, reset=zero_if_el2_is_highest)
+    ATA = Field(56, reset=zero_if_el2_is_highest)
+    TTLBOS = Field(55, reset=zero_if_el2_is_highest)
+    TTLBIS = Field(54, reset=zero_if_el2_is_highest)
+    EnSCXT = Field(53, reset=zero_if_el2_is_highest)
+    TOCU = Field(52, reset=zero_if_el2_is_highest)
+    AMVOFFEN = Field(51, reset=zero_if_el2_is_highest)
+    TICAB = Field(50, reset=zero_if_el2_is_highest)
+    TID4 = Field(49, reset=zero_if_el2_is_highest)
     GPF = Field(
         48,
         when=Feature.FEAT_RME,
-        reset=_zero_if_el2_is_highest,
+        reset=zero_if_el2_is_highest,
         doc="Granule protection faults go to EL2.",
     )
-    FIEN = Field(47, reset=_zero_if_el2_is_highest)
-    FWB = Field(46, reset=_zero_if_el2_is_highest)
+    FIEN = Field(47, reset=zero_if_el2_is_highest)
+    FWB = Field(46, reset=zero_if_el2_is_highest)
     NV2 = Field(
         45,
         when=Feature.FEAT_NV2,
-        reset=_zero_if_el2_is_highest,
+        reset=zero_if_el2_is_highest,
         doc="Nested hypervisor: accesses go to memory at VNCR_EL2.",
     )
-    AT = Field(44, when=Feature.FEAT_NV, reset=_zero_if_el2_is_highest)
+    AT = Field(44, when=Feature.FEAT_NV, reset=zero_if_el2_is_highest)
     NV1 = Field(
         43,
         when=Feature.FEAT_NV,
-        reset=_zero_if_el2_is_highest,
+        reset=zero_if_el2_is_highest,
         doc="Nested hypervisor with HCR_EL2.E2H clear.",
     )
     NV = Field(
         42,
         when=Feature.FEAT_NV,
-        reset=_zero_if_el2_is_highest,
+        reset=zero_if_el2_is_highest,
         doc="Nested hypervisor: registers of EL2 trap from EL1.",
     )
-    API = Field(41, reset=_zero_if_el2_is_highest)
-    APK = Field(40, reset=_zero_if_el2_is_highest)
-    TME = Field(39, reset=_zero_if_el2_is_highest)
-    MIOCNCE = Field(38, reset=_zero_if_el2_is_highest)
-    TEA = Field(37, reset=_zero_if_el2_is_highest, doc="External aborts go to EL2.")
-    TERR = Field(36, reset=_zero_if_el2_is_highest)
-    TLOR = Field(35, reset=_zero_if_el2_is_highest)
+    API = Field(41, reset=zero_if_el2_is_highest)
+    APK = Field(40, reset=zero_if_el2_is_highest)
+    TME = Field(39, reset=zero_if_el2_is_highest)
+    MIOCNCE = Field(38, reset=zero_if_el2_is_highest)
+    TEA = Field(37, reset=zero_if_el2_is_highest, doc="External aborts go to EL2.")
+    TERR = Field(36, reset=zero_if_el2_is_highest)
+    TLOR = Field(35, reset=zero_if_el2_is_highest)
     E2H = Field(
         34,
         when=Feature.FEAT_VHE,
-        reset=_zero_if_el2_is_highest,
+        reset=zero_if_el2_is_highest,
         doc="Host at EL2: EL1 names reach registers of EL2.",
     )
-    ID = Field(33, reset=_zero_if_el2_is_highest)
-    CD = Field(32, reset=_zero_if_el2_is_highest)
-    RW = Field(31, reset=_zero_if_el2_is_highest)
-    TRVM = Field(30, reset=_zero_if_el2_is_highest)
-    HCD = Field(29, reset=_zero_if_el2_is_highest)
-    TDZ = Field(28, reset=_zero_if_el2_is_highest)
-    TGE = Field(27, reset=_zero_if_el2_is_highest, doc="EL0 belongs to EL2.")
-    TVM = Field(26, reset=_zero_if_el2_is_highest)
-    TTLB = Field(25, reset=_zero_if_el2_is_highest)
-    TPU = Field(24, reset=_zero_if_el2_is_highest)
-    TPCP = Field(23, reset=_zero_if_el2_is_highest)
-    TSW = Field(22, reset=_zero_if_el2_is_highest)
-    TACR = Field(21, reset=_zero_if_el2_is_highest)
-    TIDCP = Field(20, reset=_zero_if_el2_is_highest)
-    TSC = Field(19, reset=_zero_if_el2_is_highest)
-    TID3 = Field(18, reset=_zero_if_el2_is_highest, doc="Trap ID registers from EL1.")
-    TID2 = Field(17, reset=_zero_if_el2_is_highest)
-    TID1 = Field(16, reset=_zero_if_el2_is_highest)
-    TID0 = Field(15, reset=_zero_if_el2_is_highest)
-    TWE = Field(14, reset=_zero_if_el2_is_highest)
-    TWI = Field(13, reset=_zero_if_el2_is_highest)
+    ID = Field(33, reset=zero_if_el2_is_highest)
+    CD = Field(32, reset=zero_if_el2_is_highest)
+    RW = Field(31, reset=1, doc="EL1 is in AArch64 state, the only one there is.")
+    TRVM = Field(30, reset=zero_if_el2_is_highest)
+    HCD = Field(29, reset=zero_if_el2_is_highest)
+    TDZ = Field(28, reset=zero_if_el2_is_highest)
+    TGE = Field(27, reset=zero_if_el2_is_highest, doc="EL0 belongs to EL2.")
+    TVM = Field(26, reset=zero_if_el2_is_highest)
+    TTLB = Field(25, reset=zero_if_el2_is_highest)
+    TPU = Field(24, reset=zero_if_el2_is_highest)
+    TPCP = Field(23, reset=zero_if_el2_is_highest)
+    TSW = Field(22, reset=zero_if_el2_is_highest)
+    TACR = Field(21, reset=zero_if_el2_is_highest)
+    TIDCP = Field(20, reset=zero_if_el2_is_highest)
+    TSC = Field(19, reset=zero_if_el2_is_highest)
+    TID3 = Field(18, reset=zero_if_el2_is_highest, doc="Trap ID registers from EL1.")
+    TID2 = Field(17, reset=zero_if_el2_is_highest)
+    TID1 = Field(16, reset=zero_if_el2_is_highest)
+    TID0 = Field(15, reset=zero_if_el2_is_highest)
+    TWE = Field(14, reset=zero_if_el2_is_highest)
+    TWI = Field(13, reset=zero_if_el2_is_highest)
     DC = Field(
-        12, reset=_zero_if_el2_is_highest, doc="Default cacheability: stage 1 off, Normal memory."
+        12, reset=zero_if_el2_is_highest, doc="Default cacheability: stage 1 off, Normal memory."
     )
-    BSU = Field(11, 10, reset=_zero_if_el2_is_highest)
-    FB = Field(9, reset=_zero_if_el2_is_highest)
-    VSE = Field(8, reset=_zero_if_el2_is_highest)
-    VI = Field(7, reset=_zero_if_el2_is_highest)
-    VF = Field(6, reset=_zero_if_el2_is_highest)
-    AMO = Field(5, reset=_zero_if_el2_is_highest)
-    IMO = Field(4, reset=_zero_if_el2_is_highest)
-    FMO = Field(3, reset=_zero_if_el2_is_highest)
-    PTW = Field(2, reset=_zero_if_el2_is_highest)
-    SWIO = Field(1, reset=_zero_if_el2_is_highest)
-    VM = Field(0, reset=_zero_if_el2_is_highest, doc="Stage 2 translation.")
+    BSU = Field(11, 10, reset=zero_if_el2_is_highest)
+    FB = Field(9, reset=zero_if_el2_is_highest)
+    VSE = Field(8, reset=zero_if_el2_is_highest)
+    VI = Field(7, reset=zero_if_el2_is_highest)
+    VF = Field(6, reset=zero_if_el2_is_highest)
+    AMO = Field(5, reset=zero_if_el2_is_highest)
+    IMO = Field(4, reset=zero_if_el2_is_highest)
+    FMO = Field(3, reset=zero_if_el2_is_highest)
+    PTW = Field(2, reset=zero_if_el2_is_highest)
+    SWIO = Field(1, reset=zero_if_el2_is_highest)
+    VM = Field(0, reset=zero_if_el2_is_highest, doc="Stage 2 translation.")
 
 
 class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2, affects=Affects.PROFILING | Affects.BUFFER):
@@ -227,9 +224,9 @@ class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2, affects=Affects.PROFILING 
     RES0_63_51 = Res0(63, 51)
     EnSTEPOP = Field(50)
     RES0_49_44 = Res0(49, 44)
-    EBWE = Field(43)
+    EBWE = Field(43, reset=zero_if_el2_is_highest)
     RES0_42 = Res0(42)
-    PMEE = Field(41, 40, when=Feature.FEAT_EBEP)
+    PMEE = Field(41, 40, when=Feature.FEAT_EBEP, reset=zero_if_el2_is_highest)
     RES0_39_37 = Res0(39, 37)
     HPMFZS = Field(
         36,
@@ -237,17 +234,17 @@ class MDCR_EL2(SysReg, op=(3, 4, 1, 1, 1), when=_EL2, affects=Affects.PROFILING 
         doc="Stop counters from HPMN on when SPE stops.",
     )
     RES0_35_32 = Res0(35, 32)
-    PMSSE = Field(31, 30)
+    PMSSE = Field(31, 30, reset=zero_if_el2_is_highest)
     HPMFZO = Field(29, when=Feature.FEAT_PMUv3p7)
-    MTPME = Field(28)
+    MTPME = Field(28, when=lacks(_EL3), reset=1)
     TDCC = Field(27)
     HLP = Field(26, when=Feature.FEAT_PMUv3p5)
     E2TB = Field(25, 24)
-    HCCD = Field(23, when=Feature.FEAT_PMUv3p5)
+    HCCD = Field(23, when=Feature.FEAT_PMUv3p5, reset=0, doc="The cycle counter stops at EL2.")
     RES0_22_20 = Res0(22, 20)
     TTRF = Field(19)
     RES0_18 = Res0(18)
-    HPMD = Field(17, when=Feature.FEAT_PMUv3p1)
+    HPMD = Field(17, when=Feature.FEAT_PMUv3p1, reset=0, doc="Counters below HPMN stop at EL2.")
     RES0_16 = Res0(16)
     EnSPM = Field(15)
     TPMS = Field(14, when=Feature.FEAT_SPE, doc="Trap sampling controls from EL1.")
@@ -316,7 +313,7 @@ class SCR_EL3(
     TCR2En = Field(43)
     RCWMASKEn = Field(42)
     EnTP2 = Field(41)
-    TRNDR = Field(40)
+    TRNDR = Field(40, reset=0)
     GCSEn = Field(39)
     HXEn = Field(38)
     ADEn = Field(37)
@@ -331,8 +328,8 @@ class SCR_EL3(
     EnSCXT = Field(25)
     RES0_24_22 = Res0(24, 22)
     FIEN = Field(21)
-    NMEA = Field(20)
-    EASE = Field(19)
+    NMEA = Field(20, reset=0)
+    EASE = Field(19, reset=0)
     EEL2 = Field(18, when=Feature.FEAT_SEL2, doc="Secure EL2 is enabled.")
     API = Field(17)
     APK = Field(16)
@@ -341,7 +338,7 @@ class SCR_EL3(
     TWE = Field(13)
     TWI = Field(12)
     ST = Field(11)
-    RW = Field(10)
+    RW = Field(10, reset=1, doc="The next level is in AArch64 state, the only one there is.")
     SIF = Field(9)
     HCE = Field(8)
     SMD = Field(7)
@@ -375,7 +372,7 @@ class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3, affects=Affects.PROFILING 
 
     RES0_63_56 = Res0(63, 56)
     EnPMS4 = Field(55, when=Feature.FEAT_SPE_nVM, doc="0: trap PMBMAR_EL1.")
-    TRBEE = Field(54, 53)
+    TRBEE = Field(54, 53, reset=0)
     PMSEE = Field(
         52,
         51,
@@ -384,32 +381,32 @@ class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3, affects=Affects.PROFILING 
         doc="SPE Profiling exceptions of EL3, and whether EL2 may have its own.",
     )
     EnSTEPOP = Field(50)
-    ETBAD = Field(49, 48)
+    ETBAD = Field(49, 48, reset=0)
     EnITE = Field(47)
-    EPMSSAD = Field(46, 45)
+    EPMSSAD = Field(46, 45, reset=0)
     EnPMSS = Field(44)
-    EBWE = Field(43)
+    EBWE = Field(43, reset=0)
     EnPMS3 = Field(42, when=Feature.FEAT_SPE_FDS, doc="0: trap PMSDSFR_EL1.")
     PMEE = Field(41, 40, when=Feature.FEAT_EBEP, reset=0)
     EnTB2 = Field(39)
-    E3BREC = Field(38)
-    E3BREW = Field(37)
+    E3BREC = Field(38, reset=0)
+    E3BREW = Field(37, reset=0)
     EnPMSN = Field(36, when=Feature.FEAT_SPE_FnE, doc="0: trap PMSNEVFR_EL1.")
-    MPMX = Field(35, when=Feature.FEAT_PMUv3p7)
-    MCCD = Field(34, when=Feature.FEAT_PMUv3p7)
+    MPMX = Field(35, when=Feature.FEAT_PMUv3p7, reset=0)
+    MCCD = Field(34, when=Feature.FEAT_PMUv3p7, reset=0)
     SBRBE = Field(33, 32)
-    PMSSE = Field(31, 30)
+    PMSSE = Field(31, 30, reset=0)
     RES0_29 = Res0(29)
-    MTPME = Field(28)
+    MTPME = Field(28, reset=1)
     TDCC = Field(27)
     NSTBE = Field(26)
     NSTB = Field(25, 24)
-    SCCD = Field(23, when=Feature.FEAT_PMUv3p5)
-    ETAD = Field(22)
-    EPMAD = Field(21)
-    EDAD = Field(20)
+    SCCD = Field(23, when=Feature.FEAT_PMUv3p5, reset=0)
+    ETAD = Field(22, reset=0)
+    EPMAD = Field(21, reset=0)
+    EDAD = Field(20, reset=0)
     TTRF = Field(19)
-    STE = Field(18)
+    STE = Field(18, reset=0)
     SPME = Field(17, when=Feature.FEAT_PMUv3, reset=0)
     SDD = Field(16)
     SPD32 = Field(15, 14)
@@ -430,11 +427,11 @@ class MDCR_EL3(SysReg, op=(3, 6, 1, 3, 1), when=_EL3, affects=Affects.PROFILING 
     EnPM2 = Field(7, when=some(Feature.FEAT_PMUv3p9, Feature.FEAT_PMUv3_ICNTR, Feature.FEAT_EBEP))
     TPM = Field(6, when=Feature.FEAT_PMUv3)
     RES0_5 = Res0(5)
-    EDADE = Field(4)
-    ETADE = Field(3)
-    EPMADE = Field(2)
+    EDADE = Field(4, reset=0)
+    ETADE = Field(3, reset=0)
+    EPMADE = Field(2, reset=0)
     RES0_1 = Res0(1)
-    RLTE = Field(0)
+    RLTE = Field(0, reset=0)
 
 
 class TTBR(SysReg):

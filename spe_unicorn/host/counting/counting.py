@@ -16,7 +16,7 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
-from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMU_VALUES
+from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMECR_EL1, PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.outside import OutsideCounts
@@ -140,13 +140,19 @@ class Counting(Stateful[CountingState]):
         self.monitors.clear()
         self.changed()
 
-    def reset(self, unknown: Callable[[], int]) -> None:
-        """Warm reset; ``unknown()`` gives 64 bits for UNKNOWN fields."""
-        self.monitors.reset(unknown)
+    def reset(self, unknown: Callable[[], int], el: int = EL3) -> None:
+        """Warm reset, and what firmware leaves for software that begins at ``el``.
+
+        ``unknown()`` gives 64 bits for UNKNOWN fields. At EL1 the higher levels have delegated PMU
+        exceptions, and have left them off.
+        """
+        self.monitors.reset(unknown, el)
         registers = self._cpu.registers
         for register in PMU_VALUES:
             if register in registers:
                 value = register.reset_value(registers.features, unknown)
+                if register is PMECR_EL1 and el < EL2:
+                    value = 0
                 registers.set_raw(register, value & registers.present(register))
         self.changed()
 

@@ -232,7 +232,7 @@ def test_reset_leaves_the_exception_enables_of_the_highest_level_zero() -> None:
     pe = StillPE(EVERYTHING - {F.FEAT_EL3})
     pe.registers.reset(lambda: everything)
     assert pe.registers.read(PMSCR_EL2).EE == 0
-    assert pe.registers.read(HCR_EL2).value == 0
+    assert pe.registers.read(HCR_EL2).value == 1 << 31  # RW reads as one
     pe = StillPE(EVERYTHING - {F.FEAT_EL3, F.FEAT_EL2})
     pe.registers.reset(lambda: everything)
     assert pe.registers.read(PMSCR_EL1).EE == 0
