@@ -13,9 +13,11 @@ from spe_unicorn.arch.access.verdicts import (
     Verdict,
 )
 from spe_unicorn.arch.features import Features
+from spe_unicorn.arch.registers.spe import PMBSR
 from spe_unicorn.arch.registers.sysreg import RegisterFile, SysReg
 from spe_unicorn.bits import UNKNOWN, Field, Res0, Res1
 from spe_unicorn.debug.verdicts import outcome
+from spe_unicorn.spe.management import status_text
 
 
 def summary(accessor: Accessor) -> str:
@@ -130,7 +132,10 @@ def decoded(
         else:
             lost = number & ~(file.present(register) >> field.lsb)
             note = f" Bits {lost:#x} of it are RES0 on this core." if lost else ""
-            yield field.bits, field.name, field.text(number), field.doc + note
+            meaning = field.doc
+            if issubclass(register, PMBSR) and field.name == "MSS":
+                meaning = f"Syndrome: {status_text(register(value))}."
+            yield field.bits, field.name, field.text(number), meaning + note
     active = register.active(file.features)
     for field in register.fields:
         number = value >> field.lsb & field.max

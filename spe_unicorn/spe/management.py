@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from spe_unicorn.arch.access.syndrome_text import fault_status_text
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import FaultRecord
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE
@@ -43,6 +44,11 @@ _ABORTS = (EventClass.STAGE1_ABORT, EventClass.STAGE2_ABORT)
 _GPF = frozenset({*range(0x22, 0x28), 0x28})
 _EXTERNAL = frozenset({0x10, *range(0x12, 0x18), 0x1B})
 _SYNC_EXTERNAL_ABORT = 0x10
+_STATUSES: Final = {
+    BufferStatus.NOT_ALLOWED: "access not allowed",
+    BufferStatus.FULL: "buffer full",
+    BufferStatus.TOO_LARGE: "buffer size too large",
+}
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,23 @@ class ManagementEvent:
     def is_external_abort(self) -> bool:
         """A synchronous External abort, of the access or of a table walk."""
         return self.EC in _ABORTS and self.status in _EXTERNAL
+
+
+def status_text(pmbsr: PMBSR) -> str:
+    """What MSS says in the class of event that EC names: a BSC or an FSC, and its meaning.
+
+    Arm ARM D24.7, PMBSR_EL1.
+    """
+    status = pmbsr.MSS & 0x3F
+    if pmbsr.EC in _ABORTS:
+        return f"FSC {status:#x}, {fault_status_text(status)}"
+    if pmbsr.EC == EventClass.OTHER:
+        known = status in set(BufferStatus)
+        words = _STATUSES[BufferStatus(status)] if known else "a reserved value"
+        return f"BSC {status:#x}, {words}"
+    if pmbsr.EC == EventClass.GPC_FAULT:
+        return "0, a granule protection check that failed says no more"
+    return "IMPLEMENTATION DEFINED" if pmbsr.EC == EventClass.IMPDEF else "reserved with this EC"
 
 
 def buffer_full(address: int) -> ManagementEvent:

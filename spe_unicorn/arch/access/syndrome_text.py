@@ -23,6 +23,8 @@ _FAULTS: Final = {
 }
 _ONE_CODE: Final = (Fault.SyncExternal, Fault.Alignment)
 _BELOW_LEVEL_0: Final = (Fault.AddressSize, Fault.Translation, Fault.SyncExternalOnWalk)
+_GPF_ON_WALK, _GPF = 0x24, 0x28
+"""Granule protection faults: of a table walk at level 0, and of the access itself."""
 _CALLS: Final = {
     EC.SupervisorCall: "SVC",
     EC.HypervisorCall: "HVC",
@@ -40,9 +42,17 @@ def _fault_codes() -> Iterator[tuple[int, str]]:
         else:
             for level in range(-2 if fault in _BELOW_LEVEL_0 else 0, 4):
                 yield FaultRecord(fault, level).fsc, f"{text}, level {level}"
+    for level in range(-2, 4):
+        yield _GPF_ON_WALK + level, f"granule protection fault on a table walk, level {level}"
+    yield _GPF, "granule protection fault"
 
 
 _FAULT_CODES: Final = dict(_fault_codes())
+
+
+def fault_status_text(code: int) -> str:
+    """A fault status code: DFSC, IFSC, PAR_EL1.FST or the FSC of PMBSR_ELx, six bits."""
+    return _FAULT_CODES.get(code, f"fault status {code:#x}")
 
 
 def syndrome_text(syndrome: Syndrome) -> str:
@@ -54,8 +64,7 @@ def syndrome_text(syndrome: Syndrome) -> str:
         ec -= 1
     name = EC(ec).name if ec in set(EC) else f"exception class {ec:#x}"
     if ec in _ABORTS:
-        code = iss & 0x3F
-        words = [_FAULT_CODES.get(code, f"fault status {code:#x}")]
+        words = [fault_status_text(iss & 0x3F)]
         if ec == EC.DataAbort:
             words.insert(0, "write" if iss >> 6 & 1 else "read")
         return f"{name} ({', '.join(words)})"

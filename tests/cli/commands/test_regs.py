@@ -68,9 +68,31 @@ def test_a_value_is_decoded_field_by_field() -> None:
         "  18     EA    0             External abort.",
         "  17     S     1             An event was recorded; profiling is stopped.",
         "  16     COLL  0             A sample collided with one in flight.",
-        "  15:0   MSS   5             "
-        "Syndrome: buffer status code or fault status code in bits 5:0.",
+        "  15:0   MSS   5             Syndrome: FSC 0x5, translation fault, level 1.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("PMBSR_EL1=0x20001", "BSC 0x1, buffer full"),
+        ("PMBSR_EL2=0x20000", "BSC 0x0, access not allowed"),
+        ("PMBSR_EL3=0x20004", "BSC 0x4, buffer size too large"),
+        ("PMBSR_EL1=0x20003", "BSC 0x3, a reserved value"),
+        ("PMBSR_EL1=0x9002000F", "FSC 0xf, permission fault, level 3"),
+        ("PMBSR_EL1=0x94020004", "FSC 0x4, translation fault, level 0"),
+        ("PMBSR_EL1=0x90060010", "FSC 0x10, external abort"),
+        ("PMBSR_EL1=0x90020028", "FSC 0x28, granule protection fault"),
+        ("PMBSR_EL1=0x90020025", "FSC 0x25, granule protection fault on a table walk, level 1"),
+        ("PMBSR_EL1=0x78020000", "0, a granule protection check that failed says no more"),
+        ("PMBSR_EL1=0x7C020000", "IMPLEMENTATION DEFINED"),
+        ("PMBSR_EL1=0x04020000", "reserved with this EC"),
+    ],
+)
+def test_the_syndrome_of_a_management_event_is_decoded_by_its_class(value: str, says: str) -> None:
+    row = said(value, "--core", "max")[-1]
+    assert row.startswith("  15:0   MSS")
+    assert row.endswith(f"Syndrome: {says}.")
 
 
 def test_bits_of_a_value_that_do_not_stay_are_pointed_out() -> None:
