@@ -401,7 +401,7 @@ class StatisticalProfilingUnit(Sampler):
 
     def _translate(self, address: int) -> AddressDescriptor | FaultRecord:
         """Translate a write to ``address`` as the owner of the buffer would make it."""
-        return self._translated(address, self._memory)
+        return self.translated(address, self._memory)
 
     def _peek(self, address: int) -> AddressDescriptor | FaultRecord:
         """As :meth:`_translate`, a fault where a translation table would have to be updated.
@@ -411,14 +411,18 @@ class StatisticalProfilingUnit(Sampler):
         known = self._peeked.get(address)
         if known is not None:
             return known
-        found = self._translated(address, _ReadOnly(self._memory))
+        found = self.translated(address, _ReadOnly(self._memory))
         if isinstance(found, AddressDescriptor):
             if len(self._peeked) >= _MOST_PEEKED:
                 self._peeked.clear()
             self._peeked[address] = found
         return found
 
-    def _translated(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
+    def translated(self, address: int, memory: PhysicalMemory) -> AddressDescriptor | FaultRecord:
+        """Translate a write to ``address`` as the owner of the buffer would make it.
+
+        Descriptors are read from ``memory``, and updated there.
+        """
         if self._context is None:
             self._context = self._owning_context()
         context, el = self._context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -182,3 +183,36 @@ def test_a_filter_by_a_symbol_passes_its_instructions_alone():
     assert all(re.search(r" <spe_setup(\+0x\w+)? ", line) for line in lines)
     with pytest.raises(FilterError, match="no symbol is called 'nowhere'"):
         made.trace("insn", lines.append, filters=["symbol=nowhere"])
+
+
+def buffer_faults(name: str, operations: int, **options: object) -> list[dict[str, Any]]:
+    made = machine(name, **options)
+    lines: list[str] = []
+    made.trace("mmu", lines.append, "jsonl")
+    made.run(operations=operations)
+    return [line for line in map(json.loads, lines) if line["what"] == "buffer fault"]
+
+
+def test_a_fault_of_the_profiling_buffer_comes_with_the_walk_of_its_owner():
+    """0x7000201000 is entry 0x1C0 of a level 1 table, and entry 1 of those of levels 2 and 3."""
+    first, _, permission, flag = buffer_faults("spe_fault", 900_000)[:4]
+    assert first["fault"] == "of the Profiling Buffer, stage 1 translation fault, level 3"
+    assert first["address"] == "0x7000201000"
+    places = [int(step["address"], 0) for step in first["walk"]]
+    words = [int(step["descriptor"], 0) for step in first["walk"]]
+    assert [place & 0xFFF for place in places] == [0x1C0 * 8, 8, 8]
+    assert [word & ~0xFFF for word in words[:2]] == [place & ~0xFFF for place in places[1:]]
+    assert words[2] == 0  # an invalid descriptor
+    assert permission["fault"].endswith("stage 1 permission fault, level 3")
+    assert int(permission["walk"][-1]["descriptor"], 0) >> 7 & 1  # AP[2]: read-only
+    assert flag["fault"].endswith("stage 1 access flag fault, level 3")
+    assert not int(flag["walk"][-1]["descriptor"], 0) >> 10 & 1  # AF
+
+
+@pytest.mark.slow
+def test_a_fault_of_stage_2_comes_with_the_walk_of_stage_2():
+    first, second = buffer_faults("spe_el2_owner", 3_000_000, core="max")[:2]
+    assert first["fault"].endswith("stage 2 translation fault, level 3")
+    assert int(first["walk"][-1]["descriptor"], 0) & 1 == 0
+    assert second["fault"].endswith("stage 2 permission fault, level 3")
+    assert int(second["walk"][-1]["descriptor"], 0) >> 6 & 3 == 0b01  # S2AP: read-only

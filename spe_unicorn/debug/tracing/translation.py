@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from spe_unicorn.arch.access.syndrome_text import entry_text
+from spe_unicorn.arch.access.syndrome_text import entry_text, fault_status_text
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.memory.address_translation import AT_OPERATIONS
 from spe_unicorn.arch.memory.descriptors import (
     AccessDescriptor,
     AddressDescriptor,
+    FaultRecord,
     acc_desc_gpr,
     acc_desc_ifetch,
 )
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.ports import PhysicalMemory
+from spe_unicorn.arch.registers.spe import EventClass
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.spaces import PASpace
 from spe_unicorn.debug.tracing.accesses import Access, AccessWatch, Registers
@@ -24,9 +26,16 @@ from spe_unicorn.debug.tracing.tracer import Tracer
 from spe_unicorn.debug.verdicts import changes
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.host.native.state.actions import SYSTEM, WRITE
+from spe_unicorn.spe.management import ManagementEvent
+from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
 _TRANSLATION_FAULTS: Final = 0x10
 """Fault status codes below this: address size, translation, access flag and permission faults."""
+_BUFFER_FAULTS: Final = {
+    EventClass.STAGE1_ABORT: "stage 1",
+    EventClass.STAGE2_ABORT: "stage 2",
+}
+"""The management events that are faults."""
 _TLBI_CRN: Final = (8, 9)
 _FETCHES: Final = frozenset({EC.InstructionAbort, EC.InstructionAbort + 1})
 _DATA: Final = frozenset({EC.DataAbort, EC.DataAbort + 1})
@@ -74,20 +83,18 @@ class _SeenMemory:
 
 
 def trace_mmu(to: Tracer) -> None:
-    """Faults of translation, TLBI and AT, and writes of the registers that steer translation."""
-    pe = to.pe
+    """Faults of translation, TLBI and AT, and writes of the registers that steer translation.
+
+    Faults of the Profiling Buffer are among them: their walk is that of the buffer's owner.
+    """
+    pe, unit = to.pe, to.pe.unit
     registers = Registers(pe)
 
     def walk(address: int, access: AccessDescriptor) -> tuple[str, list[dict[str, str]]]:
         """The walk to an address by the present registers, in words and as data."""
         memory = _SeenMemory(pe.cpu.memory)
         context = context_for(pe.cpu, translation_regime(pe.cpu, pe.cpu.el))
-        found = full_translate(context, address, access, memory)
-        words = [f"{place:#x}: {word:#018x}" for place, word in memory.seen]
-        end = f"physical {found.paddress:#x}" if isinstance(found, AddressDescriptor) else "fault"
-        text = f"walk {', '.join([*words, end])}" if words else f"no table is read, {end}"
-        steps = [{"address": hex(place), "descriptor": hex(word)} for place, word in memory.seen]
-        return text, steps
+        return _told(full_translate(context, address, access, memory), memory)
 
     def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
         syndrome = record.syndrome
@@ -143,6 +150,39 @@ def trace_mmu(to: Tracer) -> None:
     watch = AccessWatch(pe, system, on_access, lambda _kind, key: registers.held(key))
     to.ends.callback(pe.handler.controls.checks.observe(watch))
     to.ends.callback(pe.cpu.exception_taken.connect(on_exception))
+    if isinstance(unit, StatisticalProfilingUnit):
+        _trace_buffer(to, unit)
+
+
+def _trace_buffer(to: Tracer, unit: StatisticalProfilingUnit) -> None:
+    """Faults of writes to the Profiling Buffer."""
+    pe = to.pe
+
+    def on_management(event: ManagementEvent, _el: int) -> None:
+        pc, el = pe.cpu.pc, pe.cpu.el
+        if event.EC not in _BUFFER_FAULTS or not to.wants(pc, el):
+            return
+        memory = _SeenMemory(pe.cpu.memory)
+        text, steps = _told(unit.translated(event.address, memory), memory)
+        what = (
+            f"of the Profiling Buffer, {_BUFFER_FAULTS[event.EC]} {fault_status_text(event.status)}"
+        )
+        data = {"what": "buffer fault", "fault": what, "address": hex(event.address), "walk": steps}
+        where = f"{to.place(pc)} EL{el}"
+        to.tell("mmu", f"{where} fault {what} at {event.address:#x}: {text}", data, pc, el)
+
+    to.ends.callback(unit.managed.connect(on_management))
+
+
+def _told(
+    found: AddressDescriptor | FaultRecord, memory: _SeenMemory
+) -> tuple[str, list[dict[str, str]]]:
+    """What a walk came to, and the descriptors that it read: in words and as data."""
+    words = [f"{place:#x}: {word:#018x}" for place, word in memory.seen]
+    end = f"physical {found.paddress:#x}" if isinstance(found, AddressDescriptor) else "fault"
+    text = f"walk {', '.join([*words, end])}" if words else f"no table is read, {end}"
+    steps = [{"address": hex(place), "descriptor": hex(word)} for place, word in memory.seen]
+    return text, steps
 
 
 def _what(what: Literal["raised", "TLB maintenance"]) -> dict[str, object]:
