@@ -6,6 +6,7 @@ import sys
 from contextlib import nullcontext
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -13,6 +14,8 @@ from rich.text import Text
 from spe_unicorn.output.names import printable
 from spe_unicorn.report.tables import Kind, Table, written
 
+_BETWEEN = 3
+"""Characters that a column takes beside its texts."""
 _WIDE = 1000
 """Columns where nobody looks: nothing is cut off in a file."""
 _HOT = ((0.10, "bold red"), (0.02, "yellow"))
@@ -37,7 +40,10 @@ def print_tables(tables: list[Table]) -> None:
             if number:
                 console.print()
             console.print(Text(printable(table.title), style="bold"))
-            console.print(_rich(table))
+            rich, least = _rich(table, console.width if terminal else None)
+            before, console.width = console.width, max(console.width, least)
+            console.print(rich)
+            console.width = before
             if table.note is not None:
                 console.print(Text(f" {printable(table.note)}", style="dim"))
     if captured is not None:
@@ -45,11 +51,26 @@ def print_tables(tables: list[Table]) -> None:
             sys.stdout.write(line.rstrip() + "\n")
 
 
-def _rich(table: Table) -> RichTable:
-    result = RichTable(box=SIMPLE_HEAD, pad_edge=True, show_edge=False)
-    for column in table.columns:
+def _rich(table: Table, width: int | None) -> tuple[RichTable, int]:
+    """A table for a terminal of so many columns, and how many it needs at least.
+
+    ``width`` is None where nobody looks. Where a row has texts that may be cut, it stays one line.
+    """
+    widths, between = None if width is None else _widths(table, width, _BETWEEN), _BETWEEN
+    if width is not None and widths is not None and sum(widths) + between * len(widths) > width:
+        between = 1
+        widths = _widths(table, width, between)
+    padding = (0, (between - 1) // 2)
+    result = RichTable(box=SIMPLE_HEAD, pad_edge=True, show_edge=False, padding=padding)
+    for number, column in enumerate(table.columns):
         right = column.kind is not Kind.TEXT
-        result.add_column(Text(column.name), justify="right" if right else "left", no_wrap=right)
+        result.add_column(
+            Text(column.name),
+            justify="right" if right else "left",
+            no_wrap=column.least is not None or (right and widths is None),
+            overflow="ellipsis",
+            width=None if widths is None else widths[number],
+        )
     for row in table.rows:
         cells = [
             Text(printable(written(cell, column.kind)))
@@ -58,4 +79,26 @@ def _rich(table: Table) -> RichTable:
         share = row[0] if table.columns[0].kind is Kind.SHARE else None
         style = next((s for least, s in _HOT if isinstance(share, float) and share >= least), None)
         result.add_row(*cells, style=style)
-    return result
+    return result, 0 if widths is None else sum(widths) + between * len(widths)
+
+
+def _widths(table: Table, width: int, between: int) -> list[int] | None:
+    """The columns' widths in a terminal of ``width``; None for a table whose texts are not cut.
+
+    Headings are broken into lines. Texts are cut from the last column on, and no further than they
+    may be: numbers never are.
+    """
+    if all(column.least is None for column in table.columns):
+        return None
+    widths = []
+    for number, column in enumerate(table.columns):
+        words = [len(word) for word in column.name.split()]
+        cells = (cell_len(printable(written(row[number], column.kind))) for row in table.rows)
+        widths.append(max([*words, *cells]))
+    excess = sum(widths) + between * len(widths) - width
+    for number, column in reversed(list(enumerate(table.columns))):
+        if column.least is not None and excess > 0:
+            cut = min(excess, max(0, widths[number] - column.least))
+            widths[number] -= cut
+            excess -= cut
+    return widths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def annotate(
         Column("samples", Kind.COUNT),
         Column("mean latency", Kind.CYCLES),
         *(Column(text, Kind.COUNT) for _, text in there),
-        *(Column("address"), Column("instruction"), Column("source")),
+        *(Column("address"), Column("instruction", least=16), Column("source", least=5)),
     )
     note = None if total else "no sample is in this function"
     if not code:
@@ -111,8 +112,9 @@ def find(samples: Samples, name: str) -> tuple[ElfFile, Symbol]:
         for symbol in file.symbols:
             if symbol.name == name:
                 return file, symbol
-    near = sorted({s.name for file in files for s in file.symbols if name in s.name})[:5]
-    hint = f"; there are {', '.join(near)}" if near else ""
+    known = sorted({symbol.name for file in files for symbol in file.symbols})
+    near = get_close_matches(name, known, 3) or [there for there in known if name in there][:5]
+    hint = f"; near are {', '.join(near)}" if near else ""
     names = ", ".join(str(file.path) for file in files)
     raise NoSuchSymbolError(f"no symbol {name} in {names}{hint}")
 

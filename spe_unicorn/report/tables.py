@@ -29,6 +29,11 @@ class Column:
 
     name: str
     kind: Kind = Kind.TEXT
+    least: int | None = None
+    """Characters to which a narrow terminal may cut its texts, so that a row stays one line.
+
+    None: texts are never cut.
+    """
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_lines_agree_with_addr2line():
 
 
 def test_a_symbol_that_there_is_not_is_refused_with_names_that_are_near():
-    with pytest.raises(NoSuchSymbolError, match=r"no symbol mai in .*hello\.elf; there are main"):
+    with pytest.raises(NoSuchSymbolError, match=r"no symbol mai in .*hello\.elf; near are main"):
         annotate(samples(load(), program=HELLO), "mai", disassemble)
     with pytest.raises(NoSuchSymbolError, match=r"does not name its ELF file: give it by --symb"):
         annotate(samples(load(), program=None), "main", disassemble)

@@ -77,6 +77,12 @@ def test_hot_instructions_agree_with_perf_to_the_sample(command, recording):
     assert {row[-1]: int(row[1]) for row in rows(text, "Samples")} == theirs
 
 
+def test_annotate_says_which_function_may_have_been_meant(command, recording):
+    ended = command("annotate", str(recording), "bench_wrok", status=2)
+    assert "no symbol bench_wrok in " in ended.stderr
+    assert re.search(r"; near are bench_work\b", ended.stderr)
+
+
 def test_annotate_shows_instructions_with_their_samples(command, recording):
     text = command("annotate", str(recording), "bench_work").stdout
     count = int(re.match(r"bench_work of bench_hash.elf, (\d+) samples\n", text)[1])
