@@ -2,6 +2,9 @@
 
 Call frame information says for each instruction where the caller's registers are. Frame records are
 the pairs of X29 and X30 in memory to which X29 points by the procedure call standard.
+
+An exception is no call: the code at its vector keeps the interrupted X29, and the interrupted place
+is in ELR_ELx. So where the calls lead to the code of a vector, that place comes next.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from spe_unicorn.arch.registers.banked import ELR, VBAR
+from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.machine.names import Names
@@ -20,6 +25,9 @@ _FRAMES: Final = 32
 _SP: Final = 31
 """DWARF's number of SP."""
 _FRAME_POINTER: Final = 29
+_VECTORS, _SLOT = 0x800, 0x80
+"""Bytes of a vector table, and of the code for one kind of exception."""
+_B, _B_MASK = 0x1400_0000, 0xFC00_0000
 _MASK: Final = (1 << 64) - 1
 _HIGH: Final = 1 << 55
 _ADDRESS: Final = (1 << 48) - 1
@@ -29,8 +37,15 @@ def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
     """Addresses of the calls that led here, innermost first, each with a remark.
 
     X30 gives the caller of a function that has neither call frame information nor a frame record,
-    if ``names`` names the functions. There are at most 32 addresses, whatever memory holds.
+    if ``names`` names the functions. In the handler of an exception the interrupted place is among
+    them, and is the last one where another Exception level was interrupted. There are at most 32
+    addresses, whatever memory holds.
     """
+    return _with_interrupted(cpu, names, _calls(cpu, names))
+
+
+def _calls(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
+    """The calls as memory has them."""
     result = [(cpu.pc, "")]
     registers = _registers(cpu)
     pc = cpu.pc
@@ -47,6 +62,45 @@ def backtrace(cpu: UnicornCPU, names: Names) -> list[tuple[int, str]]:
         pc = registers[RETURN_ADDRESS] - 4 & _MASK
         result.append((pc, ""))
     return result + _by_frame_records(cpu, names, registers, len(result))
+
+
+def _with_interrupted(
+    cpu: UnicornCPU, names: Names, calls: list[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    """The calls with the place that the last exception interrupted, if they lead to its vector."""
+    taken = cpu.entries.last_exception
+    if taken is None or taken.target_el != cpu.el:
+        return calls
+    base = cpu.registers.raw(VBAR[cpu.el])
+    routines = _routines(cpu, names, base)
+    for number, (address, _) in enumerate(calls):
+        name = (names.symbol(address) or "").partition("+")[0]
+        if not base <= address < base + _VECTORS and name not in routines:
+            continue
+        elr = cpu.registers.raw(ELR[cpu.el])
+        rest = calls[number + 1 :]
+        if taken.from_el != cpu.el:
+            interrupted, rest = [(elr, f" (interrupted at EL{taken.from_el})")], []
+        else:
+            interrupted = [(elr, " (interrupted)")]
+        if rest and rest[0][0] in (elr, elr - 4):  # the handler has made a frame record of it
+            rest = rest[1:]
+        if rest and rest[0][1] and not _leaf(names.symbol, elr, rest[0][0] + 4):
+            rest = rest[1:]  # X30 as the interrupted function's own last call has left it
+        return [*calls[: number + 1], *interrupted, *rest][:_FRAMES]
+    return calls
+
+
+def _routines(cpu: UnicornCPU, names: Names, base: int) -> set[str]:
+    """The names of what the vectors branch to: it runs as they do, and is called by nobody."""
+    found = set()
+    for slot in range(base, base + _VECTORS, _SLOT):
+        for n, word in enumerate(cpu.virtual.code(slot, _SLOT // 4) or ()):
+            if word & _B_MASK == _B:
+                target = slot + 4 * n + 4 * signed(word, 26) & _MASK
+                found.add((names.symbol(target) or "").partition("+")[0])
+                break
+    return found - {""}
 
 
 def _registers(cpu: UnicornCPU) -> dict[int, int]:

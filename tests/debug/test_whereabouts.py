@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.pe import EL1
+from spe_unicorn import Machine
+from spe_unicorn.arch.pe import EL0, EL1
 from spe_unicorn.arch.registers.system import VBAR_EL1
 from spe_unicorn.debug.whereabouts import whereabouts, whereabouts_text
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support import a64 as a
 from tests.support.small_boards import CPU_ON, RAM, board_at, psci
 
@@ -78,3 +80,36 @@ def test_code_that_cannot_be_read_is_said_so() -> None:
     assert "spe-unicorn: at 0x80000000 EL1: cannot be read\n" in whereabouts_text(
         whereabouts(board)
     )
+
+
+def test_in_a_handler_the_interrupted_function_stands_among_the_calls() -> None:
+    with Machine(shipped_firmware("pmu_driver"), core="max") as machine:
+        machine.run(until="on_interrupt")
+        (there,) = whereabouts(machine.board)
+        taken = there.last_exception
+        assert taken is not None
+        names = [(call.symbol or "").partition("+")[0] for call in there.backtrace]
+        interrupted = [n for n, call in enumerate(there.backtrace) if call.remark]
+        assert names[0] == "on_interrupt"
+        assert "trap_el1" in names
+        (place,) = [n for n in interrupted if there.backtrace[n].remark == " (interrupted)"]
+        assert names[place - 1] == "trap_el1"
+        assert there.backtrace[place].pc == taken.place.pc
+        assert names[place] == "count_loads"
+        # of a function without a frame record the caller was in X30, which the handler has saved
+        assert names[place:] == ["count_loads", "main", "_start"]
+        machine.run(until="count_loads")
+        (there,) = whereabouts(machine.board)
+        assert not [call for call in there.backtrace if "interrupted" in call.remark]
+
+
+def test_what_another_level_has_called_is_not_looked_for() -> None:
+    board = board_at([a.svc(1)], el=EL0)
+    board.memory.fill(VECTORS + 0x400, a.code([a.NOP, a.b(0)]))
+    board.cpu.registers.set_raw(VBAR_EL1, VECTORS)
+    board.run(3)
+    (there,) = whereabouts(board)
+    assert [(call.pc, call.remark) for call in there.backtrace] == [
+        (VECTORS + 0x404, ""),
+        (RAM + 4, " (interrupted at EL0)"),
+    ]
