@@ -6,6 +6,7 @@ the instruction counter 32.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Final
 
 from spe_unicorn.arch.features import Feature
@@ -23,6 +24,26 @@ from spe_unicorn.arch.rules.effective import security_state_at
 ALL_EVENT_COUNTERS: Final = (1 << CYCLE_COUNTER) - 1
 
 
+class Standstill(Enum):
+    """Why a counter does not count: the first of the rules of CountPMUEvents() that says so."""
+
+    HALTED = auto()
+    """The PE is in Debug state."""
+    ABSENT = auto()
+    DISABLED = auto()
+    """PMCNTENSET_EL0."""
+    STOPPED = auto()
+    """PMCR_EL0.E, or of EL2's counters MDCR_EL2.HPME."""
+    NOT_SYNCHRONOUS = auto()
+    """It is in synchronous mode, and its event is not one of that mode."""
+    FILTERED = auto()
+    CYCLES_DISABLED = auto()
+    """SCCD, MCCD or HCCD."""
+    PROHIBITED = auto()
+    FROZEN_BY_OVERFLOW = auto()
+    FROZEN_BY_SPE = auto()
+
+
 def counters_below_el2(pe: PE, implemented: int) -> int:
     """How many event counters are EL1's: MDCR_EL2.HPMN, those from there on are EL2's.
 
@@ -38,11 +59,11 @@ def of_el2(pe: PE, counter: int, implemented: int) -> bool:
     return counter < CYCLE_COUNTER and counter >= counters_below_el2(pe, implemented)
 
 
-def prohibited(pe: PE, el: int, *, el2s: bool) -> bool:
-    """Whether MDCR_EL3 or MDCR_EL2 prohibits event counting at ``el``; ``el2s`` as :func:`of_el2`.
+def prohibited_by(pe: PE, el: int, *, el2s: bool) -> str | None:
+    """The field by which MDCR_EL3 or MDCR_EL2 prohibits event counting at ``el``, and its value.
 
-    CountPMUEvents() asks this of event counters, of the instruction counter, and with PMCR_EL0.DP
-    of the cycle counter.
+    ``el2s`` as :func:`of_el2`. CountPMUEvents() asks this of event counters, of the instruction
+    counter, and with PMCR_EL0.DP of the cycle counter.
     """
     features = pe.features
     if Feature.FEAT_EL3 in features:
@@ -50,27 +71,37 @@ def prohibited(pe: PE, el: int, *, el2s: bool) -> bool:
         mpmx = Feature.FEAT_PMUv3p7 in features and mdcr.MPMX
         secure = el == EL3 or security_state_at(pe, el) is SecurityState.SECURE
         if secure and not mdcr.SPME and not mpmx:
-            return True
+            return "MDCR_EL3.SPME is 0"
         if el == EL3 and mpmx and (not mdcr.SPME or not el2s):
-            return True
+            return "MDCR_EL3.MPMX is 1"
     if el != EL2 or el2s or Feature.FEAT_PMUv3p1 not in features:
-        return False
-    return bool(pe.registers.read(MDCR_EL2).HPMD)
+        return None
+    return "MDCR_EL2.HPMD is 1" if pe.registers.read(MDCR_EL2).HPMD else None
 
 
-def cycles_disabled(pe: PE, el: int) -> bool:
-    """Whether SCCD, MCCD or HCCD stops the cycle counter at ``el``."""
+def prohibited(pe: PE, el: int, *, el2s: bool) -> bool:
+    """Whether MDCR_EL3 or MDCR_EL2 prohibits event counting at ``el``."""
+    return prohibited_by(pe, el, el2s=el2s) is not None
+
+
+def cycles_disabled_by(pe: PE, el: int) -> str | None:
+    """The field that stops the cycle counter at ``el``, and its value: SCCD, MCCD or HCCD."""
     features = pe.features
     if Feature.FEAT_EL3 in features:
         mdcr = pe.registers.read(MDCR_EL3)
         secure = el == EL3 or security_state_at(pe, el) is SecurityState.SECURE
         if Feature.FEAT_PMUv3p5 in features and secure and mdcr.SCCD:
-            return True
+            return "MDCR_EL3.SCCD is 1"
         if Feature.FEAT_PMUv3p7 in features and el == EL3 and mdcr.MCCD:
-            return True
+            return "MDCR_EL3.MCCD is 1"
     if el != EL2 or Feature.FEAT_PMUv3p5 not in features:
-        return False
-    return bool(pe.registers.read(MDCR_EL2).HCCD)
+        return None
+    return "MDCR_EL2.HCCD is 1" if pe.registers.read(MDCR_EL2).HCCD else None
+
+
+def cycles_disabled(pe: PE, el: int) -> bool:
+    """Whether SCCD, MCCD or HCCD stops the cycle counter at ``el``."""
+    return cycles_disabled_by(pe, el) is not None
 
 
 def filtered(pe: PE, el: int, filter_: int) -> bool:

@@ -29,6 +29,7 @@ from spe_unicorn.arch.registers.pmu import (
 from spe_unicorn.arch.registers.system import MDCR_EL2
 from spe_unicorn.pmu.configured import Configured
 from spe_unicorn.pmu.counting import (
+    Standstill,
     cycles_disabled,
     filtered,
     frozen_by_overflow,
@@ -318,38 +319,47 @@ class PerformanceMonitors(Stateful[MonitorState]):
 
         By default that is the current one.
         """
+        return self.standstill(counter, pe) is None
+
+    def standstill(self, counter: int, pe: PE | None = None) -> Standstill | None:
+        """Why a counter does not count at the Exception level of ``pe``; None where it does."""
         pe, state = pe or self._pe, self.s
-        if pe.halted or not self._has(counter) or not self._enabled(counter):
-            return False
+        if pe.halted:
+            return Standstill.HALTED
+        if not self._has(counter):
+            return Standstill.ABSENT
+        if not state.enabled >> counter & 1:
+            return Standstill.DISABLED
+        if not self._globally_enabled(counter):
+            return Standstill.STOPPED
+        configured = self._configured
+        if (configured.marked & ~configured.synchronous) >> counter & 1:
+            return Standstill.NOT_SYNCHRONOUS
         el = pe.el
         if filtered(pe, el, state.types[counter]):
-            return False
+            return Standstill.FILTERED
         control = PMCR_EL0(state.control)
         el2s = of_el2(pe, counter, self.implemented)
         cycles = counter == CYCLE_COUNTER
         if cycles and cycles_disabled(pe, el):
-            return False
+            return Standstill.CYCLES_DISABLED
         if cycles and not control.DP:
-            return True
+            return None
         if prohibited(pe, el, el2s=el2s):
-            return False
-        overflows = state.overflowed & ~self._configured.marked
+            return Standstill.PROHIBITED
+        overflows = state.overflowed & ~configured.marked
         if frozen_by_overflow(pe, control, overflows, self.implemented, el2s=el2s):
-            return False
+            return Standstill.FROZEN_BY_OVERFLOW
         if cycles and Feature.FEAT_SPE_DPFZS not in pe.features:
-            return True
-        return not frozen_by_spe(pe, control, el2s=el2s, stopped=self._spe_stopped())
+            return None
+        stopped = self._spe_stopped()
+        frozen = frozen_by_spe(pe, control, el2s=el2s, stopped=stopped)
+        return Standstill.FROZEN_BY_SPE if frozen else None
 
     def _has(self, counter: int) -> bool:
         if counter == INSTRUCTION_COUNTER:
             return Feature.FEAT_PMUv3_ICNTR in self._pe.features
         return counter < self.implemented or counter == CYCLE_COUNTER
-
-    def _enabled(self, counter: int) -> bool:
-        if not self.s.enabled >> counter & 1 or not self._globally_enabled(counter):
-            return False
-        configured = self._configured
-        return not (configured.marked & ~configured.synchronous) >> counter & 1
 
     def _globally_enabled(self, counter: int) -> bool:
         if of_el2(self._pe, counter, self.implemented):

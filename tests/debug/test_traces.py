@@ -216,3 +216,20 @@ def test_a_fault_of_stage_2_comes_with_the_walk_of_stage_2():
     assert int(first["walk"][-1]["descriptor"], 0) & 1 == 0
     assert second["fault"].endswith("stage 2 permission fault, level 3")
     assert int(second["walk"][-1]["descriptor"], 0) >> 6 & 3 == 0b01  # S2AP: read-only
+
+
+def test_enabled_counters_that_stand_still_are_told_with_the_reason():
+    made = machine("pmu_overflow", core="max", seed=3)
+    lines: list[str] = []
+    made.trace("pmu", lines.append, "jsonl")
+    made.run(operations=60_000)
+    told = [line for line in map(json.loads, lines) if "why" in line]
+    frozen = [line for line in told if (line["why"] or "").startswith("PMCR_EL0.FZO is 1")]
+    assert frozen
+    for line in frozen:
+        overflows = [json.loads(other) for other in lines if '"overflow"' in other]
+        assert line["operation"] in {other["operation"] for other in overflows}
+        assert line["counters"] == [0, 1]
+    stopped = [line for line in told if line["why"] == "PMCR_EL0.E is 0"]
+    assert stopped
+    assert stopped[0]["what"] == "stand still"
