@@ -7,10 +7,13 @@ changes nothing for the guest.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from spe_unicorn.arch.access.spe import SPE_ACCESSORS
+from spe_unicorn.arch.access.verdicts import Accessor, SystemAccessTrap
 from spe_unicorn.arch.pe import EL2, PE
 from spe_unicorn.arch.registers.spe import (
     PMBLIMITR_EL1,
@@ -38,6 +41,7 @@ from spe_unicorn.spe.management import PMBSR_BY_EL, ManagementEvent
 from spe_unicorn.spe.sampler import Sampler, Statistics
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
 
+_SPE_NAMES: Final = frozenset(accessor.name for accessor in SPE_ACCESSORS)
 _LONGEST_LOOP: Final = 1024
 """The end of a loop is looked for among so many operations from a sampled one on."""
 _TESTS: Final = (
@@ -185,6 +189,30 @@ def _filtered(sampling: Sampling) -> str:
 # What a PE shows
 
 
+@dataclass(frozen=True)
+class TrappedAccesses:
+    """Accesses to SPE's registers by one PE that trapped to one Exception level.
+
+    ``counts`` says how many were to each name. ``first`` is the first of them, such as
+    ``MSR PMSCR_EL1``, at ``place`` and ``el``, and ``rule`` what had it trap.
+    """
+
+    cpu: int
+    target_el: int
+    counts: Mapping[str, int]
+    first: str
+    place: Place
+    el: int
+    rule: str
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{name} {count}" for name, count in self.counts.items())
+        return (
+            f"{sum(self.counts.values())} to EL{self.target_el} ({names}), the first {self.first}"
+            f" at {self.place} EL{self.el}: {self.rule}"
+        )
+
+
 class SamplingHistory:
     """Gathers the :class:`Sampling` of one PE; ``symbolize`` names addresses."""
 
@@ -206,6 +234,8 @@ class SamplingHistory:
         self._filters: dict[type[SysReg], int] = {}
         self._levels: tuple[int, ...] = ()
         self._interval = 0
+        self._trapped: dict[int, tuple[Counter[str], str, Place, int, str]] = {}
+        """By the Exception level that the accesses trapped to."""
         if isinstance(unit, StatisticalProfilingUnit):
             cpu.registers.written.connect(self._on_write)
             unit.managed.connect(self._on_management)
@@ -213,6 +243,24 @@ class SamplingHistory:
     def reset(self) -> None:
         """The PE was reset: what was written before matters no more."""
         self._written.clear()
+
+    def on_trap(self, accessor: Accessor, verdict: SystemAccessTrap, read: bool) -> None:
+        """An access that traps: of those to SPE's registers the first is remembered."""
+        name, el = accessor.name, verdict.target_el
+        if name not in _SPE_NAMES:
+            return
+        if el not in self._trapped:
+            cpu = self._cpu
+            place = Place(cpu.pc, self._symbolize(cpu.pc))
+            said = f"{'MRS' if read else 'MSR'} {name}"
+            self._trapped[el] = Counter(), said, place, cpu.el, verdict.rule.text
+        self._trapped[el][0][name] += 1
+
+    def trapped(self, cpu: int) -> Iterator[TrappedAccesses]:
+        """The accesses of the PE of this number that trapped, by the level that took them."""
+        for el in sorted(self._trapped):
+            counts, said, place, of_el, rule = self._trapped[el]
+            yield TrappedAccesses(cpu, el, dict(counts.most_common()), said, place, of_el, rule)
 
     def sampling(self) -> Sampling:
         """What is known now."""
@@ -350,5 +398,6 @@ def watch_sampling(board: Board) -> tuple[SamplingHistory, ...]:
     for pe in board.pes:
         history = SamplingHistory(pe.cpu, pe.unit, pe.events, board.names.symbol)
         pe.started.connect(history.reset)
+        pe.handler.system.trapped.connect(history.on_trap)
         histories.append(history)
     return tuple(histories)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import watch_sampling, why_no_samples
+from spe_unicorn.debug.no_samples import TrappedAccesses, watch_sampling, why_no_samples
 from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.machine.board import Board
@@ -172,6 +172,12 @@ class Machine:
     def why_no_samples(self) -> tuple[str | None, ...]:
         """Why each PE has no record; None for a PE that has some, or whose guest wants none."""
         return tuple(why_no_samples(history.sampling()) for history in self._sampling)
+
+    @property
+    def trapped_accesses(self) -> tuple[TrappedAccesses, ...]:
+        """Accesses to SPE's registers that trapped, by PE and by the level that took them."""
+        each = (history.trapped(cpu) for cpu, history in enumerate(self._sampling))
+        return tuple(found for histories in each for found in histories)
 
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image. Raises PointError unless there is exactly one."""

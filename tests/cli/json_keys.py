@@ -22,6 +22,7 @@ KEYS = {
     "pmu_events",
     "misuses",
     "few_places",
+    "trapped_accesses",
     "host",
     "cpus",
 }

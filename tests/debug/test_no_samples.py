@@ -8,13 +8,18 @@ import pytest
 
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import spe
+from spe_unicorn.arch.registers.system import MDCR_EL2 as MDCR
+from spe_unicorn.arch.registers.system import VBAR_EL2
 from spe_unicorn.debug.no_samples import Sampling, watch_sampling, why_no_samples
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.options import Sampling as External
 from spe_unicorn.spe.sampler import Statistics
 from tests.support import a64 as a
 from tests.support.machine_runs import image_of
+from tests.support.small_boards import board_at
 
 RAM = 0x4000_0000
 CODE = RAM + 0x1_0000
@@ -31,6 +36,7 @@ PMBPTR_EL1: Op = (3, 0, 9, 10, 1)
 PMBSR_EL1: Op = (3, 0, 9, 10, 3)
 PMSCR_EL2: Op = (3, 4, 9, 9, 0)
 MDCR_EL2: Op = (3, 4, 1, 1, 1)
+MIDR_EL1: Op = (3, 0, 0, 0, 0)
 WORK = 3 * 600
 
 
@@ -251,3 +257,36 @@ def test_looking_changes_nothing() -> None:
                 (board.cpu.registers.save(), board.unit.statistics, bytes(board.ram.bytes))
             )
         assert boards[0] == boards[1]
+
+
+ELR_EL2: Op = (3, 4, 4, 0, 1)
+VECTORS = RAM + 0x800
+PASS_OVER = [a.mrs(9, ELR_EL2), a.add_imm(9, 9, 4), a.msr(ELR_EL2, 9), a.ERET]
+"""A handler at EL2 that goes on after the access."""
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_accesses_to_spe_that_trap_are_counted_by_register_and_level(runner: type[Runner]) -> None:
+    accesses = [a.msr(PMSCR_EL1, 0), a.mrs(1, PMBPTR_EL1), a.msr(PMSCR_EL1, 0), a.mrs(2, MIDR_EL1)]
+    board = board_at([a.NOP, *accesses, a.b(0)], el=EL1, runner=runner)
+    (history,) = watch_sampling(board)
+    board.memory.fill(VECTORS + 0x400, a.code(PASS_OVER))
+    registers = board.cpu.registers
+    registers.set_raw(VBAR_EL2, VECTORS)
+    registers.set_raw(MDCR, registers.read(MDCR).replace(TPMS=1, E2PB=2).value)
+    board.run(5 + 3 * len(PASS_OVER))
+    (trapped,) = history.trapped(0)
+    assert (trapped.cpu, trapped.target_el, trapped.el) == (0, 2, 1)
+    assert trapped.counts == {"PMSCR_EL1": 2, "PMBPTR_EL1": 1}
+    assert (trapped.first, trapped.place.pc) == ("MSR PMSCR_EL1", RAM + 4)
+    assert str(trapped) == (
+        "3 to EL2 (PMSCR_EL1 2, PMBPTR_EL1 1), the first MSR PMSCR_EL1 at 0x40000004 EL1:"
+        " MDCR_EL2.TPMS is 1"
+    )
+
+
+def test_nothing_is_told_where_nothing_has_trapped() -> None:
+    board = board_at([a.msr(PMSCR_EL1, 0), a.b(0)], el=EL1)
+    (history,) = watch_sampling(board)
+    board.run(4)
+    assert list(history.trapped(0)) == []

@@ -154,7 +154,10 @@ class _Session:
             say(spelled(failure_report(self.board)))
         elif reason.unfinished:
             self._print_places(reason, outcome.places)
-        report = Report(outcome, reason, machine.few_places, machine.why_no_samples)
+        report = Report(
+            *(outcome, reason, machine.few_places, machine.why_no_samples),
+            *(machine.trapped_accesses,),
+        )
         if self.summary_follows:
             self.summary_follows = False
             say(summary(report))

@@ -11,6 +11,7 @@ from spe_unicorn.cli.run.progress import short
 from spe_unicorn.cli.run.stopping import Reason
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.debug.misuse_found import Misuse
+from spe_unicorn.debug.no_samples import TrappedAccesses
 from spe_unicorn.debug.resonance import FewPlaces
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts_json
 from spe_unicorn.session.outcome import Outcome
@@ -30,6 +31,8 @@ class Report:
     few_places: tuple[FewPlaces, ...] = ()
     no_samples: tuple[str | None, ...] = ()
     """Why each PE has no record; None where there are some, or nobody wanted any."""
+    trapped: tuple[TrappedAccesses, ...] = ()
+    """Accesses to SPE that trapped."""
 
 
 def summary(report: Report) -> str:
@@ -52,6 +55,15 @@ def summary(report: Report) -> str:
             text += f"  cpu {cpu}: {share.operations} operations\n"
             if share.statistics.population:
                 text += _counts(share.statistics, share.pmu_events, "    ")
+    for trapped in report.trapped:
+        whose = f" on cpu {trapped.cpu}" if len(outcome.shares) > 1 else ""
+        text += textwrap.fill(
+            f"accesses to SPE that trapped{whose}: {trapped}",
+            _WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
+        text += "\n"
     for found in report.few_places:
         whose = f"cpu {found.cpu}: " if len(outcome.shares) > 1 else ""
         text += textwrap.fill(
@@ -135,6 +147,7 @@ def json_object(report: Report) -> dict[str, Any]:
         **_json_counts(outcome.operations, outcome.statistics, outcome.pmu_events),
         "misuses": None if outcome.misuses is None else [_misuse(m) for m in outcome.misuses],
         "few_places": [_few_places(found) for found in report.few_places],
+        "trapped_accesses": [_trapped(found) for found in report.trapped],
         "host": {
             "seconds": round(outcome.seconds, 6),
             "inline": None if outcome.inline is None else outcome.inline._asdict(),
@@ -183,6 +196,19 @@ def _few_places(found: FewPlaces) -> dict[str, Any]:
         "following": found.found.next,
         "counted": found.found.counted,
         "advice": found.advice,
+    }
+
+
+def _trapped(found: TrappedAccesses) -> dict[str, Any]:
+    return {
+        "cpu": found.cpu,
+        "to_el": found.target_el,
+        "counts": dict(found.counts),
+        "first": found.first,
+        "pc": hex(found.place.pc),
+        "symbol": found.place.symbol,
+        "el": found.el,
+        "rule": found.rule,
     }
 
 

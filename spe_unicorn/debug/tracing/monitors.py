@@ -99,9 +99,9 @@ class _Standing:
         monitors = pe.counting.monitors
         found: dict[int, str] = {}
         for counter in range(INSTRUCTION_COUNTER + 1):
-            why = monitors.standstill(counter)
-            if why not in (None, Standstill.ABSENT, Standstill.DISABLED):
-                found[counter] = standstill_text(monitors, pe.cpu, counter, why)
+            kept = monitors.standstill(counter)
+            if kept is not None and kept not in (Standstill.ABSENT, Standstill.DISABLED):
+                found[counter] = standstill_text(monitors, pe.cpu, counter, kept)
         again = [n for n in self._told if n not in found and monitors.counts(n)]
         news = [n for n, why in found.items() if self._told.get(n) != why]
         self._told = found

@@ -19,6 +19,7 @@ COUNTS = KEYS - {
     "symbol",
     "misuses",
     "few_places",
+    "trapped_accesses",
     "host",
     "cpus",
 }

@@ -103,6 +103,8 @@ class SystemAccesses:
     ) -> None:
         self.accessed: Signal[[SystemAccess]] = Signal()
         """Told of each access to a register that the engine lacks, after it."""
+        self.trapped: Signal[[Accessor, SystemAccessTrap, bool]] = Signal()
+        """Told of each such access that traps, before the exception; the last says if it reads."""
         self.redirected: NestedAccess | None = None
         """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
@@ -336,6 +338,7 @@ class SystemAccesses:
         if isinstance(verdict, SystemAccessTrap):
             if self._prevents_trap(accessor, verdict):
                 return True
+            self.trapped(accessor, verdict, read)
             syndrome = system_register_trap(accessor.encoding, rt, read, verdict.ec)
             self._exceptions.synchronous(syndrome, verdict.target_el)
             return True
