@@ -12,39 +12,25 @@ from spe_unicorn.arch.registers.pmu import (
     PMICFILTR_EL0,
 )
 from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
-from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3, SCR_EL3
+from spe_unicorn.arch.registers.system import MDCR_EL2, SCR_EL3
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.monitors import PerformanceMonitors
-from tests.pmu.monitored_pe import FREEZE, LEVELS, P5, P7, PMU, SYNC, F, MonitoredPE
+from tests.pmu.monitored_pe import (
+    ALL,
+    CYCLES,
+    FREEZE,
+    INSTRUCTIONS,
+    LEVELS,
+    P5,
+    P7,
+    PMU,
+    SYNC,
+    F,
+    MonitoredPE,
+    monitors,
+)
 
-CYCLES, INSTRUCTIONS = 31, 32
-ALL = (1 << 33) - 1
 PC = 0x4000_1000
-
-
-def monitors(
-    *events: int,
-    features: Features = P7,
-    el: int = 1,
-    control: int = 1,
-    enabled: int = ALL,
-    noticed: int = 0,
-    stopped: bool = False,
-) -> tuple[PerformanceMonitors, MonitoredPE]:
-    """Monitors whose counters count ``events``, as many as there are; PMCR_EL0.E is 1."""
-    pe = MonitoredPE(features, el)
-    if F.FEAT_EL3 in features:
-        pe.set(SCR_EL3, NS=1)
-        pe.set(MDCR_EL3, PMEE=1 if F.FEAT_EBEP in features else 0)
-    if F.FEAT_EL2 in features:
-        pe.set(MDCR_EL2, HPMN=len(events), PMEE=1 if F.FEAT_EBEP in features else 0)
-    subject = PerformanceMonitors(pe, len(events), lambda: stopped)
-    for counter, event in enumerate(events):
-        subject.configure(counter, PMEVTYPER.of(evtCount=event).value)
-    subject.s.control = control
-    subject.s.enabled = enabled
-    subject.s.noticed = noticed
-    return subject, pe
 
 
 def operation(subject: PerformanceMonitors, *events: int, pc: int = PC) -> None:

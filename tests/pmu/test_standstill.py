@@ -12,8 +12,7 @@ from spe_unicorn.arch.registers.spe import PMBLIMITR_EL1
 from spe_unicorn.arch.registers.system import MDCR_EL2, MDCR_EL3
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.standstill import standstill_text
-from tests.pmu.monitored_pe import FREEZE, LEVELS, P7, SYNC, F
-from tests.pmu.test_monitors import ALL, CYCLES, monitors
+from tests.pmu.monitored_pe import ALL, CYCLES, FREEZE, LEVELS, P7, SYNC, F, monitors
 
 P5_LEVELS = P7 | LEVELS
 NSH, P = 1 << 27, 1 << 31
