@@ -260,7 +260,7 @@ class Counting(Stateful[CountingState]):
         """The host is about to carry out the operation at ``pc``, and counts it as executed."""
         self.settle()
         self.totals.look()
-        self.totals.hosted = 1
+        self.totals.host_begins()
 
     def hosted(self, *, raised: bool) -> None:
         """The host has carried it out. ``raised`` says that it did not retire.
