@@ -1,14 +1,11 @@
-"""Events of single instruction words and exceptions, from Arm's definitions by hand."""
+"""Events of single instruction words, from Arm's definitions by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.exceptions.syndromes import Syndrome
 from spe_unicorn.decode import decode
 from spe_unicorn.pmu.events import PMUEvent as E
-from spe_unicorn.pmu.exceptions import exception_events
 from spe_unicorn.pmu.words import WORD_EVENTS, events_of
 from tests.support import a64 as a
 
@@ -48,29 +45,3 @@ INDIRECT = {E.BR_RETIRED, E.BR_IND_RETIRED}
 def test_events_of_a_word(word: int, events: set[E]) -> None:
     assert events_of(decode(word)) == events
     assert events <= WORD_EVENTS
-
-
-def sync(ec: int) -> ExceptionRecord:
-    return ExceptionRecord(ExceptionType.SYNC, Syndrome(ec))
-
-
-@pytest.mark.parametrize(
-    ("record", "local", "trapped"),
-    [
-        (sync(0x15), E.EXC_SVC, E.EXC_TRAP_OTHER),
-        (sync(0x16), E.EXC_HVC, E.EXC_HVC),
-        (sync(0x17), E.EXC_SMC, E.EXC_SMC),
-        (sync(0x20), E.EXC_PABORT, E.EXC_TRAP_PABORT),
-        (sync(0x25), E.EXC_DABORT, E.EXC_TRAP_DABORT),
-        (sync(0x00), E.EXC_UNDEF, E.EXC_TRAP_OTHER),
-        (sync(0x3C), E.EXC_UNDEF, E.EXC_TRAP_OTHER),
-        (ExceptionRecord(ExceptionType.IRQ), E.EXC_IRQ, E.EXC_TRAP_IRQ),
-        (ExceptionRecord(ExceptionType.FIQ), E.EXC_FIQ, E.EXC_TRAP_FIQ),
-        (ExceptionRecord(ExceptionType.SERROR), E.EXC_DABORT, E.EXC_TRAP_DABORT),
-    ],
-)
-def test_an_exception_is_taken_and_of_its_kind(
-    record: ExceptionRecord, local: E, trapped: E
-) -> None:
-    assert exception_events(record, local=True) == (E.EXC_TAKEN, local)
-    assert exception_events(record, local=False) == (E.EXC_TAKEN, trapped)
