@@ -41,7 +41,8 @@ RW, E2H, TGE = 1 << 31, 1 << 34, 1 << 27
 """Bits of HCR_EL2, as are those that follow."""
 TSC, TID3, TEA, AMO, IMO, FMO, TWI = 1 << 19, 1 << 18, 1 << 37, 1 << 5, 1 << 4, 1 << 3, 1 << 13
 VI, VF, VSE = 1 << 7, 1 << 6, 1 << 8
-SCR: Final = 1 << 10 | 1 << 8 | 1
+SCR_HCE, SCR_SMD = 1 << 8, 1 << 7
+SCR: Final = 1 << 10 | SCR_HCE | 1
 """SCR_EL3.RW, HCE and NS."""
 SCR_EA, SCR_FIQ, SCR_IRQ, SCR_TWI, SCR_EEL2 = 1 << 3, 1 << 2, 1 << 1, 1 << 12, 1 << 18
 TDE: Final = 1 << 8
