@@ -24,13 +24,15 @@ from tests.support.small_boards import RAM, board_at
 
 EL0, EL1, EL2, EL3 = range(4)
 CORE: Final = replace(load_core("max"), counters=16)
-"""With a counter for each event of exceptions."""
+"""With a counter for each event of exceptions, and two for what else is executed."""
 KINDS: Final = (
     *(E.EXC_TAKEN, E.EXC_UNDEF, E.EXC_SVC, E.EXC_PABORT, E.EXC_DABORT, E.EXC_IRQ, E.EXC_FIQ),
     *(E.EXC_SMC, E.EXC_HVC, E.EXC_TRAP_PABORT, E.EXC_TRAP_DABORT, E.EXC_TRAP_OTHER),
     *(E.EXC_TRAP_IRQ, E.EXC_TRAP_FIQ),
 )
 """What counters 0 to 13 count."""
+PROGRESS: Final = (E.INST_RETIRED, E.CPU_CYCLES)
+"""What counters 14 and 15 count."""
 CODE, STACKS, HOLE = RAM + 0x1_0000, RAM + 0x8_0000, 0x1000_0000
 VECTORS = {EL1: RAM + 0x1000, EL2: RAM + 0x2000, EL3: RAM + 0x3000}
 VBAR = {EL1: s.VBAR_EL1, EL2: s.VBAR_EL2, EL3: s.VBAR_EL3}
@@ -137,12 +139,12 @@ def handler(el: int) -> list[int]:
 
 
 def counting() -> list[int]:
-    """Count each of KINDS at all Exception levels, from 0."""
+    """Count each of KINDS and of PROGRESS at all Exception levels, from 0."""
     everywhere = r.PMEVTYPER.of(NSH=1).value
     words = put(r.PMCR_EL0, 0b110)
-    for number, event in enumerate(KINDS):
+    for number, event in enumerate((*KINDS, *PROGRESS)):
         words += put(r.PMEVTYPERS[number], everywhere | event)
-    return [*words, *put(r.PMCNTENSET_EL0, (1 << len(KINDS)) - 1), *put(r.PMCR_EL0, 1)]
+    return [*words, *put(r.PMCNTENSET_EL0, (1 << CORE.counters) - 1), *put(r.PMCR_EL0, 1)]
 
 
 def board(
@@ -195,9 +197,18 @@ def board(
 
 def counted(made: Board) -> Counter[E]:
     """The kinds that were counted."""
-    monitors = made.pes[0].counting
-    monitors.settle()
-    return +Counter(dict(zip(KINDS, monitors.monitors.s.values, strict=False)))
+    return +Counter(dict(zip(KINDS, _values(made), strict=False)))
+
+
+def progress(made: Board) -> list[int]:
+    """How much was counted of PROGRESS."""
+    return _values(made)[len(KINDS) : CORE.counters]
+
+
+def _values(made: Board) -> list[int]:
+    counting = made.pes[0].counting
+    counting.settle()
+    return counting.monitors.s.values
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,10 @@ def random_code(random: Random, level: Level) -> list[int]:
     return [*code, a.b(-4 * (len(code)))]
 
 
-def counted_by(level: Level, seed: str, runner: type[Runner]) -> tuple[list[x.Taken], Counter[E]]:
-    """What is taken in a run of random pieces, and what was counted."""
+def counted_by(
+    level: Level, seed: str, runner: type[Runner]
+) -> tuple[list[x.Taken], Counter[E], list[int]]:
+    """What is taken in a run of random pieces, what it counted as, and what else was executed."""
     random = Random(seed)
     code = random_code(random, level)
     board = x.board(level, code, runner, random.choice((0, 0x1C0, 0x80, 0x40)))
@@ -74,16 +76,17 @@ def counted_by(level: Level, seed: str, runner: type[Runner]) -> tuple[list[x.Ta
         if line is not None:
             line.set_level(False)
         board.run(random.choice((1, 5, 300)))
-    return taken, x.counted(board)
+    return taken, x.counted(board), x.progress(board)
 
 
 def assert_counted_by_the_table(seed: str) -> int:
     """Both runners take the same exceptions and count them as Table D14-1 says; how many."""
     level = random_level(Random(f"{seed} level"))
-    taken, counts = counted_by(level, seed, Runner)
+    taken, counts, progress = counted_by(level, seed, Runner)
     expected = x.expected(level, taken)
     assert counts == expected, (level, counts - expected, expected - counts)
-    stepped, counts = counted_by(level, seed, ReferenceRunner)
+    stepped, counts, steps = counted_by(level, seed, ReferenceRunner)
     assert stepped == taken, level
+    assert steps == progress, level
     assert counts == expected, (level, counts - expected, expected - counts)
     return len(taken)

@@ -157,6 +157,21 @@ def test_what_controls_route(name: str, runner: type[Runner]) -> None:
     assert x.counted(board) == one(event)
 
 
+@RUNNERS
+@pytest.mark.parametrize("cause", ["a trapped SMC", "a trapped MRS", "BRK, debugged", "load, EA"])
+def test_what_is_trapped_takes_a_cycle_and_does_not_retire(
+    cause: str, runner: type[Runner]
+) -> None:
+    """ADR, what raises, the five of the handler; before them EL3's MSR to PMCR_EL0 and ERET."""
+    level, words, _, _ = ROUTED[cause]
+    trapped = x.board(level, words, runner)
+    called = x.board(Level(EL1), x.cause([x.SMC]), runner)
+    trapped.run(7)
+    called.run(7)
+    assert x.progress(trapped) == [2 + 6, 2 + 7]
+    assert x.progress(called) == [2 + 7, 2 + 7]  # an SMC that EL3 takes retires
+
+
 TO_EL3 = x.SCR | x.SCR_EA | x.SCR_IRQ | x.SCR_FIQ
 MASKS_OF_EL2 = x.RW | x.AMO | x.IMO | x.FMO
 IRQS = (E.EXC_IRQ, E.EXC_FIQ, E.EXC_DABORT)
