@@ -1,4 +1,4 @@
-"""What an attack is, and which there are: each file of ``kinds`` is one.
+"""What an attack is, and which there are: each file in ``kinds`` and its folders is one.
 
 Such a file has a docstring, whose first line is the summary, and a function
 ``attack(random, folder) -> int``. All its chance comes from ``random``, ``folder`` is an empty
@@ -41,7 +41,7 @@ class Attack:
 
 def attacks(folder: Path = KINDS) -> dict[str, Attack]:
     """Every kind of attack by its name, which is that of its file with dashes."""
-    found = (_attack(file) for file in sorted(folder.glob("*.py")))
+    found = (_attack(file) for file in sorted(folder.rglob("*.py"), key=lambda file: file.stem))
     return {attack.name: attack for attack in found}
 
 

@@ -17,6 +17,10 @@ class JunctionState:
     """Of sets of events that happened together."""
 
 
+Told = tuple[dict[int, int], dict[tuple[int, ...], int]]
+"""Counts at one moment: of single events, and of sets of events that happened together."""
+
+
 class EventJunction(Stateful[JunctionState]):
     """Counts events by their number; an ``arch.ports.EventSink``.
 
@@ -39,9 +43,11 @@ class EventJunction(Stateful[JunctionState]):
 
     def count_of(self, number: int) -> int:
         """How often one event has happened."""
-        together = self.s.together
-        count = self.s.single.get(number, 0)
-        return count + sum(n for numbers, n in together.items() if number in numbers)
+        return count_in((self.s.single, self.s.together), number)
+
+    def told(self) -> Told:
+        """The counts of now, for :func:`count_in`; they do not move on."""
+        return self.s.single.copy(), self.s.together.copy()
 
     @property
     def counts(self) -> dict[int, int]:
@@ -51,3 +57,9 @@ class EventJunction(Stateful[JunctionState]):
             for number in numbers:
                 counts[number] = counts.get(number, 0) + count
         return dict(sorted(counts.items()))
+
+
+def count_in(told: Told, number: int) -> int:
+    """How often one event had happened."""
+    single, together = told
+    return single.get(number, 0) + sum(n for those, n in together.items() if number in those)

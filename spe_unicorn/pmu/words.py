@@ -9,17 +9,33 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from spe_unicorn.arch.operation import Family, Instruction, Mark
+from spe_unicorn.arch.operation import (
+    CostClass,
+    Family,
+    Instruction,
+    Mark,
+    RegisterKind,
+    Structure,
+)
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, TTBR0_EL1, TTBR1_EL1
 from spe_unicorn.pmu.events import PMUEvent as E
 
 _LOADS: Final = frozenset({Family.LOAD, Family.ATOMIC})
 _STORES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _ENCODING: Final = 0xFFFF
-_OP1_EL12: Final = 5 << 11
-_OP1: Final = 7 << 11
 _TABLE_BASES: Final = frozenset({TTBR0_EL1.encoding.key, TTBR1_EL1.encoding.key})
 _CONTEXT: Final = frozenset({CONTEXTIDR_EL1.encoding.key})
+
+_PLAIN: Final = frozenset({Family.LOAD, Family.STORE})
+_ADVANCED_SIMD: Final = 0xDE00_0000
+_SCALAR: Final = 0x5E00_0000
+"""Advanced SIMD scalar instructions, SHA1 and SHA256 among them."""
+_NOT_SIMD: Final = (
+    (0xFF20_F000, 0x0420_5000),  # ADDVL, ADDPL, RDVL, ADDSVL, ADDSPL, RDSVL
+    (0xFF20_E000, 0x0420_E000),  # CNTB, INCB, SQINCB and their kin
+    (0xFF20_F00F, 0x2520_2000),  # CTERMEQ, CTERMNE
+)
+"""Masks and words of SVE's instructions that are no SIMD (Arm ARM D14.1.1)."""
 
 WORD_EVENTS: Final = frozenset(
     {
@@ -60,11 +76,27 @@ def events_of(instruction: Instruction) -> frozenset[E]:
         found.add(E.EXC_RETURN)
     if instruction.mark is Mark.MSR:
         found |= _of_write(instruction.word >> 5 & _ENCODING)
-    if instruction.simd or instruction.sve:
+    if _is_simd(instruction):
         found.add(E.SIMD_INST_SPEC)
     if instruction.fp:
         found.add(E.FP_SPEC)
     return frozenset(found)
+
+
+def _is_simd(instruction: Instruction) -> bool:
+    """Whether SIMD_INST_SPEC counts it, as from Armv9.5 on.
+
+    Loads and stores: SVE's, structures of SIMD&FP registers, and Q registers. Data processing:
+    Advanced SIMD without its scalar instructions, SVE without what computes with its vector length.
+    """
+    if instruction.family is not Family.OTHER:
+        if instruction.registers is RegisterKind.SIMD_FP and instruction.family in _PLAIN:
+            return instruction.structure is not Structure.NONE or not instruction.scalar
+        return instruction.sve
+    if instruction.sve:
+        return not any(instruction.word & mask == word for mask, word in _NOT_SIMD)
+    scalar = instruction.word & _ADVANCED_SIMD == _SCALAR
+    return instruction.simd and (not scalar or instruction.cost is CostClass.CRYPTO)
 
 
 def _of_branch(instruction: Instruction) -> set[E]:
@@ -77,9 +109,7 @@ def _of_branch(instruction: Instruction) -> set[E]:
 
 
 def _of_write(key: int) -> set[E]:
-    """Those of an MSR; the _EL12 names are other names of the same registers."""
-    if key & _OP1 == _OP1_EL12:
-        key &= ~_OP1
+    """Those of an MSR, by the name that it writes: a write by an _EL12 name is none."""
     if key in _TABLE_BASES:
         return {E.TTBR_WRITE_RETIRED}
     return {E.CID_WRITE_RETIRED} if key in _CONTEXT else set()

@@ -235,6 +235,22 @@ PREDICATES = [
     (0x8580_4020, "ldr z0, [x1]", None, 0),
     (0x04A2_0020, "add z0.s, z1.s, z2.s", None, 0),
     (0x05A2_C020, "sel z0.s, p0, z1.s, z2.s", None, 0),
+    # D18.2, PRED: what writes a vector register by zeroing or merging; these write none
+    (0x2401_A400, "cmpeq p0.b, p1/z, z0.b, z1.b", None, 0),
+    (0x2583_0410, "cmpgt p0.s, p1/z, z0.s, #3", None, 0),
+    (0x24A0_C410, "cmphi p0.s, p1/z, z0.s, #3", None, 0),
+    (0x6581_4410, "fcmgt p0.s, p1/z, z0.s, z1.s", None, 0),
+    (0x6592_2400, "fcmeq p0.s, p1/z, z0.s, #0.0", None, 0),
+    (0x4521_8400, "match p0.b, p1/z, z0.b, z1.b", None, 0),
+    (0x2503_4440, "and p0.b, p1/z, p2.b, p3.b", None, 0),
+    (0x0480_2400, "saddv d0, p1, z0.s", None, 0),
+    (0x0488_2400, "smaxv s0, p1, z0.s", None, 0),
+    (0x049A_2400, "andv s0, p1, z0.s", None, 0),
+    (0x6580_2400, "faddv s0, p1, z0.s", None, 0),
+    (0x6584_2400, "fmaxnmv s0, p1, z0.s", None, 0),
+    (0x6598_2420, "fadda s0, p1, s0, z1.s", None, 0),
+    (0x2520_8020, "cntp x0, p0, p1.b", None, 0),
+    (0x252C_8820, "incp x0, p1.b", None, 0),
 ]
 
 

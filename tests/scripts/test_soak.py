@@ -145,7 +145,7 @@ def test_every_kind_is_listed_with_a_sentence() -> None:
     result = command("--list")
     assert result.returncode == 0
     lines = result.stdout.splitlines()
-    assert len(lines) == len(list((SOAK / "kinds").glob("*.py"))) >= 16
+    assert len(lines) == len(list((SOAK / "kinds").rglob("*.py"))) >= 16
     assert all(len(line.split()) > 3 for line in lines)
 
 
@@ -183,7 +183,7 @@ def test_mutations_change_the_bytes_and_are_of_any_length() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(file.stem for file in (SOAK / "kinds").glob("*.py")))
+@pytest.mark.parametrize("kind", sorted(file.stem for file in (SOAK / "kinds").rglob("*.py")))
 def test_an_attempt_of_each_kind_comes_to_its_end(kind: str, tmp_path: Path) -> None:
     attack = module("attack").attacks()[kind.replace("_", "-")]
     assert attack.attempt(1, tmp_path) > 0

@@ -18,7 +18,6 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3, PE, PEAt
 from spe_unicorn.arch.ports import Cracker, IRQLine
 from spe_unicorn.arch.registers.pmu import PMCR_EL0, PMECR_EL1, PMU_VALUES
 from spe_unicorn.arch.registers.sysreg import SysReg
-from spe_unicorn.arch.rules.effective import tge
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import AHEAD, EventTotals
@@ -27,7 +26,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
 from spe_unicorn.pmu.countable import MODELLED
 from spe_unicorn.pmu.events import PMUEvent
-from spe_unicorn.pmu.exceptions import exception_events, is_call
+from spe_unicorn.pmu.exceptions import exception_events, is_call, taken_locally
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.pmu.monitors import PerformanceMonitors
 from spe_unicorn.pmu.profiling_exception import (
@@ -266,7 +265,7 @@ class Counting(Stateful[CountingState]):
         """The host is about to carry out the operation at ``pc``, and counts it as executed."""
         self.settle()
         self.totals.look()
-        self.totals.hosted = 1
+        self.totals.host_begins()
 
     def hosted(self, *, raised: bool) -> None:
         """The host has carried it out. ``raised`` says that it did not retire.
@@ -349,8 +348,8 @@ class Counting(Stateful[CountingState]):
     def entered(self, record: ExceptionRecord, target_el: int) -> None:
         """Count the exception that was entered. PSTATE.PPEND was saved, and is 0 from now on."""
         self.monitors.entered()
-        local = target_el == EL1 or (target_el == EL2 and tge(self._cpu))
-        events = exception_events(record, local=local)
+        local = taken_locally(self._cpu, target_el)
+        events = exception_events(record, target_el, local=local)
         self.totals.happen(events)
         if self.taken is not None:
             self.taken.entered(record, events)

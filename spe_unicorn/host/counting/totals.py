@@ -20,7 +20,7 @@ from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.pmu.countable import MODELLED, RETIRED, STALLS, STEPPED
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
-from spe_unicorn.pmu.junction import EventJunction
+from spe_unicorn.pmu.junction import EventJunction, Told, count_in
 from spe_unicorn.pmu.shadow import synchronizes
 from spe_unicorn.pmu.words import JUMP_EVENTS, PART_EVENTS, WORD_EVENTS, may_jump
 from spe_unicorn.spe.feed import SampleEvent
@@ -58,7 +58,7 @@ class EventTotals(Stateful[TotalsState]):
 
     TRANSIT = (
         *("hosted", "stepwise", "_pc", "_executed", "_unretired", "_next"),
-        *("synchronized", "_unaligned", "_unaligned_wanted"),
+        *("synchronized", "_unaligned", "_unaligned_wanted", "_told_before"),
     )
     DERIVED = ("_samples_wanted",)
     WIRING = ("also", "aside", "sampling")
@@ -70,6 +70,8 @@ class EventTotals(Stateful[TotalsState]):
         self.tallies = Tallies(cpu.state, cpu.hooks.blocks, cracker)
         self.hosted = 0
         """1 while the host carries out an operation that is counted as executed already, else 0."""
+        self._told_before: Told | None = None
+        """While the host carries out an operation: SPE's events before it, if they may move."""
         self.stepwise = False
         """Whether each operation has to be looked at alone."""
         self.synchronized = False
@@ -80,6 +82,7 @@ class EventTotals(Stateful[TotalsState]):
         """Events whose totals are always kept, as operations are sampled by them."""
         self.sampling: Callable[[], bool] = lambda: False
         """Whether operations are counted as members of SPE's population now."""
+        self._samples = samples
         self._samples_wanted = False
         self._cracked = cracker is not None
         self._cpu = cpu
@@ -108,7 +111,7 @@ class EventTotals(Stateful[TotalsState]):
         for event in EXCEPTION_EVENTS | STEPPED:
             sources[event] = self._kept(event)
         for sampling in SampleEvent:
-            sources[sampling] = _of_sampling(samples, sampling)
+            sources[sampling] = self._of_sampling(sampling)
         if cpu.model is not None:
             for number, known in modelled(cpu.model.model).items():
                 sources[number] = Source(known, most_at_once(number))
@@ -182,6 +185,12 @@ class EventTotals(Stateful[TotalsState]):
         happened = self.s.happened
         for event in events:
             happened[int(event)] = happened.get(int(event), 0) + 1
+
+    def host_begins(self) -> None:
+        """The host is about to carry out an operation: until it is done, no event of it counts."""
+        moves = self._samples_wanted or self.sampling()
+        self._told_before = self._samples.told() if moves else None
+        self.hosted = 1
 
     @property
     def executed(self) -> int:
@@ -289,6 +298,12 @@ class EventTotals(Stateful[TotalsState]):
 
         return Source(total)
 
+    def _of_sampling(self, event: SampleEvent) -> Source:
+        """SPE tells its events of an operation before the host carries the operation out."""
 
-def _of_sampling(samples: EventJunction, event: SampleEvent) -> Source:
-    return Source(lambda: samples.count_of(event))
+        def total() -> int:
+            if self.hosted and self._told_before is not None:
+                return count_in(self._told_before, event)
+            return self._samples.count_of(event)
+
+        return Source(total)

@@ -29,6 +29,8 @@ class HostOperations:
             parts.model.saw_nothing()  # the engine has not begun the operation
         # at an exception, a hook of somebody else may have changed the PC already
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
+        # before the unit hears of the operation, whose events count when it is done
+        parts.counting.hosts(pc)
         members = parts.population.members(pc)
         parts.population.pass_by(members)
         cpu.ahead = -1
@@ -36,7 +38,6 @@ class HostOperations:
         selected = parts.population.select(members)
         cpu.ahead = 0
         begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
-        parts.counting.hosts(pc)
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
         # a Breakpoint exception comes before the operation translates its address

@@ -9,6 +9,8 @@ from __future__ import annotations
 import pytest
 
 from spe_unicorn.arch.registers import pmu as r
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.cores.profile import load_core
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
@@ -58,6 +60,35 @@ def test_what_is_disabled_counts_nothing_after_the_write(runner: type[Runner]) -
         get(r.PMEVCNTRS[0], 1),
     ]
     assert x(ran(code, runner), 1) == [2]
+
+
+HPMD, SPME = 1 << 17, 1 << 17
+"""Of MDCR_EL2: counters of the first range stop at EL2; of MDCR_EL3: at EL3 they count."""
+
+
+@RUNNERS
+@pytest.mark.parametrize("event", [E.INST_RETIRED, E.CPU_CYCLES, E.SIMD_INST_SPEC])
+@pytest.mark.parametrize(
+    ("el", "register", "counts", "stops"),
+    [
+        (2, s.MDCR_EL2, 6, 6 | HPMD),
+        (2, s.MDCR_EL2, 6, 0),  # HPMN: counter 0 is the second range's, HPME is 0
+        (3, s.MDCR_EL3, SPME, 0),
+    ],
+)
+def test_a_write_of_another_register_acts_after_its_own_events(
+    runner: type[Runner], el: int, register: type[SysReg], counts: int, stops: int, event: E
+) -> None:
+    """The one that stops counting is counted, the one that lets it go on is not."""
+    op = a.add_4s(1, 1, 1) if event is E.SIMD_INST_SPEC else a.NOP
+    code = [*put(register, counts), *counters(event, filters=r.PMEVTYPER.of(NSH=1).value)]
+    code += [*a.mov64(5, stops), *a.mov64(6, counts), *put(r.PMEVCNTRS[0], 0), op]
+    code += [a.msr(enc(register), 5), op, op, get(r.PMEVCNTRS[0], 1)]
+    code += [a.msr(enc(register), 6), get(r.PMEVCNTRS[0], 2), op, get(r.PMEVCNTRS[0], 3)]
+    board = board_at([*code, a.b(0)], el=el, runner=runner, core=MAX)
+    board.run(2000)
+    # the MSR to the counter, the operation, the MSR that stops it; the second read, the operation
+    assert x(board, 1, 2, 3) == ([1, 1, 2] if event is E.SIMD_INST_SPEC else [3, 3, 5])
 
 
 @RUNNERS

@@ -11,7 +11,18 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.spe.feed import SampleEvent as S
 from tests.support import a64 as a
-from tests.support.counters import BUFFER, MAX, RUNNERS, counters, get, profiling, put, ran, x
+from tests.support.counters import (
+    BUFFER,
+    MAX,
+    RUNNERS,
+    counters,
+    enc,
+    get,
+    profiling,
+    put,
+    ran,
+    x,
+)
 
 GENERIC = load_core("generic")
 LOOPS = 1000
@@ -39,6 +50,54 @@ def test_population_and_samples_are_exact_at_each_read(runner: type[Runner], int
     samples = (population + 5) // interval
     assert x(board, 6, 7) == [samples, samples]
     assert board.unit.statistics.written == samples
+
+
+@RUNNERS
+@pytest.mark.parametrize("nops", [0, 1, 5, 64])
+def test_a_read_of_the_population_leaves_itself_out_and_a_write_loses_nothing(
+    runner: type[Runner], nops: int
+) -> None:
+    """Counter 0 begins with the MSR that clears it, as counter 1 does, two operations later."""
+    code = [*counters(S.POP, E.INST_RETIRED), *profiling(4096)]
+    code += [*put(r.PMEVCNTRS[0], 0), *put(r.PMEVCNTRS[1], 0), *[a.NOP] * nops]
+    code += [get(r.PMEVCNTRS[0], 1), get(r.PMEVCNTRS[1], 2), a.NOP]
+    code += [get(r.PMEVCNTRS[0], 3), get(r.PMEVCNTRS[1], 4), *put(r.PMSELR_EL0, 0)]
+    code += [get(r.PMXEVCNTR_EL0, 5), get(r.PMEVCNTRS[1], 6)]
+    board = ran(code, runner)
+    # the MSR, a move and the MSR to counter 1, the NOPs: 3 to the first read, which is not in it
+    assert x(board, 1, 2) == [3 + nops, 2 + nops]
+    assert x(board, 3, 4) == [6 + nops, 5 + nops]
+    assert x(board, 5, 6) == [10 + nops, 9 + nops]
+
+
+@RUNNERS
+@pytest.mark.parametrize("distance", range(1, 13))
+def test_the_population_overflows_at_its_operation_among_writes(
+    runner: type[Runner], distance: int
+) -> None:
+    """With PMCR_EL0.FZO counter 1 counts up to the operation that overflows counter 0."""
+    code = [*counters(S.POP, E.INST_RETIRED, control=0b10_0000_0001), *profiling(4096)]
+    code += [*put(r.PMEVCNTRS[1], 0), *a.mov64(1, (1 << 32) - distance)]
+    code += [a.msr(enc(r.PMEVCNTRS[0]), 1)]  # itself the first member
+    code += [w for n in range(6) for w in (a.msr(enc(r.PMSELR_EL0), 2), get(r.PMCR_EL0, 4), a.NOP)]
+    code += [get(r.PMEVCNTRS[1], 5), get(r.PMOVSSET_EL0, 6), get(r.PMEVCNTRS[0], 7)]
+    moves = len(a.mov64(1, (1 << 32) - distance))
+    board = ran(code, runner)
+    assert x(board, 5, 6, 7) == [1 + moves + distance, 1, 1 << 32]
+
+
+@RUNNERS
+def test_samples_of_the_accesses_themselves_are_not_in_what_they_read(
+    runner: type[Runner],
+) -> None:
+    """Each 257th operation is sampled (D17.3): the first reads their number, the next sets it."""
+    off = put(s.PMSCR_EL1, 0)  # UNKNOWN after a reset
+    code = [*off, *counters(S.POP, S.FEED), *profiling(256), *[a.NOP] * 256]
+    code += [get(r.PMEVCNTRS[1], 1), get(r.PMEVCNTRS[1], 2), *[a.NOP] * 255]
+    code += [a.msr(enc(r.PMEVCNTRS[1]), 9), get(r.PMEVCNTRS[1], 3)]
+    board = ran([a.movz(9, 7), *code], runner)
+    # the 257th operation reads 0, the next one 1; the sample of the 514th counts on from its 7
+    assert x(board, 1, 2, 3) == [0, 1, 8]
 
 
 @RUNNERS

@@ -261,6 +261,7 @@ class SystemAccesses:
                 self._engine.set_x(rt, 0)
             return Answer.DONE
         key = MDCR_EL3.encoding
+        self._cpu.registers.raw(MDCR_EL3)  # the cell remembers it: it must not see TPM
         self._untrapped = self._engine.system(key)
         self._engine.set_system(key, self._untrapped | MDCR_EL3.TPM.mask)
         return Answer.ENGINE
