@@ -1,11 +1,16 @@
-"""Takes exceptions on a PE, and ends the run with a sentence if no vector can handle one."""
+"""Takes exceptions on a PE, and ends the run with a sentence if one repeats itself for ever."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spe_unicorn.arch.access.syndrome_text import entry_text
-from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
+from spe_unicorn.arch.exceptions.entry import (
+    ExceptionEntry,
+    ExceptionRecord,
+    ExceptionType,
+    vector_address,
+)
 from spe_unicorn.arch.exceptions.routing import abort_target, default_target
 from spe_unicorn.arch.exceptions.syndromes import (
     ILLEGAL_STATE,
@@ -15,6 +20,7 @@ from spe_unicorn.arch.exceptions.syndromes import (
     software_step,
 )
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.debug import debug_target
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -30,10 +36,15 @@ class Exceptions:
         self.fail = fail
 
     def take(self, record: ExceptionRecord, target_el: int) -> None:
-        """Take an exception, unless there is no vector that could handle it."""
+        """Take an exception. If no operation can ever follow it, end the run before it instead.
+
+        The entry itself does not depend on what is at the vector. The fetch there is the next thing
+        to happen, and may abort.
+        """
         cpu = self._cpu
+        before = cpu.pstate
         entry = cpu.entries.take(record, target_el)
-        if entry.vector != entry.elr and cpu.virtual.code(entry.vector, 1) is not None:
+        if not self._repeats(entry, before):
             return
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
@@ -44,6 +55,28 @@ class Exceptions:
             reason = f"{what}, and no code at its vector {entry.vector:#x}"
         hint = f"set VBAR_EL{target_el} to a table of exception vectors before anything can fault"
         self.fail(reason, hint)
+
+    def _repeats(self, entry: ExceptionEntry, before: int) -> bool:
+        """Whether an exception just taken from PSTATE ``before`` leads to itself for ever.
+
+        It does if it was taken at its own vector and has changed nothing of PSTATE, or if the fetch
+        at its vector does so.
+        """
+        if entry.vector == entry.elr:
+            return entry.pstate.value == before
+        return self._never_fetches(entry.vector, entry.target_el)
+
+    def _never_fetches(self, vector: int, el: int) -> bool:
+        """Whether the fetch at a vector of ``el``, where the PE is, aborts to ``el`` for ever."""
+        cpu = self._cpu
+        if cpu.virtual.code(vector, 1) is not None:
+            return False
+        fault = cpu.virtual.fetch_fault(vector)
+        if fault is None or abort_target(cpu, fault) != el:
+            return False
+        vbar = cpu.registers.raw(banked.VBAR[el])
+        of_abort = vector_address(vbar, el, el, 1, ExceptionType.SYNC)
+        return vector == of_abort or self._never_fetches(of_abort, el)
 
     def synchronous(self, syndrome: Syndrome, target_el: int, far: int | None = None) -> None:
         """Take a synchronous exception to an Exception level; ``far`` is a virtual address."""
