@@ -1,6 +1,8 @@
 /* A small hypervisor that maps pages of 4 KiB at stage 2 when its guest first touches them, as KVM does. The guest
-   takes exceptions of every kind from EL1 and EL0 with its vectors not mapped, stage 1 off and on, and profiles. */
+   takes exceptions of every kind from EL1 and EL0 with its vectors not mapped, stage 1 off and on, and profiles. At last it
+   has no vectors at all, and its hypervisor goes on upon a timer. */
 #include "lib/el.h"
+#include "lib/gic.h"
 #include "lib/spe.h"
 #include "lib/stage2.h"
 
@@ -54,6 +56,14 @@ asm(".macro guest_vector index\n"
     "    .balign 4096\n"
     "    .size guest_vectors, . - guest_vectors\n");
 
+/* Vectors of zeros, each of which is UDF. */
+asm("    .section .text.undefined_vectors, \"ax\"\n"
+    "    .balign 2048\n"
+    "    .type undefined_vectors, %function\n"
+    "undefined_vectors:\n"
+    "    .zero 2048\n"
+    "    .size undefined_vectors, . - undefined_vectors\n");
+
 /* u64 guest_cause(cause, spsr): goes there by ERET; the vector of the exception returns here. */
 asm("    .section .text.guest_cause, \"ax\"\n"
     "    .type guest_cause, %function\n"
@@ -93,7 +103,7 @@ asm(".macro cause name, first, second, third\n"
     "    cause spin, \"9: b 9b\"\n"
     "    .text\n");
 
-extern char guest_vectors[];
+extern char guest_vectors[], undefined_vectors[];
 extern char el1_svc[], el1_udf[], el1_brk[], el1_fp[], el1_load[], el1_store[], el1_fetch[], el1_odd[], el1_spin[];
 extern char el0_svc[], el0_udf[], el0_brk[], el0_fp[], el0_ctr[], el0_load[], el0_store[], el0_fetch[], el0_odd[],
     el0_spin[];
@@ -240,6 +250,42 @@ static void walks(void) {
     write_sysreg(vbar_el1, guest_vectors);
 }
 
+static unsigned interrupts;
+
+void on_interrupt(struct trap *trap) {
+    u64 intid = read_sysreg(icc_iar1_el1);
+    write_sysreg(cnthp_ctl_el2, 0);
+    isb();
+    write_sysreg(icc_eoir1_el1, intid);
+    caught = *trap;
+    interrupts += intid == PPI_EL2_PHYSICAL;
+    come_back(0);
+}
+
+/* The guest's own stage 1, or its vector, leaves it with nothing but one exception for ever. */
+static void left(const char *name, u64 vbar, u64 vector) {
+    write_sysreg(vbar_el1, vbar);
+    forget();
+    interrupts = 0;
+    set_hcr(HCR_IMO);
+    write_sysreg(cnthp_tval_el2, 1000000);
+    write_sysreg(cnthp_ctl_el2, 1);
+    isb();
+    call_at(EL1H, guest_cause, (u64)el1_udf, EL1H);
+    set_hcr(0);
+    if (!ok(interrupts == 1 && caught.elr == vector && caught.vector == FROM_LOWER(VECTOR_IRQ), name))
+        print("# %u interrupts, ELR 0x%lx, vector %lu\n", interrupts, caught.elr, caught.vector);
+    write_sysreg(vbar_el1, guest_vectors);
+}
+
+static void endless(void) {
+    print("# exceptions that repeat themselves\n");
+    gic_init();
+    gic_set_up(PPI_EL2_PHYSICAL, 1, 0x80, false);
+    left("a timer of EL2 ends aborts of fetches at a vector", HOLE, HOLE + 4 * 128);
+    left("and undefined instructions at a vector", (u64)undefined_vectors, (u64)undefined_vectors + 4 * 128);
+}
+
 /* At EL1. */
 static u64 work(u64 rounds, u64 b) {
     for (u64 i = 0; i < rounds; i++) {
@@ -305,6 +351,7 @@ int main(void) {
     set_hcr(0);
     exceptions("on", true);
     walks();
+    endless();
     is(taken, 0, "nothing else came to EL2");
     return tap_done();
 }

@@ -11,7 +11,7 @@ from spe_unicorn.arch.exceptions.entry import (
     ExceptionType,
     vector_address,
 )
-from spe_unicorn.arch.exceptions.routing import abort_target, default_target
+from spe_unicorn.arch.exceptions.routing import abort_target, default_target, route_interrupt
 from spe_unicorn.arch.exceptions.syndromes import (
     ILLEGAL_STATE,
     PC_ALIGNMENT,
@@ -34,17 +34,22 @@ class Exceptions:
     def __init__(self, cpu: UnicornCPU, fail: Callable[[str, str], None]) -> None:
         self._cpu = cpu
         self.fail = fail
+        self.interrupted: Callable[[], bool] = lambda: False
+        """Lets time pass until an interrupt is taken where the PE is; False if none ever is."""
 
     def take(self, record: ExceptionRecord, target_el: int) -> None:
-        """Take an exception. If no operation can ever follow it, end the run before it instead.
+        """Take an exception. If nothing but itself can ever follow it, end the run before it.
 
         The entry itself does not depend on what is at the vector. The fetch there is the next thing
-        to happen, and may abort.
+        to happen, and may abort. If that goes on for ever, an interrupt that a higher Exception
+        level takes may still come.
         """
         cpu = self._cpu
         before = cpu.pstate
         entry = cpu.entries.take(record, target_el)
         if not self._repeats(entry, before):
+            return
+        if self._is_interruptible() and self.interrupted():
             return
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
@@ -65,6 +70,11 @@ class Exceptions:
         if entry.vector == entry.elr:
             return entry.pstate.value == before
         return self._never_fetches(entry.vector, entry.target_el)
+
+    def _is_interruptible(self) -> bool:
+        """Whether a higher Exception level takes IRQs or FIQs, whatever PSTATE masks here."""
+        kinds = (ExceptionType.IRQ, ExceptionType.FIQ)
+        return not all(route_interrupt(self._cpu, kind, True).masked for kind in kinds)
 
     def _never_fetches(self, vector: int, el: int) -> bool:
         """Whether the fetch at a vector of ``el``, where the PE is, aborts to ``el`` for ever."""

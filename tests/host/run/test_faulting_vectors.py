@@ -357,3 +357,44 @@ def test_several_pes_map_the_same_vectors(cause) -> None:
             assert pe.cpu.pc == VECTORS + offset_of(cause, el0=False) + 16
         assert all(entry[0] == FETCH | LEVEL_3 for entry in logged(subject))
     assert not results[0].differences(results[1])
+
+
+@RUNNERS
+@pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
+def test_a_loop_that_no_interrupt_will_leave_ends_the_run(runner, fetches) -> None:
+    """EL2 takes IRQs, by HCR_EL2.IMO, and there is nothing that could raise one."""
+    without = (VECTORS,) if fetches else ()
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
+    cpu = subject.board.cpu
+    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
+    subject.board.handler.controls_written()
+    subject.board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
+    result = subject.run(300)
+    assert result.ending is Ending.FAILED
+    assert "its vector" in result.failure.reason or "its own vector" in result.failure.reason
+
+
+@RUNNERS
+@pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
+def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
+    runner, fetches, monkeypatch
+) -> None:
+    """EL2 takes the IRQ from the vector. What happens next on the board raises it."""
+    without = (VECTORS,) if fetches else ()
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
+    board, cpu = subject.board, subject.board.cpu
+    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
+    board.handler.controls_written()
+    board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
+    board.memory.fill(EL2_VECTORS + FROM_LOWER + 0x80, a.code([a.b(0)]))
+    pe = board.pes[0]
+    pe.deadline = 1 << 40
+
+    def wait() -> bool:
+        board.handler.interrupts.irq.set_level(True)
+        return True
+
+    monkeypatch.setattr(pe, "wait", wait)
+    finish(subject, 300)
+    assert (cpu.el, cpu.pc) == (2, EL2_VECTORS + FROM_LOWER + 0x80)
+    assert cpu.registers.raw(s.ELR_EL2) == VECTORS + 0x200
