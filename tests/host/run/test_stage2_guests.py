@@ -45,3 +45,12 @@ def test_such_guests_take_exceptions_at_vectors_that_are_not_mapped() -> None:
             (before[0], after[:2]) == (1, (2, before[2])) for before, after in pairwise(taken)
         )
     assert at_vectors > 12
+
+
+@pytest.mark.parametrize("seed", [107, 124])
+def test_the_model_knows_branches_in_pages_that_are_not_readable(seed: int) -> None:
+    """Stage 2 lets some pages of code be executed, and not read."""
+    image = stage2_guest(seed, settings_of(seed, spe=True))
+    options = {"ram": RAM, "el": EL2, "core": "neoverse-v1", "model": "cache", "seed": seed}
+    stepped = Machine(image, runner=ReferenceRunner, **options).run(OPERATIONS)
+    assert Machine(image, **options).run(OPERATIONS).differences(stepped) == {}
