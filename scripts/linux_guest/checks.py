@@ -26,7 +26,16 @@ TROUBLE = re.compile(
 """What a kernel prints when something is not as it expects."""
 HOMES = {"sum_first": "first", "fill_second": "second", "bump_third": "third"}
 """The array that each function of the workload accesses."""
-KVM_SAYS = f"kvm 12\npsci {0x1_0001}\nloaded 42\nloop {983_040 * 983_041 // 2}\noff\n"
+_TAKEN = (0x15, 0x00, 0x3C, 0x15, 0x00, 0x25, 0x21, 0x24)
+"""Classes of exceptions: SVC, UDF, BRK, then SVC and UDF of EL0; a load, a fetch, a load of EL0."""
+_CLASSES = [
+    sum(ec << 6 * n for n, ec in enumerate(reversed((1, *_TAKEN[:count])))) for count in (5, 8)
+]
+KVM_SAYS = (
+    f"kvm 12\npsci {0x1_0001}\nloaded 42\nloop {983_040 * 983_041 // 2}\n"
+    f"classes {_CLASSES[0]}\nvectors {0x4_4488}\n"
+    f"classes {_CLASSES[1]}\nvectors {0x4448_8448}\noff\n"
+)
 """What ``kvm`` prints: the interface's version, PSCI 1.1 or as Linux has it, and what it did."""
 KVM_GUEST = range(0x4000_0000, 0x4001_0000)
 """Where its guest's code is."""
@@ -123,7 +132,7 @@ class Checks:
         _shares(tap, result)
 
     def kvm(self, tap: Tap) -> None:
-        """A guest by /dev/kvm: an MMIO exit, HVC, a loop; its host's recording has none of it."""
+        """A guest by /dev/kvm: MMIO exits, HVC, a loop, exceptions; its host records none."""
         for mode, says in (
             ("vhe", "VHE mode initialized successfully"),
             ("nvhe", "Hyp mode initialized successfully"),

@@ -29,6 +29,7 @@ OPTIONS = {
     "ipi_pingpong": {"smp": 2},
     "smc_pingpong": {"el": 3},
     "world_switch": {"el": 2},
+    "first_touch": {"el": 2},
     "priv_el2": {"el": 2},
     "priv_el3": {"el": 3},
     "priv_stage2": {"el": 2},

@@ -13,14 +13,17 @@ BENCHMARKS = [name for name in shipped_names() if name.startswith("bench_")]
 SAMPLING = ("interval", "mix", "spe_branches", "spe_copy", "spe_el0", "spe_fault", "spe_full")
 """Programs that sample, from EL1."""
 SYSTEM = (
-    *("beyond_qemu", "fw_cfg", "irq_latency", "priv_align", "priv_el1", "priv_el2"),
+    *("beyond_qemu", "first_touch", "fw_cfg", "irq_latency", "priv_align", "priv_el1", "priv_el2"),
     *("priv_el3", "priv_gic", "priv_stage2", "priv_sysops", "priv_timer", "priv_timer_el2"),
     *("pl061", "priv_vhe", "psci_calls", "spe_access"),
     *("debug_break", "debug_step", "debug_watch"),
 )
 """Programs about system software: exceptions, interrupts and translation at every level."""
 _STARTS_AT = {
-    2: ("priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe", "spe_el2_owner", "world_switch"),
+    2: (
+        *("first_touch", "priv_el2", "priv_stage2", "priv_timer_el2", "priv_vhe"),
+        *("spe_el2_owner", "world_switch"),
+    ),
     3: (
         *("beyond_qemu", "pmu_access", "pmu_exceptions", "pmu_levels", "priv_el3"),
         *("priv_gic_secure", "smc_pingpong", "spe_access", "spe_el3_monitor", "spe_exc"),
@@ -80,6 +83,7 @@ _ELSEWHERE = (
     ),
     *(
         "beyond_qemu",
+        "first_touch",
         "priv_el2",
         "priv_el3",
         "priv_gic",

@@ -6,11 +6,15 @@ import pytest
 
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.machine.shipped import shipped_names
+from spe_unicorn.spe.record import PlacedRecord, read_record
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import SAMPLING, SELF_CHECKING, assert_passed
 from tests.support.machine_runs import Machine
 
-PRIVILEGED = ("beyond_qemu", "priv_el2", "priv_gic", "priv_stage2", "priv_timer_el2", "priv_vhe")
+PRIVILEGED = (
+    *("beyond_qemu", "first_touch", "priv_el2", "priv_gic", "priv_stage2"),
+    *("priv_timer_el2", "priv_vhe"),
+)
 
 
 @pytest.mark.parametrize("name", PRIVILEGED)
@@ -61,3 +65,12 @@ def test_fixed_sample_points_do_not_depend_on_the_seed(name: str, whole_run: Who
     first, second = whole_run(name), whole_run(name, seed=1)
     assert [s.operation for s in first.records] == [s.operation for s in second.records]
     assert first.console == second.console
+
+
+def test_a_guest_whose_vectors_are_mapped_on_first_touch_is_profiled(whole_run: WholeRun) -> None:
+    """Its hypervisor has no record, though it runs between any two of the guest's exceptions."""
+    result = whole_run("first_touch")
+    placed = [read_record(sampled.record, 0) for sampled in result.records]
+    levels = [found.record.pc.EL for found in placed if isinstance(found, PlacedRecord)]
+    assert len(levels) == len(result.records) > 50
+    assert set(levels) == {0, 1}

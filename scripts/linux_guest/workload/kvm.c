@@ -2,9 +2,11 @@
 //
 // The guest (guest.S) is at 0x40000000 of its own memory. It stores what it finds out at DEVICE, where no memory
 // is, so that each store comes back here as an MMIO exit: the version of PSCI by HVC, what a load from DEVICE gave
-// (42), and the result of a long loop. Then it turns itself off.
+// (42), the result of a long loop, and what exceptions it has taken without the MMU and with it, their classes and
+// vectors. Then it turns itself off. Its memory is mapped for it by pages of 4 KiB, each when it is first touched.
 //
-// Output: kvm VERSION | psci VERSION | loaded NUMBER | loop NUMBER | off, and exit status 0; else what failed.
+// Output: kvm VERSION | psci VERSION | loaded NUMBER | loop NUMBER | classes NUMBER | vectors NUMBER | classes NUMBER |
+// vectors NUMBER | off, and exit status 0; else what failed.
 
 typedef unsigned int u32;
 typedef unsigned long u64;
@@ -50,10 +52,10 @@ struct run {
 
 enum { IOCTL = 29, OPENAT = 56, WRITE = 64, EXIT = 93, MMAP = 222 };
 enum { AT_FDCWD = -100, O_RDWR = 2, READ_AND_WRITE = 3, SHARED = 1, PRIVATE_ANONYMOUS = 0x22 };
-enum { MEMORY = 0x40000000, SIZE = 0x10000, DEVICE = 0x10000000, ANSWER = 42, REPORTS = 3 };
+enum { MEMORY = 0x40000000, SIZE = 0x10000, DEVICE = 0x10000000, ANSWER = 42, REPORTS = 7 };
 
 extern const char guest_start[], guest_end[];
-static const char *const names[REPORTS] = {"psci", "loaded", "loop"};
+static const char *const names[REPORTS] = {"psci", "loaded", "loop", "classes", "vectors", "classes", "vectors"};
 
 static long call(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -192,7 +192,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     known = vector & _PAGE | target ^ s.epoch * SPREAD
     if s.vectors != known:
         if call_read(s.vmem_read, uc, vector, FETCH, s.code, 4) != 0:
-            # no code is at the vector: Python ends the run
+            # the fetch at the vector will fault: Python looks where that leads
             _set_pc(s, uc, scratch, pc)
             _save_pstate(s, uc, target, pstate)
             return False

@@ -107,7 +107,6 @@ class ModelState(ctypes.Structure):
 
 
 _RECORD: Final = np.dtype([(field.name, np.int64) for field in ModelState.FIELDS])
-_READ: Final = int(uc_const.UC_PROT_READ)
 _WRITE: Final = int(uc_const.UC_MEM_WRITE)
 _SCRATCH: Final = ModelState.scratch.offset
 _PC: Final = int(PC)
@@ -242,7 +241,7 @@ def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
         end.known = known
         branch = end.address = here + size - 4
         m.scratch = 0
-        call_read(s.vmem_read, address_of(engine), branch, _READ, address_of(user) + _SCRATCH, 4)
+        call_read(s.vmem_read, address_of(engine), branch, FETCH, address_of(user) + _SCRATCH, 4)
         kind, distance = branch_of(m.scratch)
         end.kind = kind
         end.target = branch + distance

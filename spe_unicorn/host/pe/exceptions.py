@@ -1,12 +1,17 @@
-"""Takes exceptions on a PE, and ends the run with a sentence if no vector can handle one."""
+"""Takes exceptions on a PE, and ends the run with a sentence if one repeats itself for ever."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spe_unicorn.arch.access.syndrome_text import entry_text
-from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
-from spe_unicorn.arch.exceptions.routing import abort_target, default_target
+from spe_unicorn.arch.exceptions.entry import (
+    ExceptionEntry,
+    ExceptionRecord,
+    ExceptionType,
+    vector_address,
+)
+from spe_unicorn.arch.exceptions.routing import abort_target, default_target, route_interrupt
 from spe_unicorn.arch.exceptions.syndromes import (
     ILLEGAL_STATE,
     PC_ALIGNMENT,
@@ -15,6 +20,7 @@ from spe_unicorn.arch.exceptions.syndromes import (
     software_step,
 )
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
+from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.rules.debug import debug_target
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -28,12 +34,22 @@ class Exceptions:
     def __init__(self, cpu: UnicornCPU, fail: Callable[[str, str], None]) -> None:
         self._cpu = cpu
         self.fail = fail
+        self.interrupted: Callable[[], bool] = lambda: False
+        """Lets time pass until an interrupt is taken where the PE is; False if none ever is."""
 
     def take(self, record: ExceptionRecord, target_el: int) -> None:
-        """Take an exception, unless there is no vector that could handle it."""
+        """Take an exception. If nothing but itself can ever follow it, end the run before it.
+
+        The entry itself does not depend on what is at the vector. The fetch there is the next thing
+        to happen, and may abort. If that goes on for ever, an interrupt that a higher Exception
+        level takes may still come.
+        """
         cpu = self._cpu
+        before = cpu.pstate
         entry = cpu.entries.take(record, target_el)
-        if entry.vector != entry.elr and cpu.virtual.code(entry.vector, 1) is not None:
+        if not self._repeats(entry, before):
+            return
+        if self._is_interruptible() and self.interrupted():
             return
         cpu.set_pstate(entry.spsr)
         cpu.pc = entry.elr
@@ -44,6 +60,33 @@ class Exceptions:
             reason = f"{what}, and no code at its vector {entry.vector:#x}"
         hint = f"set VBAR_EL{target_el} to a table of exception vectors before anything can fault"
         self.fail(reason, hint)
+
+    def _repeats(self, entry: ExceptionEntry, before: int) -> bool:
+        """Whether an exception just taken from PSTATE ``before`` leads to itself for ever.
+
+        It does if it was taken at its own vector and has changed nothing of PSTATE, or if the fetch
+        at its vector does so.
+        """
+        if entry.vector == entry.elr:
+            return entry.pstate.value == before
+        return self._never_fetches(entry.vector, entry.target_el)
+
+    def _is_interruptible(self) -> bool:
+        """Whether a higher Exception level takes IRQs or FIQs, whatever PSTATE masks here."""
+        kinds = (ExceptionType.IRQ, ExceptionType.FIQ)
+        return not all(route_interrupt(self._cpu, kind, True).masked for kind in kinds)
+
+    def _never_fetches(self, vector: int, el: int) -> bool:
+        """Whether the fetch at a vector of ``el``, where the PE is, aborts to ``el`` for ever."""
+        cpu = self._cpu
+        if cpu.virtual.code(vector, 1) is not None:
+            return False
+        fault = cpu.virtual.fetch_fault(vector)
+        if fault is None or abort_target(cpu, fault) != el:
+            return False
+        vbar = cpu.registers.raw(banked.VBAR[el])
+        of_abort = vector_address(vbar, el, el, 1, ExceptionType.SYNC)
+        return vector == of_abort or self._never_fetches(of_abort, el)
 
     def synchronous(self, syndrome: Syndrome, target_el: int, far: int | None = None) -> None:
         """Take a synchronous exception to an Exception level; ``far`` is a virtual address."""

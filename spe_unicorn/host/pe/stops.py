@@ -32,7 +32,14 @@ from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.secure_authentication import execute_authentication
-from spe_unicorn.host.ports import DeviceRegister, Ending, EngineException, Failure, Platform
+from spe_unicorn.host.ports import (
+    NEVER_HAPPENS,
+    DeviceRegister,
+    Ending,
+    EngineException,
+    Failure,
+    Platform,
+)
 
 _MASK: Final = (1 << 64) - 1
 PREFETCH_ABORT: Final = 3
@@ -82,6 +89,7 @@ class StopHandler:
         self.status = 0
         """The engine's error number at the last stop, 0 for none."""
         self.exceptions = Exceptions(cpu, self.fail)
+        self.exceptions.interrupted = self._interrupted
         registers: dict[type[SysReg], DeviceRegister] = {
             **(devices or {}),
             **pe_registers.registers(cpu, self.interrupts),
@@ -260,6 +268,19 @@ class StopHandler:
                 self.ending = Ending.ASLEEP
                 return
         self.sleeping = False
+
+    def _interrupted(self) -> bool:
+        """Where an exception repeats itself, let time pass until an interrupt is taken.
+
+        False if none ever will be. With several PEs that is not known, and taken to be so.
+        """
+        while not self.interrupts.take():
+            if self.asked_to_stop():
+                self.ending = Ending.INTERRUPTED
+                return True
+            if self.platform.deadline == NEVER_HAPPENS or not self.platform.wait():
+                return False
+        return True
 
     def fail(self, reason: str, hint: str = "") -> None:
         """End the run: the guest cannot go on."""

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from unicorn import UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE
 
-from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord, acc_desc_gpr
+from spe_unicorn.arch.memory.descriptors import (
+    Fault,
+    FaultRecord,
+    acc_desc_gpr,
+    acc_desc_ifetch,
+)
 from spe_unicorn.arch.memory.regimes import context_for, translation_regime
 from spe_unicorn.arch.memory.translation import full_translate
 from spe_unicorn.arch.pe import EL0, EL2, PE
@@ -106,6 +111,20 @@ class VirtualMemory:
             return None if status else (self._word.value,)
         code = (ctypes.c_uint32 * operations)()
         return None if self._read_to(address, UC_PROT_EXEC, code, 4 * operations) else tuple(code)
+
+    def fetch_fault(self, address: int) -> FaultRecord | None:
+        """Why no instruction can be fetched at a virtual address, None where one can.
+
+        By the tables in memory: the engine's TLB has no part in it.
+        """
+        pe = self._pe
+        context = context_for(pe, translation_regime(pe, pe.el))
+        result = full_translate(context, address, acc_desc_ifetch(pe.el), self._memory)
+        if isinstance(result, FaultRecord):
+            return result
+        if self._memory.read(result.paddress, 4, result.paspace) is None:
+            return FaultRecord(Fault.SyncExternal, 0)
+        return None
 
     def access_as_el2(self, address: int, value: int | None) -> tuple[int, int] | FaultRecord:
         """A doubleword load, or a store of ``value``, as EL2 makes it: NVMem().

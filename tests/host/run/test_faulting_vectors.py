@@ -1,0 +1,400 @@
+"""Exceptions whose vectors cannot be fetched: most are another level's, which maps the page."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple
+
+import pytest
+
+from spe_unicorn.arch.registers import system as s
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.snapshot.board_state import BoardSaver
+from tests.host.guests import EL1H, FROM_LOWER, enter_application, put
+from tests.support import a64 as a
+from tests.support.machine_runs import Machine, Result, image_of
+from tests.support.small_boards import RAM
+
+RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+CODE, GUEST, EL2_VECTORS, APPLICATION = RAM, RAM + 0x1000, RAM + 0x2000, RAM + 0x4000
+VECTORS, LOG, STACK = RAM + 0x6000, RAM + 0x8000, RAM + 0xA000
+STAGE2, STAGE1 = RAM + 0x1_0000, RAM + 0x1_4000
+"""Each is a table of level 1; those of levels 2 and 3 follow."""
+NOWHERE = 0x7000_0000
+"""An address that neither stage maps."""
+NO_MEMORY = RAM + 0x10_0000
+"""An address that both stages map, and where nothing is."""
+SIZE = 1 << 20
+VALID, TABLE = 1, 2
+S2_NORMAL = 0b11 << 6 | 1 << 10 | 0b11 << 8 | 0b1111 << 2
+S1_NORMAL, S1_USER, READ_ONLY = 1 << 10 | 0b11 << 8, 1 << 6, 1 << 7
+VTCR = s.VTCR_EL2.of(T0SZ=25, SL0=1, PS=2).value | 1 << 31
+RW, VM, VI, IMO = 1 << 31, 1 << 0, 1 << 7, 1 << 4
+SCTLR_EL1 = 0x30D0_0800 | 1 << 26 | 1 << 14
+CHECKS_SP = 1 << 4 | 1 << 3 | 1 << 1
+"""SCTLR_EL1.SA0, SA and A."""
+FETCH, LEVEL_3, S1PTW = 0x8200_0000, 0x07, 1 << 7
+TTBR1_OFF = 1 << 23
+
+
+def table_of(first: int, attributes: int, without: tuple[int, ...] = ()) -> dict[int, bytes]:
+    """Tables of 4 KiB pages, one to one, for the first 2 MiB of RAM."""
+    level1, level2, level3 = first, first + 0x1000, first + 0x2000
+    pages = [
+        0 if RAM + 0x1000 * n in without else RAM + 0x1000 * n | attributes | TABLE | VALID
+        for n in range(512)
+    ]
+    return {
+        level1 + 8: struct.pack("<Q", level2 | TABLE | VALID),
+        level2: struct.pack("<Q", level3 | TABLE | VALID),
+        level3: struct.pack("<512Q", *pages),
+    }
+
+
+def lsl(rd: int, rn: int, shift: int) -> int:
+    return 0xD340_0000 | 64 - shift << 16 | 63 - shift << 10 | rn << 5 | rd
+
+
+def mapping_handler(maps: bool = True) -> list[int]:
+    """Log ESR_EL2, ELR_EL2, FAR_EL2 and HPFAR_EL2 at X28, and map the page one to one."""
+    words = []
+    for register in (s.ESR_EL2, s.ELR_EL2, s.FAR_EL2, s.HPFAR_EL2):
+        words += [a.mrs(24, astuple(register.encoding)), 0xF800_8400 | 28 << 5 | 24]
+    if maps:
+        words += [
+            lsl(25, 24, 8),
+            *a.mov64(26, S2_NORMAL | TABLE | VALID),
+            a.orr(25, 25, 26),
+            a.lsr_imm(24, 24, 4),
+            a.and_low_bits(24, 24, 0, 9),
+            *a.mov64(26, STAGE2 + 0x2000),
+            a.str_reg(25, 26, 24, a.LSL, 1),
+            a.DSB_SY,
+        ]
+    return [*words, a.ERET]
+
+
+CAUSES = {
+    "SVC": [a.svc(0x12)],
+    "undefined": [a.udf(0)],
+    "data abort": [*a.mov64(1, NO_MEMORY), a.ldr(2, 1)],
+    "fetch": [*a.mov64(1, NO_MEMORY), a.br(1)],
+    "misaligned SP": [*a.mov64(1, STACK + 8), a.add_imm(31, 1, 0), a.ldr(2, 31)],
+    "misaligned PC": [*a.mov64(1, GUEST + 2), a.br(1)],
+    "floating point": [a.fadd(0, 0, 0)],
+    "IRQ": [a.daifclr(2), a.NOP, a.NOP],
+}
+KIND = {"IRQ": 0x80}
+
+
+def machine(
+    cause: str,
+    *,
+    runner: type[Runner] = Runner,
+    el0: bool = False,
+    stage1: bool = False,
+    unmapped: tuple[int, ...] = (VECTORS,),
+    stage1_without: tuple[int, ...] = (),
+    maps: bool = True,
+    more: list[int] | None = None,
+    **options: object,
+) -> Machine:
+    """A guest that takes an exception, and a hypervisor that maps its pages on first touch."""
+    sctlr = SCTLR_EL1 | (CHECKS_SP if cause == "misaligned SP" else 0)
+    guest = [*put(s.VBAR_EL1, VECTORS), *put(s.SCTLR_EL1, sctlr)]
+    if stage1:
+        guest += [
+            *put(s.TTBR0_EL1, STAGE1),
+            *put(s.TCR_EL1, 25 | TTBR1_OFF | 2 << 32),
+            *put(s.MAIR_EL1, 0xFF),
+            *put(s.SCTLR_EL1, sctlr | 1),
+            a.ISB,
+        ]
+    causes = CAUSES[cause]
+    guest += [*(more or [])]
+    guest += enter_application() if el0 else causes
+    if el0 and cause == "IRQ":
+        causes = [a.NOP, a.NOP]
+        guest = [*guest[:-5], *put(s.SPSR_EL1, 0x340), *put(s.ELR_EL1, APPLICATION), a.ERET]
+    code = [
+        *[*put(s.VBAR_EL2, EL2_VECTORS), *a.mov64(28, LOG)],
+        *[*put(s.VTTBR_EL2, STAGE2), *put(s.VTCR_EL2, VTCR)],
+        *[*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET],
+    ]
+    vector = [
+        *[a.mrs(10, astuple(s.ESR_EL1.encoding)), a.mrs(11, astuple(s.ELR_EL1.encoding))],
+        *[a.mrs(12, astuple(s.FAR_EL1.encoding)), a.mrs(13, astuple(s.SPSR_EL1.encoding))],
+        a.b(0),
+    ]
+    image = image_of(
+        {
+            CODE: a.code(code),
+            GUEST: a.code([*guest, a.b(0)]),
+            APPLICATION: a.code([*causes, a.b(0)]),
+            EL2_VECTORS + FROM_LOWER: a.code(mapping_handler(maps)),
+            EL2_VECTORS + 0x200: a.code([a.b(0)]),
+            **{VECTORS + 0x80 * n: a.code(vector) for n in range(16)},
+            **table_of(STAGE2, S2_NORMAL, unmapped),
+            **table_of(STAGE1, S1_NORMAL | S1_USER | READ_ONLY, stage1_without),
+        },
+        CODE,
+    )
+    result = Machine(image, runner=runner, el=2, ram=SIZE, **options)
+    for pe in result.board.pes:
+        pe.start(2, CODE)
+        hcr = RW | VM | (VI | IMO if cause == "IRQ" else 0)
+        pe.cpu.registers.set_raw(s.HCR_EL2, hcr)
+        pe.handler.controls_written()
+    return result
+
+
+def logged(subject: Machine) -> list[tuple[int, int, int, int]]:
+    """ESR_EL2, ELR_EL2, FAR_EL2 and HPFAR_EL2 of each exception that EL2 has taken."""
+    data = subject.board.memory.read(LOG, 32 * 32)
+    entries = list(struct.iter_unpack("<4Q", data))
+    return entries[: entries.index((0, 0, 0, 0))]
+
+
+def offset_of(cause: str, el0: bool) -> int:
+    return (FROM_LOWER if el0 else 0x200) + KIND.get(cause, 0)
+
+
+def finish(subject: Machine, operations: int = 200) -> Result:
+    result = subject.run(operations)
+    assert result.ending is Ending.LIMIT, result.failure
+    return result
+
+
+@RUNNERS
+@pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
+@pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_vectors_are_mapped_on_first_touch(runner, cause, el0, stage1) -> None:
+    subject = machine(cause, runner=runner, el0=el0, stage1=stage1)
+    finish(subject)
+    vector = VECTORS + offset_of(cause, el0)
+    assert logged(subject) == [(FETCH | LEVEL_3, vector, vector, VECTORS >> 8)]
+    cpu = subject.board.cpu
+    assert (cpu.el, cpu.pc) == (1, vector + 16)
+    # EL2 has interrupted EL1 before the first operation of its vector, with all masked
+    assert cpu.registers.raw(s.SPSR_EL2) & 0x3CF == EL1H
+    expected = {
+        "SVC": 0x5600_0012,
+        "undefined": 0x0200_0000,
+        "data abort": 0x9200_0010 if el0 else 0x9600_0010,
+        "fetch": 0x8200_0010 if el0 else 0x8600_0010,
+        "misaligned SP": 0x9A00_0000,
+        "misaligned PC": 0x8A00_0000,
+        "floating point": 0x1FE0_0000,
+    }
+    if cause != "IRQ":
+        assert cpu.engine.x(10) == expected[cause]
+
+
+@RUNNERS
+@pytest.mark.parametrize("cause", ["SVC", "IRQ"])
+def test_a_table_of_the_guest_is_mapped_before_its_vector_is(runner, cause) -> None:
+    """VBAR_EL1 is in the next 2 MiB, whose stage 1 table is in a page of its own."""
+    table, vectors = STAGE1 + 0x3000, RAM + 0x20_0000
+    subject = machine(
+        cause,
+        runner=runner,
+        stage1=True,
+        unmapped=(table, VECTORS),
+        more=put(s.VBAR_EL1, vectors),
+    )
+    memory = subject.board.memory
+    memory.fill(STAGE1 + 0x1008, struct.pack("<Q", table | TABLE | VALID))
+    memory.fill(table, struct.pack("<Q", VECTORS | S1_NORMAL | TABLE | VALID))
+    finish(subject)
+    vector = vectors + offset_of(cause, el0=False)
+    assert logged(subject) == [
+        (FETCH | S1PTW | LEVEL_3, vector, vector, table >> 8),
+        (FETCH | LEVEL_3, vector, vector, VECTORS >> 8),
+    ]
+    assert subject.board.cpu.pc == vector + 16
+
+
+@RUNNERS
+@pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_an_external_abort_at_the_vector_goes_where_ea_says(runner, cause, el0) -> None:
+    """Stage 1 has the vectors where no memory is; EL3 takes External aborts."""
+    subject = machine(cause, runner=runner, el0=el0, stage1=True, unmapped=())
+    board, cpu = subject.board, subject.board.cpu
+    page = STAGE1 + 0x2000 + 8 * (VECTORS - RAM >> 12)
+    board.memory.fill(page, struct.pack("<Q", NO_MEMORY | S1_NORMAL | TABLE | VALID))
+    cpu.registers.set_raw(s.VBAR_EL3, EL2_VECTORS + 0x800)
+    cpu.registers.set_raw(s.SCR_EL3, cpu.registers.raw(s.SCR_EL3) | 1 << 3)
+    board.memory.fill(EL2_VECTORS + 0x800 + FROM_LOWER, a.code([a.b(0)]))
+    board.handler.controls_written()
+    finish(subject)
+    assert (cpu.el, cpu.pc) == (3, EL2_VECTORS + 0x800 + FROM_LOWER)
+    if cause in ("data abort", "fetch"):  # the exception itself goes to EL3
+        assert cpu.registers.raw(s.ESR_EL3) >> 26 == (0x24 if cause == "data abort" else 0x20)
+        return
+    assert cpu.registers.raw(s.ESR_EL3) == 0x8200_0010
+    assert cpu.registers.raw(s.ELR_EL3) == cpu.registers.raw(s.FAR_EL3)
+    assert cpu.registers.raw(s.FAR_EL3) == VECTORS + offset_of(cause, el0)
+
+
+@RUNNERS
+@pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
+def test_a_hypervisor_without_vectors_ends_the_run(runner, cause) -> None:
+    """EL2 would fetch at its own vector for ever. The guest's exception has been taken."""
+    subject = machine(cause, runner=runner)
+    subject.board.cpu.registers.set_raw(s.VBAR_EL2, 0)
+    code = a.code([a.NOP] * 4)
+    subject.board.memory.fill(CODE, code[: 4 * len(put(s.VBAR_EL2, EL2_VECTORS))])
+    subject.board.cpu.registers.set_raw(s.VBAR_EL2, NOWHERE)
+    result = subject.run(200)
+    assert result.ending is Ending.FAILED
+    vector = VECTORS + offset_of(cause, el0=False)
+    assert result.failure.reason == (
+        f"InstructionAbort (translation fault, level 3) ESR 0x82000007 FAR {vector:#x},"
+        f" and no code at its vector {NOWHERE + FROM_LOWER:#x}"
+    )
+    assert result.failure.pc == subject.board.cpu.pc == vector
+    assert subject.board.cpu.el == 1
+
+
+@RUNNERS
+@pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
+@pytest.mark.parametrize("cause", sorted(set(CAUSES) - {"IRQ"}))
+def test_vectors_that_stage_1_does_not_map_end_the_run(runner, cause, el0) -> None:
+    """The fetch would fault at EL1 for ever. EL2 has no part in it."""
+    subject = machine(cause, runner=runner, el0=el0, stage1=True, stage1_without=(VECTORS,))
+    result = subject.run(200)
+    assert result.ending is Ending.FAILED
+    vector = VECTORS + offset_of(cause, el0)
+    assert result.failure.reason.endswith(f", and no code at its vector {vector:#x}")
+    assert logged(subject) == []
+
+
+@RUNNERS
+def test_an_abort_taken_at_the_vector_it_enters_goes_on(runner) -> None:
+    """EL0 branches to the vector for EL0's exceptions, where only EL1 may execute."""
+    vector = VECTORS + FROM_LOWER
+    subject = machine("SVC", runner=runner, el0=True, stage1=True)
+    subject.board.memory.fill(APPLICATION, a.code([*a.mov64(1, vector), a.br(1)]))
+    page = STAGE1 + 0x2000 + 8 * (VECTORS - RAM >> 12)
+    for_el1 = VECTORS | S1_NORMAL | 1 << 54 | TABLE | VALID
+    subject.board.memory.fill(page, struct.pack("<Q", for_el1))
+    finish(subject)
+    cpu = subject.board.cpu
+    assert (cpu.el, cpu.pc, cpu.engine.x(10)) == (1, vector + 16, 0x8200_000F)
+    assert (cpu.engine.x(11), cpu.engine.x(12)) == (vector, vector)
+    assert logged(subject) == [(FETCH | LEVEL_3, vector, vector, VECTORS >> 8)]
+
+
+@RUNNERS
+def test_an_exception_that_its_vector_repeats_ends_the_run(runner) -> None:
+    """The first UDF is executed with interrupts unmasked, the next with PSTATE as it is then."""
+    vector = VECTORS + 0x200
+    more = [a.daifclr(15), *a.mov64(1, vector), a.br(1)]
+    subject = machine("SVC", runner=runner, more=more)
+    subject.board.memory.fill(vector, a.code([a.udf(0)]))
+    result = subject.run(200)
+    assert result.ending is Ending.FAILED
+    assert result.failure.reason.endswith(" at the first instruction of its own vector")
+    assert result.failure.pc == vector
+    cpu = subject.board.cpu
+    assert (cpu.registers.raw(s.ELR_EL1), cpu.pstate & 0x3CF) == (vector, EL1H)
+
+
+@pytest.mark.parametrize("stage1", [False, True], ids=["stage 1 off", "stage 1 on"])
+@pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_runners_agree_on_such_exceptions_with_every_operation_sampled(cause, el0, stage1) -> None:
+    options = {"el0": el0, "stage1": stage1}
+    for period in (None, 1, 3):
+        fast = finish(machine(cause, period=period, **options))
+        stepped = finish(machine(cause, period=period, runner=ReferenceRunner, **options))
+        assert not fast.differences(stepped)
+        if period == 1:
+            # an operation that took the exception at once has no record, each other one has
+            assert len(fast.records) >= 150
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_run_in_pieces_of_one_operation_is_the_same(cause) -> None:
+    """A debugger that steps sees the vector before EL2 does."""
+    whole, pieces = machine(cause), machine(cause)
+    expected = finish(whole)
+    places = []
+    while pieces.board.executed < 200:
+        result = pieces.run(1)
+        places.append((pieces.board.cpu.el, pieces.board.cpu.pc))
+    assert not expected.differences(result)
+    vector = VECTORS + offset_of(cause, el0=False)
+    if cause == "SVC":
+        at = places.index((1, vector))
+        assert places[at + 1] == (2, EL2_VECTORS + FROM_LOWER + 4)
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_snapshot_before_the_fetch_at_the_vector_goes_on_there(cause) -> None:
+    expected = finish(machine(cause))
+    first = machine(cause)
+    while first.board.cpu.entries.last_exception is None:
+        assert first.run(1).operations < 200
+    saved = BoardSaver(first.board).save()
+    second = machine(cause)
+    BoardSaver(second.board).restore(saved)
+    done = second.board.executed
+    assert not finish(second, 200 - done).differences(expected)
+
+
+@pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
+def test_several_pes_map_the_same_vectors(cause) -> None:
+    results = []
+    for runner in (Runner, ReferenceRunner):
+        subject = machine(cause, runner=runner, smp=2, period=7)
+        results.append(finish(subject, 20_000))
+        for pe in subject.board.pes:
+            assert pe.cpu.pc == VECTORS + offset_of(cause, el0=False) + 16
+        assert all(entry[0] == FETCH | LEVEL_3 for entry in logged(subject))
+    assert not results[0].differences(results[1])
+
+
+@RUNNERS
+@pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
+def test_a_loop_that_no_interrupt_will_leave_ends_the_run(runner, fetches) -> None:
+    """EL2 takes IRQs, by HCR_EL2.IMO, and there is nothing that could raise one."""
+    without = (VECTORS,) if fetches else ()
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
+    cpu = subject.board.cpu
+    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
+    subject.board.handler.controls_written()
+    subject.board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
+    result = subject.run(300)
+    assert result.ending is Ending.FAILED
+    assert "its vector" in result.failure.reason or "its own vector" in result.failure.reason
+
+
+@RUNNERS
+@pytest.mark.parametrize("fetches", [True, False], ids=["fetch", "UDF"])
+def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
+    runner, fetches, monkeypatch
+) -> None:
+    """EL2 takes the IRQ from the vector. What happens next on the board raises it."""
+    without = (VECTORS,) if fetches else ()
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
+    board, cpu = subject.board, subject.board.cpu
+    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
+    board.handler.controls_written()
+    board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
+    board.memory.fill(EL2_VECTORS + FROM_LOWER + 0x80, a.code([a.b(0)]))
+    pe = board.pes[0]
+    pe.deadline = 1 << 40
+
+    def wait() -> bool:
+        board.handler.interrupts.irq.set_level(True)
+        return True
+
+    monkeypatch.setattr(pe, "wait", wait)
+    finish(subject, 300)
+    assert (cpu.el, cpu.pc) == (2, EL2_VECTORS + FROM_LOWER + 0x80)
+    assert cpu.registers.raw(s.ELR_EL2) == VECTORS + 0x200
