@@ -23,7 +23,9 @@ from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.host.engine.surviving import ABORTED, MOST_ABORTS, SurvivingStart
 from spe_unicorn.signals import Signal
 
-NEVER: Final = 0xFFFF_FFFF_FFFF_FFFF
+_LAST: Final = (1 << 64) - 1
+"""The last virtual address."""
+NEVER: Final = _LAST
 """An ``until`` that no guest reaches: it is not a multiple of 4."""
 
 X: Final[tuple[int, ...]] = (
@@ -56,9 +58,13 @@ def address_of(function: str) -> int:
 
 
 _TRANSLATIONS: Final = 1 << 30
-"""Bytes of address space that an engine reserves for translated code by default."""
+"""Bytes of translated code at most, of all engines of a machine together."""
+_MOST_TRANSLATIONS: Final = 1 << 28
+"""Bytes of translated code at most, of one engine. When they are full, the engine drops all of it.
 
-
+Code that overwrites itself is translated anew each time, so it takes all of this memory. Debian's
+kernel takes 26 MiB up to its first process.
+"""
 TO_FIND_OUT: Final = 256
 """``new_engine(TO_FIND_OUT)`` is for some instructions, by which something is found out.
 
@@ -69,12 +75,11 @@ What others reserve has to have room for machine code of ours beside it (``near_
 def new_engine(among: int = 1) -> Uc:
     """Make an engine of the MAX model, the only one that has EL2, EL3 and the later features.
 
-    ``among`` engines together reserve the address space of one.
+    It is one ``among`` so many that share memory for translated code.
     """
     uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
     uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
-    if among > 1:
-        uc.ctl_set_tcg_buffer_size(_TRANSLATIONS // among)
+    uc.ctl_set_tcg_buffer_size(min(_TRANSLATIONS // among, _MOST_TRANSLATIONS))
     return uc
 
 
@@ -281,12 +286,13 @@ class Engine:
         return str(UcError(status))
 
     def forget_code(self, begin: int, end: int) -> None:
-        """Drop the translations of code in ``[begin, end)``, virtual addresses.
+        """Drop the translations of code in ``[begin, end)``, virtual addresses up to 2^64.
 
         Python forgets code by this method and :meth:`forget_all_code` alone. Whoever adds or
         removes a hook, a mark or a breakpoint calls one of them.
         """
-        self.uc.ctl_remove_cache(begin, end)
+        # the engine takes no end beyond the last address, and each translation is of whole words
+        self.uc.ctl_remove_cache(begin, min(end, _LAST))
 
     def forget_all_code(self) -> None:
         """Drop all translations."""

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from unicorn import uc_version
 
+from spe_unicorn.host.engine.engine import address_of
+
 OPTION: Final = "SPE_UNICORN_INLINE"
 """The environment variable that switches inline counting off (0); it is on by default."""
 KNOWN_ENGINE: Final = (2, 1, 4)
@@ -33,6 +35,17 @@ class Counted(NamedTuple):
         """The sum for two PEs of the same machine."""
         blocks, refused = self.blocks + other.blocks, self.refused + other.refused
         return Counted(self.on, self.why_not, blocks, refused)
+
+
+def slow_stores_by() -> int:
+    """Address of the engine's ``tlb_reset_dirty``, 0 if its library does not export it.
+
+    It is no public function. The wheels for Linux export it.
+    """
+    try:
+        return address_of("tlb_reset_dirty_aarch64")
+    except AttributeError:
+        return 0
 
 
 def engine_version() -> tuple[int, ...]:

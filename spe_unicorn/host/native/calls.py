@@ -35,6 +35,9 @@ call_translate: Final = ForeignCall("int32", ("pointer", "uint64", "uint32", "po
 """``uc_vmem_translate(engine, va, protection, pa)``."""
 call_read: Final = ForeignCall("int32", ("pointer", "uint64", "uint32", "pointer", "uint64"))
 """``uc_vmem_read(engine, va, protection, to, size)``."""
+call_reset_dirty: Final = ForeignCall("void", ("pointer", "uint64", "uint64"))
+"""The engine's ``tlb_reset_dirty(cpu, begin, size)``: stores to memory of the host between these
+addresses take the slow way, by each entry of the TLB."""
 call_control: Final = ForeignCall("int32", ("pointer", "int32", "uint64", "uint64"), variadic=2)
 """``uc_ctl(engine, control, begin, end)``."""
 call_sampling: Final = ForeignCall("int64", ("pointer", "pointer", "int64", "int64"))

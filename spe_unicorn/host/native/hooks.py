@@ -27,7 +27,7 @@ from spe_unicorn.arch.registers.system import ESR_EL2
 from spe_unicorn.compiled import address_of, entry, record_at
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
-from spe_unicorn.host.engine.known import Counted
+from spe_unicorn.host.engine.known import Counted, slow_stores_by
 from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
 from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
 from spe_unicorn.host.native.code import named_registers, rows_of
@@ -64,6 +64,7 @@ _WRITE_PROT: Final = int(uc_const.UC_MEM_WRITE_PROT)
 _FETCH_PROT: Final = int(uc_const.UC_MEM_FETCH_PROT)
 _SEES_ACCESSES: Final = "somebody is told of accesses"
 _FLOW: Final = "records tell the previous branch's target"
+_HIDDEN: Final = "a core model needs a function that this library of Unicorn does not export"
 
 
 @entry("void", "pointer", "uint32", "pointer")
@@ -159,6 +160,8 @@ class NativeHooks:
         self.state.special_hook = on_special_block.address
         modelled = self.state.model_hook != 0
         self._not_inline = _FLOW if self.follows_flow else not_inline
+        if modelled and self._not_inline is None and not slow_stores_by():
+            self._not_inline = _HIDDEN
         if self._not_inline is not None:
             hooks = MODELLED_BLOCK_HOOKS if modelled else BLOCK_HOOKS
         else:

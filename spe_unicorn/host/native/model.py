@@ -45,7 +45,7 @@ from spe_unicorn.host.native.calls import (
     call_misprediction,
     call_read,
     call_register,
-    flush_tlb,
+    call_reset_dirty,
 )
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, counts_itself, have_accesses_noted
@@ -77,6 +77,8 @@ _TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
 has it less its address; -1 for no page."""
 _NOT_DIRTY: Final = 1 << 8
 """Beside a page that can be written: stores take the slow way."""
+_WHOLE_HOST: Final = -1
+"""So many bytes, without a sign: all memory of the host."""
 _ONCE, _PYTHON, _HOOKS, _TURNS = Writer
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
@@ -96,6 +98,7 @@ class ModelState(ctypes.Structure):
         Field("code_pages", _ONCE, "Table of pages with code, a byte each."),
         Field("stored", _ONCE, "Table of pages that were stored to since code was translated."),
         Field("zeroing", _ONCE, "Table of blocks with DC ZVA, a byte each."),
+        Field("fast", _HOOKS, "Whether some stores may take the fast way now."),
         Field("zeroes", _HOOKS, "Address of the last block that may have DC ZVA; -1: none."),
         Field("predictor", _ONCE, "The words of the branch predictor."),
         Field("ends", _ONCE, "Table of what ends each block: rows of _END."),
@@ -187,19 +190,19 @@ def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: An
     place = back >> 4 & (_ZEROING - 1)
     memory = m.places if m.coherent == 0 else 0
     if have_accesses_noted(s, memory, address, size, back):
-        _new_code(m, s, engine, address, size)
+        _new_code(m, inline, address, size)
         if _zeroes(s, engine, address, size):
             zeroing[place] = 1
     if zeroing[place] != 0:
         m.zeroes = address
-        flush_tlb(s, address_of(engine))
+        _slow_down(m, inline)
 
 
 @routine
 def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
     """Whether a block has DC ZVA, or may have it.
 
-    Its stores come to the hook only if the engine's TLB has them take the slow way.
+    Its stores come to the hook only if they take the slow way.
     """
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, size) != 0:
         return True
@@ -211,7 +214,18 @@ def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
 
 
 @routine
-def _new_code(m: Any, s: Any, engine: Any, address: Any, size: Any) -> None:
+def _slow_down(m: Any, inline: Any) -> None:
+    """Have all stores take the slow way again. The engine's TLB keeps its translations.
+
+    To empty it instead would be seen by a guest that changes tables without TLB maintenance.
+    """
+    if m.fast != 0:
+        m.fast = 0
+        call_reset_dirty(inline.reset_dirty, inline.cpu, 0, _WHOLE_HOST)
+
+
+@routine
+def _new_code(m: Any, inline: Any, address: Any, size: Any) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
     pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
@@ -219,7 +233,7 @@ def _new_code(m: Any, s: Any, engine: Any, address: Any, size: Any) -> None:
     last = address + size - 1 >> _CODE_PAGE_BITS & (_CODE_PAGES - 1)
     if pages[first] == 0 or pages[last] == 0:
         pages[first] = pages[last] = 1
-        flush_tlb(s, address_of(engine))
+        _slow_down(m, inline)
 
 
 @entry("void", "pointer", "int64", "int64", "pointer", "int64")
@@ -383,6 +397,7 @@ def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
         stored[n] = page
         return 1
     entry_[_TLB_WRITE] = page
+    m.fast = 1
     return 0
 
 

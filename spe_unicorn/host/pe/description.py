@@ -168,8 +168,8 @@ class OperationDescriber:
     def raised(self, operation: Operation, *, translated: bool) -> None:
         """Complete ``operation``, which took an exception other than SVC, HVC or SMC.
 
-        ``translated`` says that the address translated and memory refused the access (an External
-        abort). The record then has a physical address.
+        ``translated`` says that the exception came after the translation of the address: it is a
+        watchpoint. The record then has a physical address. That of an External abort has none.
         """
         operation.exception = True
         if not translated:

@@ -21,11 +21,13 @@ _MASK: Final = (1 << 64) - 1
 class AfterStops:
     """Settles the stops of one PE's engine."""
 
-    TRANSIT = ("entered",)
+    TRANSIT = ("entered", "left")
 
     def __init__(self, parts: Parts, untranslated: Untranslated) -> None:
         self.entered = False
         """Whether the block before which the engine stands was unknown when it stopped."""
+        self.left = False
+        """Whether the PE no longer stands where the engine stopped: the code is not there."""
         self._parts = parts
         self._untranslated = untranslated
         self.host = HostOperations(parts)
@@ -50,6 +52,7 @@ class AfterStops:
 
     def settle(self, stop: Stop) -> None:
         """Count what was executed, complete the samples that are due, then carry out the stop."""
+        self.left = False
         done = self._count_executed(stop)
         self._parts.counting.after_run(done)
         self._complete_samples(stop, done)
@@ -128,7 +131,9 @@ class AfterStops:
         address = state.block & _MASK
         words = self._parts.cpu.virtual.code(address, int(state.block_operations))
         if words is None:
-            raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
+            self.exact.refetch()
+            self.entered, self.left = False, True
+            return
         if self._parts.unit.enabled:
             self._parts.blocks.enter_near(address, self._parts.cpu.virtual.code)
         self._parts.blocks.enter(address, words)
@@ -164,5 +169,5 @@ class AfterStops:
                 parts.handler.ending = Ending.WATCHED
         elif parts.runs.finished(stop):
             self.host.carry_out(stop)
-        else:
+        elif stop is Stop.EXCEPTION or self.exact.finds_code():
             self.host.execute(stop)

@@ -7,6 +7,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.decode import decode
+from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.stops import CALLS
@@ -36,6 +37,8 @@ class ExactRuns:
         parts = self._parts
         cpu = parts.cpu
         pc = cpu.pc
+        if not self.finds_code():
+            return False
         target = pc + 4 * operations & _MASK
         parts.engine.forget_code(pc, pc + 4)
         parts.counting.goes_straight(operations)
@@ -46,6 +49,30 @@ class ExactRuns:
             return True
         self._settle(stop)
         return False
+
+    def finds_code(self) -> bool:
+        """Whether the next operation can be read; if not, :meth:`refetch` has been called."""
+        if self._parts.cpu.virtual.code(self._parts.cpu.pc, 1) is not None:
+            return True
+        self.refetch()
+        return False
+
+    def refetch(self) -> None:
+        """The code at the PC cannot be read: have the engine fetch it anew, and carry out the stop.
+
+        A guest that changes tables without TLB maintenance may run code that the engine has
+        translated before, and whose entry in its TLB has given way to another. From now on the
+        tables decide, as they may at any time, so the fetch faults. Raises RuntimeError if the
+        engine finds what cannot be read.
+        """
+        parts, cpu = self._parts, self._parts.cpu
+        pc, executed = cpu.pc, cpu.executed
+        if parts.model is not None:
+            parts.model.end()
+        parts.engine.flush_tlb()
+        self._settle(parts.runs.run(pc, 0, NEVER))
+        if cpu.pc == pc and cpu.executed == executed and parts.handler.ending is None:
+            raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
 
     def run_to_host_operation(self, operations: int) -> bool:
         """Run up to the first operation of the block that the host executes, and execute it.
@@ -65,7 +92,7 @@ class ExactRuns:
             return False
         if self.run(k):
             if is_host_operation(block.code[k]):
-                if not self._host.take_step():
+                if self.finds_code() and not self._host.take_step():
                     self._host.execute(Stop.TRAP)
             else:
                 self.step()
@@ -77,7 +104,10 @@ class ExactRuns:
         cpu = parts.cpu
         pc, level = cpu.pc, cpu.el
         words = cpu.virtual.code(pc, 1)
-        instruction = decode(words[0] if words else 0)
+        if words is None:
+            self.refetch()
+            return
+        instruction = decode(words[0])
         operations = parts.describer.begin(pc)
         members = parts.population.members(pc)
         if parts.model is not None:
@@ -115,6 +145,8 @@ class ExactRuns:
         """The engine stopped before the operation: the host executes it, or the run ends."""
         parts = self._parts
         self._take_back(members)
+        if stop is not Stop.EXCEPTION and not self.finds_code():
+            return
         if stop is not Stop.ACCESS or parts.handler.controls.checks.fault() is not None:
             self._host.execute(stop)
             return

@@ -40,10 +40,7 @@ class HostOperations:
         begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
-        # a Breakpoint exception comes before the operation translates its address
-        translated = stop is Stop.ACCESS and not (
-            selected and parts.handler.controls.checks.debug.breaks()
-        )
+        translated = bool(selected) and stop is Stop.ACCESS and self._translates()
         raised = parts.handler.handle(stop)
         # the entry of an exception was counted at the entry; a call to the board has retired
         parts.counting.hosted(raised=raised and not cpu.whole)
@@ -69,6 +66,14 @@ class HostOperations:
         if stop is Stop.TRAP and not raised:
             self._tell_of_return(pc)
         parts.unit.refresh()
+
+    def _translates(self) -> bool:
+        """Whether the operation at the PC translates its address before what it raises.
+
+        Watchpoints are compared after translation. Breakpoints and alignment go first.
+        """
+        checks = self._parts.handler.controls.checks
+        return checks.debug.breaks() is None and checks.alignment.fault() is None
 
     def _tell_of_return(self, pc: int) -> None:
         """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""

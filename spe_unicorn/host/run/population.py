@@ -174,12 +174,17 @@ class Population:
         cpu.ahead = 0
 
     def complete_pending(self, stop: Stop, done: int) -> None:
-        """Complete the sample of the block that ran, of which ``done`` operations were executed."""
-        self._complete_pending(stop, done)
-        if self._model is not None:
+        """Complete the sample of the block that ran, of which ``done`` operations were executed.
+
+        If the engine stopped at the sampled operation, the host executes it, and what the core
+        model has noted of it stays noted until then.
+        """
+        completed = self._complete_pending(stop, done)
+        if self._model is not None and completed:
             self._model.end()
 
-    def _complete_pending(self, stop: Stop, done: int) -> None:
+    def _complete_pending(self, stop: Stop, done: int) -> bool:
+        """Return False if the sampled operation was not executed."""
         state = self._state
         member = int(state.pending) - 1
         state.pending = 0
@@ -187,7 +192,7 @@ class Population:
         plan = block.plans[member]
         k = plan.place
         if k >= done:
-            return  # an exception came first, or the engine stands at the member's operation
+            return False  # an exception came first, or the engine stands at the operation
         cpu = self._cpu
         behind = done - k - 1
         cpu.ahead = behind
@@ -199,6 +204,7 @@ class Population:
             operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
             self.complete(operation)
         cpu.ahead = 0
+        return True
 
     def complete(self, operation: Operation) -> None:
         """Have the unit make a record of ``operation``, with the buffer's translations of now."""

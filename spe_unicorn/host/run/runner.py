@@ -339,7 +339,8 @@ class Runner:
         if inline is not None and not inline.prepared:
             inline.prepare()
         self._after.settle(stop)
-        if stop is Stop.BUDGET and not self._state.block & self._state.pc_mask:
+        aligned = not self._state.block & self._state.pc_mask
+        if stop is Stop.BUDGET and aligned and not self._after.left:
             self._go_on_in_block()
 
     def _go_on_in_block(self) -> None:

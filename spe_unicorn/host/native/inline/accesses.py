@@ -60,7 +60,7 @@ import numpy as np
 
 from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
-from spe_unicorn.host.native.inline.engine_code import looks_as_known
+from spe_unicorn.host.native.inline.engine_code import cpu_by, looks_as_known
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
     DONE,
@@ -217,12 +217,13 @@ def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: An
     """Replace the accesses of a block, and the checks after them; whether its code is known."""
     inline.address = address
     inline.size = size
-    if find_call(inline, back) == 0 or inline.code_end == 0:
+    known = find_call(inline, back) != 0 and inline.code_end != 0
+    if not known or not looks_as_known(inline.check, inline.engine, address):
         inline.refused += 1
         return False
     inline.patched += 1
-    if looks_as_known(inline.check, inline.engine, address):
-        look_for_checks(inline)
+    inline.cpu = cpu_by(inline.check, inline.engine)
+    look_for_checks(inline)
     if inline.common == 0:
         inline.common = at = inline.free
         if knows_recent(s.data_side, memory):

@@ -133,6 +133,12 @@ def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> A
 
 
 @routine
+def cpu_by(check: Any, engine: Any) -> Any:
+    """Address of the engine's CPU, by a check that looks as :func:`looks_as_known` says."""
+    return number_at(engine + near(number_at(check + 3, 4)), 8)
+
+
+@routine
 def looks_as_known(check: Any, engine: Any, address: Any) -> Any:
     """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun.
 
@@ -150,6 +156,5 @@ def looks_as_known(check: Any, engine: Any, address: Any) -> Any:
         return False
     if number_at(check + 14, 7) != 0x74F6850479C085 or number_at(check + 22, 1) != 0xC3:
         return False
-    cpu = number_at(engine + near(number_at(check + 3, 4)), 8)
-    asked = cpu + near(number_at(check + 10, 4))
+    asked = cpu_by(check, engine) + near(number_at(check + 10, 4))
     return number_at(asked - ASKED + _PC, 8) == address

@@ -18,6 +18,7 @@ import weakref
 import numpy as np
 
 from spe_unicorn.host.engine.engine import Engine
+from spe_unicorn.host.engine.known import slow_stores_by
 from spe_unicorn.host.engine.near_memory import memory_near, unmap
 from spe_unicorn.host.native.inline.replacing import STUBS
 from spe_unicorn.host.native.inline.shared import INLINE, SITES
@@ -50,6 +51,7 @@ class Inline:
         self._numbers["state"] = ctypes.addressof(state)
         self._numbers["predictor"] = state.predictor
         self._numbers["resolve_at"] = state.resolve_at
+        self._numbers["reset_dirty"] = slow_stores_by()
         engine.code_forgotten.wire(self._forget)
 
     @property

@@ -18,6 +18,7 @@ INLINE: Final = np.dtype(
             *("members_back", "back", "entry", "first", "count"),
             *("common", "common_store"),
             *("predictor", "resolve_at", "ending"),
+            *("reset_dirty", "cpu"),
         )
     ]
 )
@@ -34,8 +35,9 @@ address after the replaced bytes; the end of its code, 0 if that is unknown; the
 of its stub.
 
 Lasting again: the addresses at which ``accesses`` has written ``common`` and ``common_store``; for
-a core model its words of the predictor and ``State.resolve_at``, both 0 without one. The last field
-is of the block: ``State.ending`` while it runs."""
+a core model its words of the predictor and ``State.resolve_at``, both 0 without one. The next field
+is of the block: ``State.ending`` while it runs. The last two are lasting, for a core model: the
+addresses of the engine's ``tlb_reset_dirty`` and of its CPU."""
 SITES: Final = 1 << 16
 
 
