@@ -49,7 +49,7 @@ def size(value: Any) -> int:
     """Bytes, also written as ``128M``."""
     if isinstance(value, str):
         value = parse_size(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return whole(1)(value)
     raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
 

@@ -245,7 +245,8 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
         click.echo(f"Warning: {printable(doubt)}", err=True)
     if not len(recording):
         bad = recording.bad_packets
-        raise no_records(recording.file, bad[0][1].reason if bad else "nothing was sampled")
+        reason = bad[0][1].reason if bad else recording.damage or "nothing was sampled"
+        raise no_records(recording.file, reason)
     return Samples(recording)
 
 
