@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.stateful import expect
 
 PAGE: Final = 4096
 """Bytes of a page."""
@@ -53,6 +54,14 @@ def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
                     pages[base + offset] = before
     # a page that held something in `earlier` and is all zeros now is among them: leave it out
     return Pages({at: page for at, page in pages.items() if page != _ZEROS} if known else pages)
+
+
+def check_pages(memory: RamMemory, saved: Pages) -> None:
+    """Raise StateError for pages where there is no memory."""
+    there = [range(region.base, region.base + len(region.bytes)) for region in memory.regions]
+    for at, page in saved.pages.items():
+        whole = at % PAGE == 0 and len(page) == PAGE
+        expect(whole and any(at in region for region in there), "a page of memory")
 
 
 def restore_pages(memory: RamMemory, saved: Pages) -> None:
