@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from unicorn.arm64_const import UC_ARM64_REG_FPCR
 
 from spe_unicorn import Machine
+from spe_unicorn.host.engine.context import save_context
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.storage.flash_files import memory_of
 from spe_unicorn.session.snapshot import SnapshotError
@@ -425,7 +427,8 @@ def test_states_of_engines_and_consoles_are_checked(parts, file, made, field, va
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("line_count", -1), ("line_count", 1025), ("taken_kind", 1), ("taken_to", 4)]
+    ("name", "value"),
+    [("line_count", -1), ("line_count", 1025), ("taken_kind", 1), ("taken_to", 4)],
 )
 def test_counts_that_compiled_code_goes_by_are_checked(parts, file, made, name, value):
     states = parts.states
@@ -435,6 +438,57 @@ def test_counts_that_compiled_code_goes_by_are_checked(parts, file, made, name, 
     parts.put("states", json.dumps(states).encode())
     parts.write(file)
     with made() as machine, pytest.raises(SnapshotError, match=rf"`?{name}`? is none that there"):
+        machine.restore(read_snapshot(file))
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (336, 0xFF),  # what the engine keeps of the translation regime
+        (339, 0xF0),
+        (332, 0),  # A32
+        (328, 0x10),  # PSTATE.nRW
+    ],
+)
+def test_a_state_by_which_the_engine_would_go_astray_is_refused(parts, file, made, at, value):
+    states = parts.states
+    context = bytearray(b64decode(states["engines"][1]["context"]))
+    context[at] = value
+    states["engines"][1]["context"] = text(bytes(context))
+    parts.put("states", json.dumps(states).encode())
+    parts.write(file)
+    with made() as machine:
+        with pytest.raises(SnapshotError, match="an engine's state is none that there can be"):
+            machine.restore(read_snapshot(file))
+        assert machine.run().exit_status == 0
+
+
+def test_a_rounding_mode_that_there_is_not_is_refused(parts, file, made):
+    with made() as machine:
+        uc = machine.board.cpu.engine.uc
+        before = save_context(uc)
+        uc.reg_write(UC_ARM64_REG_FPCR, 1 << 22)  # towards plus infinity, 2 in the engine
+        after = save_context(uc)
+    places = [n for n in range(len(after)) if (before[n], after[n]) == (0, 2)]
+    assert len(places) >= 2  # of single and double precision, and of half precision
+    states = parts.states
+    for place in places:
+        context = bytearray(before)
+        context[place] = 4
+        states["engines"][0]["context"] = text(bytes(context))
+        parts.put("states", json.dumps(states).encode())
+        parts.write(file)
+        with made() as machine, pytest.raises(SnapshotError, match="an engine's state is none"):
+            machine.restore(read_snapshot(file))
+
+
+@pytest.mark.parametrize("size", [0, 1, 12471, 20000])
+def test_a_state_of_another_size_is_refused(parts, file, made, size):
+    states = parts.states
+    states["engines"][0]["context"] = text(bytes(size))
+    parts.put("states", json.dumps(states).encode())
+    parts.write(file)
+    with made() as machine, pytest.raises(SnapshotError, match="an engine's state has"):
         machine.restore(read_snapshot(file))
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
-from spe_unicorn.host.engine.context import restore_context, save_context
+from spe_unicorn.host.engine.context import (
+    ContextError,
+    check_context,
+    restore_context,
+    save_context,
+)
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import (
     CODE_MAINTENANCE,
@@ -29,7 +34,7 @@ from spe_unicorn.host.native.state.wiring import LINES
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.spe.sampler import Sampler
-from spe_unicorn.stateful import expect
+from spe_unicorn.stateful import StateError, expect
 
 _OWN: Final = frozenset({"budget", "granted", "epoch", "writes", "flushes"})
 _SAVED: Final = tuple(f.name for f in Clock.FIELDS if f.name not in _OWN)
@@ -60,8 +65,13 @@ class EngineState:
     """Whether the core model has heard of all flushes of the TLB."""
 
 
-def check_engine(saved: EngineState) -> None:
-    """Raise StateError for counts that no run leaves. Compiled code goes by them."""
+def check_engine(handler: StopHandler, saved: EngineState) -> None:
+    """Raise StateError for what no run leaves. The engine and compiled code go by it."""
+    engine = handler.cpu.engine
+    try:
+        check_context(engine.uc, engine.rebuild, saved.context)
+    except ContextError as error:
+        raise StateError(str(error)) from None
     expect(saved.clock.keys() == set(_SAVED), "what is counted")
     for name, most in _MOST.items():
         expect(0 <= saved.clock[name] <= most, f"`{name}`")

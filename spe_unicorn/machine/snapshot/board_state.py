@@ -76,8 +76,8 @@ class BoardSaver:
         self._check()
         parts = {path: part for path, part in self.parts.items() if path not in leave}
         expect(len(saved.engines) == len(self._board.pes), "the number of PEs")
-        for engine in saved.engines:
-            check_engine(engine)
+        for pe, engine in zip(self._board.pes, saved.engines, strict=True):
+            check_engine(pe.handler, engine)
         check_parts(parts, saved.parts)
         check_pages(self._board.memory, saved.memory)
         restore_pages(self._board.memory, saved.memory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.stateful import expect
 
@@ -58,10 +60,12 @@ def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
 
 def check_pages(memory: RamMemory, saved: Pages) -> None:
     """Raise StateError for pages where there is no memory."""
-    there = [range(region.base, region.base + len(region.bytes)) for region in memory.regions]
-    for at, page in saved.pages.items():
-        whole = at % PAGE == 0 and len(page) == PAGE
-        expect(whole and any(at in region for region in there), "a page of memory")
+    addresses = np.fromiter(saved.pages, np.uint64, len(saved.pages))
+    there = np.zeros(len(addresses), bool)
+    for region in memory.regions:
+        there |= (addresses >= region.base) & (addresses < region.base + len(region.bytes))
+    whole = set(map(len, saved.pages.values())) <= {PAGE} and not (addresses % PAGE).any()
+    expect(whole and bool(there.all()), "a page of memory")
 
 
 def restore_pages(memory: RamMemory, saved: Pages) -> None:
