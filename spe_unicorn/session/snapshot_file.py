@@ -292,9 +292,7 @@ def _pieces(opened: _Opened, section: str) -> list[memoryview]:
     """The compressed pieces of a section."""
     at = 0
     for name, lengths in opened.header["sections"].items():
-        lengths = decode(list[int], lengths)
-        if min(lengths, default=0) < 0:
-            raise SnapshotError("is damaged: a piece has no size")
+        lengths = decode(list[Count], lengths)
         if name == section:
             ends = np.cumsum([at, *lengths]).tolist()
             return [opened.data[a:b] for a, b in pairwise(ends)]
