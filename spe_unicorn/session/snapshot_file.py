@@ -49,6 +49,8 @@ _AT_ONCE: Final = 32
 _ADDRESS: Final = 8
 """Bytes of the address of a page."""
 _ZEROS: Final = bytes(PAGE)
+MORE: Final = "`memory`"
+"""How messages name what asks for more memory."""
 MOST_MEMORY: Final = 1 << 30
 """Bytes of the memory of a guest that are unpacked unless more is asked for."""
 _BOARD_STATES: Final = 96 << 20
@@ -120,7 +122,8 @@ class SnapshotFile:
         with _naming(self._path):
             machine = self.options or _stated(opened.header)
             drives = machine.drive if drive is None else drive
-            pages = _pages(self._path, opened, _Memory(memory_of(machine), memory))
+        pages = _pages(self._path, opened, _Memory(memory_of(machine), memory))
+        with _naming(self._path):
             header = opened.header
             states = _json(_inflated(opened, "states", _most_states(machine.smp, drives)))
             board = BoardState(
@@ -370,8 +373,7 @@ def _inflate_pages(piece: memoryview, count: int) -> bytes:
 
 def _too_large(size: int, most: int) -> str:
     return (
-        f"holds {-(-size >> 20)} MiB of memory, of which {most >> 20} MiB are read unless more is"
-        " asked for by `ram`"
+        f"holds {-(-size >> 20)} MiB of memory; {most >> 20} MiB are read unless {MORE} says more"
     )
 
 

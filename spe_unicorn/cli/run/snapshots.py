@@ -60,7 +60,7 @@ def read_restored(path: str, chosen: Mapping[str, Any]) -> Restored:
     Raises UsageProblem.
     """
     from spe_unicorn.session.snapshot import SnapshotError
-    from spe_unicorn.session.snapshot_file import MOST_MEMORY, SnapshotFile
+    from spe_unicorn.session.snapshot_file import MORE, MOST_MEMORY, SnapshotFile
 
     try:
         file = SnapshotFile(path)
@@ -79,7 +79,7 @@ def read_restored(path: str, chosen: Mapping[str, Any]) -> Restored:
         memory = options.ram + _BESIDES if "ram" in chosen else MOST_MEMORY
         return Restored(path, file.read(memory, options.drive), options)
     except (SnapshotError, OptionError) as error:
-        raise UsageProblem(spelled(str(error))) from None
+        raise UsageProblem(spelled(str(error).replace(MORE, "--ram"))) from None
 
 
 def _needed(options: MachineOptions, chosen: Mapping[str, Any]) -> str:

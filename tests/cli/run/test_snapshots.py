@@ -178,5 +178,5 @@ def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(command, save
 def test_more_memory_than_that_is_read_for_ram_that_was_said(command, saved, monkeypatch):
     monkeypatch.setattr("spe_unicorn.session.snapshot_file.MOST_MEMORY", 4096)
     said = command("run", "-q", "--restore", saved, DRIVER, status=2).stderr
-    assert "MiB of memory, of which 0 MiB are read unless more is asked for by --ram" in said
+    assert "MiB of memory; 0 MiB are read unless --ram says more" in said
     command("run", "-q", "--restore", saved, "--ram", "128M", DRIVER)
