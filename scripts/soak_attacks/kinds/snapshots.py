@@ -6,6 +6,7 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from mutation import HURTFUL, mutated
 
 from spe_unicorn import Machine, Sampling, SnapshotError, read_snapshot, write_snapshot
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.session.runs import MachineEndedError
 
 FORGED = 12
 STEPS = 30_000
@@ -75,7 +77,7 @@ def _restored(options: dict[str, Any], file: Path) -> None:
             if "\n" in str(error):
                 raise AttackError(f"more than a line: {error}") from None
             return
-        if machine.board.exit_status is None:
+        with suppress(MachineEndedError):
             machine.run(operations=STEPS, timeout=20)
 
 

@@ -33,9 +33,12 @@ class Restored:
     options: MachineOptions
 
     def restore(self, machine: Machine) -> None:
-        """Put the machine there. Raises UsageProblem where it is another one."""
+        """Put the machine there. Raises UsageProblem for another one, and one that ended."""
         from spe_unicorn.session.snapshot import SnapshotError
 
+        if self.snapshot.ended is not None:
+            ended = printable(self.snapshot.ended)[:_LONGEST]
+            raise UsageProblem(f"{self.file}: its machine goes no further: {ended}")
         try:
             machine.restore(self.snapshot)
         except SnapshotError as error:

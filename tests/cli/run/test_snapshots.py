@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn import Machine, write_snapshot
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.small_programs import LOOP, program
 
@@ -173,6 +174,17 @@ def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(command, save
     assert "--load 'a b;\\x1b[2J@0' --load xxx" in said
     assert said.endswith("x..., as far as it is to be opened\n")
     assert len(said) < 1500
+
+
+def test_a_machine_that_had_ended_is_a_sentence(command, tmp_path):
+    file = tmp_path / "ended.snap"
+    with Machine(HELLO) as machine:
+        machine.run()
+        write_snapshot(machine.save(), file)
+    said = command("run", "--restore", str(file), HELLO, status=2).stderr
+    assert (
+        said == f"Error: {file}: its machine goes no further: the guest has ended with status 0\n"
+    )
 
 
 def test_more_memory_than_that_is_read_for_ram_that_was_said(command, saved, monkeypatch):
