@@ -222,8 +222,10 @@ class SharedBank(Bank, Stateful[BankState]):
     def check(self, state: BankState) -> None:
         """Raise StateError for the state of another number of interrupts."""
         expect(len(state.priority) == len(state.nsacr) == self.count, "the number of SPIs")
-        maps = (state.group, state.edge, state.line, state.group_modifier)
-        maps += (state.enabled, state.latch, state.active)
+        maps = (
+            *(state.group, state.edge, state.line, state.group_modifier),
+            *(state.enabled, state.latch, state.active),
+        )
         expect(not any(each >> self.count for each in maps), "an SPI")
         expect(max(state.nsacr, default=0) <= 3, "GICD_NSACR")
 
