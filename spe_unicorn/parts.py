@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.bits import Register
-from spe_unicorn.plain import PlainError, decode, decode_array, encode
+from spe_unicorn.plain import Bits64, PlainError, decode, decode_array, encode
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -149,16 +149,21 @@ def _decoded(part: Any, state: Any) -> Any:
     return {
         name: decode_array(value, state[name])
         if isinstance(value, np.ndarray)
-        else decode(type(value), state[name])
+        else decode(Bits64 if type(value) is int else type(value), state[name])
         for name, value in there.items()
     }
 
 
 def check_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-    """Raise StateError where the host has not what one of the states needs."""
+    """Raise StateError for a state that its part cannot have, or that lacks something of the host.
+
+    A part that is no ``Stateful`` and checks its arrays has a method ``check_words``.
+    """
     for path, part in parts.items():
         if isinstance(part, Stateful):
             part.check(states[path])
+        elif hasattr(part, "check_words"):
+            part.check_words(*states[path].values())
 
 
 def restore_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:

@@ -11,10 +11,10 @@ import typing
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
-from typing import Any, Final, Union
+from typing import Annotated, Any, Final, Union
 
 import numpy as np
 
@@ -24,13 +24,31 @@ _SEQUENCES: Final = {list: list, set: set, frozenset: frozenset, deque: deque}
 _UNIONS: Final = (Union, types.UnionType)
 
 
+@dataclass(frozen=True)
+class Within:
+    """The numbers that a field holds, or the numbers of items: ``Annotated[int, Within(0, 3)]``."""
+
+    least: int
+    most: int
+
+
+Bits8 = Annotated[int, Within(0, (1 << 8) - 1)]
+Bits16 = Annotated[int, Within(0, (1 << 16) - 1)]
+Bits32 = Annotated[int, Within(0, (1 << 32) - 1)]
+Bits64 = Annotated[int, Within(0, (1 << 64) - 1)]
+Count = Annotated[int, Within(0, (1 << 62) - 1)]
+"""How often something has happened: no machine runs so long."""
+_ANY: Final = Within(-1 << 63, (1 << 64) - 1)
+"""What a field holds that declares no more than that it is a number."""
+
+
 class PlainError(ValueError):
     """JSON that is none of the type that was expected; the message is one line."""
 
 
 @cache
 def _hints(cls: type) -> Mapping[str, Any]:
-    return typing.get_type_hints(cls)
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def encode(value: Any) -> Any:
@@ -58,17 +76,22 @@ def encode(value: Any) -> Any:
     raise PlainError(f"{type(value).__name__} is no plain data")
 
 
-def decode(hint: Any, data: Any) -> Any:
-    """What :func:`encode` made ``data`` of, as a value of the type ``hint``. Raises PlainError."""
+def decode(hint: Any, data: Any, within: Within = _ANY) -> Any:
+    """What :func:`encode` made ``data`` of, as a value of the type ``hint``.
+
+    ``within`` are the numbers that it may be. Raises PlainError.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _within(arguments[1], decode(arguments[0], data, arguments[1]))
     if origin in _UNIONS:
         return _of_union(arguments, data)
     if origin is not None:
         return _of_container(origin, arguments, data)
     if hint is type(None) or hint in (bool, int, str):
         if type(data) is not hint:
-            raise PlainError(f"{hint.__name__} was expected, not {data!r:.40}")
-        return data
+            raise PlainError(f"{hint.__name__} was expected, not {_shown(data)}")
+        return _within(within, data) if hint is int else data
     if hint in (bytes, bytearray):
         return hint(_bytes(data))
     if isinstance(hint, type) and issubclass(hint, (Enum, Register)):
@@ -88,6 +111,22 @@ def decode_array(like: Any, data: Any) -> Any:
     return np.frombuffer(raw, like.dtype).reshape(like.shape)
 
 
+def _within(allowed: Within, value: Any) -> Any:
+    """``value``, if it, or the number of its items, is one that is allowed."""
+    number = value if isinstance(value, int) else len(value)
+    if not allowed.least <= number <= allowed.most:
+        what = "" if isinstance(value, int) else " items"
+        raise PlainError(
+            f"{allowed.least} to {allowed.most}{what} were expected, not {_shown(number)}"
+        )
+    return value
+
+
+def _shown(data: Any) -> str:
+    """Some of a value, for a message: Python writes no number of thousands of digits."""
+    return hex(data)[:40] if isinstance(data, int) else f"{data!r:.40}"
+
+
 def _of_union(arguments: tuple[Any, ...], data: Any) -> Any:
     """Of ``T | None``: the only kind of union that states have."""
     if data is None and type(None) in arguments:
@@ -98,7 +137,7 @@ def _of_union(arguments: tuple[Any, ...], data: Any) -> Any:
 
 def _of_container(origin: Any, arguments: tuple[Any, ...], data: Any) -> Any:
     if not isinstance(data, list):
-        raise PlainError(f"{origin.__name__} was expected, not {data!r:.40}")
+        raise PlainError(f"{origin.__name__} was expected, not {_shown(data)}")
     if origin is dict:
         key_hint, item_hint = arguments
         pairs = (_pair(pair) for pair in data)
@@ -116,7 +155,7 @@ def _of_container(origin: Any, arguments: tuple[Any, ...], data: Any) -> Any:
 
 def _of_number(hint: Any, data: Any) -> Any:
     if type(data) not in (int, str):
-        raise PlainError(f"a value of {hint.__name__} was expected, not {data!r:.40}")
+        raise PlainError(f"a value of {hint.__name__} was expected, not {_shown(data)}")
     try:
         return hint(data)
     except (TypeError, ValueError) as error:

@@ -25,6 +25,12 @@ class StateError(ValueError):
     """A state that cannot be restored on this host; the message is one line."""
 
 
+def expect(condition: bool, what: str) -> None:
+    """Raise StateError unless ``condition`` holds for ``what``: something of a saved state."""
+    if not condition:
+        raise StateError(f"{what} is none that there can be")
+
+
 class Stateful(Generic[S]):
     """An object of which :attr:`s` is all that has to be saved."""
 
@@ -49,7 +55,11 @@ class Stateful(Generic[S]):
         self.derive()
 
     def check(self, state: S) -> None:
-        """Raise StateError where the host has not what the state needs: before any is put."""
+        """Raise StateError for a state that this object cannot have: before any is put.
+
+        That is one that needs what the host has not, and one of a file that was forged. The range
+        of each value has been checked by then (``plain.decode``).
+        """
 
     def put(self, state: S) -> None:
         """Take a state, with nothing derived from it before :meth:`derive`."""

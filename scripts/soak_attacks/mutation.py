@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-_HURTFUL = (
+HURTFUL = (
     *(0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000),
     *(0xFFFF_FFFF, 1 << 32, 1 << 48, (1 << 60) + 4, (1 << 63) - 1, 1 << 63, (1 << 64) - 8),
     (1 << 64) - 1,
@@ -33,7 +33,7 @@ def _damage(random: Random, data: bytearray, at: int) -> None:
         data[at] = random.randrange(256)
     elif kind in (2, 3):
         width = random.choice((1, 2, 4, 8))
-        value = random.choice(_HURTFUL) & (1 << 8 * width) - 1
+        value = random.choice(HURTFUL) & (1 << 8 * width) - 1
         at -= at % width if random.random() < 0.8 else 0
         order = "big" if random.random() < 0.3 else "little"
         data[at : at + width] = value.to_bytes(width, order)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from spe_unicorn.plain import Within
 from spe_unicorn.stateful import Stateful
 
 
@@ -13,7 +15,7 @@ class EventState:
 
     event: bool = True
     """There was one, and no WFE since."""
-    level: int = 0
+    level: Annotated[int, Within(0, 3)] = 0
     """The Exception level of the last WFE."""
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from spe_unicorn.compiled import array_at, entry, routine
 from spe_unicorn.cores.model_numbers import Level
+from spe_unicorn.stateful import expect
 
 L1D_ACCESS: Final = 1 << 2
 L1D_REFILL: Final = 1 << 3
@@ -119,6 +120,10 @@ class SharedCache:
         self.sides[CLUSTER] = cluster
         self._kept: list[Any] = []
 
+    def check_words(self, words: Any) -> None:
+        """Raise StateError for words of another cache: compiled code follows its places."""
+        expect(bool((words[: LLC + 3] == self.words[: LLC + 3]).all()), "the last-level cache")
+
     def join(self, words: Any) -> None:
         """Another PE has this last level; ``words`` are those of its :class:`DataSide`."""
         if self.coherent:
@@ -158,6 +163,12 @@ class DataSide:
         self._notes = self.words[len(self.words) - _NOTES * _NOTE :].reshape(_NOTES, _NOTE)
         self.last = last
         last.join(self.words)
+
+    def check_words(self, words: Any) -> None:
+        """Raise StateError for words of other caches: compiled code follows their places."""
+        there = self.words[LINE_SHIFT:NOTED]
+        expect(bool((words[LINE_SHIFT:NOTED] == there).all()), "a cache")
+        expect(UNNOTED <= int(words[NOTED]) <= _NOTES, "an access to a cache")
 
     def begin(self) -> None:
         """Note what accesses do from now on: an operation begins whose outcome is wanted."""

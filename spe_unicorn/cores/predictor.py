@@ -29,6 +29,7 @@ import numpy as np
 
 from spe_unicorn.compiled import array_at, entry, record_at
 from spe_unicorn.cores.model_numbers import PredictorSizes
+from spe_unicorn.stateful import expect
 
 
 class Branch(IntEnum):
@@ -96,6 +97,17 @@ class Predictor:
         self.words[_BUFFER_MASK] = sizes.targets - 1
         self.words[_STACK] = stack
         self.words[_DEPTH] = sizes.returns
+
+    def check_words(self, words: Any) -> None:
+        """Raise StateError for words of another predictor: compiled code follows its places."""
+        there = self.words[_HISTORY_MASK:_TOP]
+        depth = int(self.words[_DEPTH])
+        expect(bool((words[_HISTORY_MASK:_TOP] == there).all()), "the branch predictor")
+        expect(0 <= int(words[_HISTORY]) <= int(there[0]), "the predictor's history")
+        expect(0 <= int(words[_TOP]) < max(depth, 1), "a return address of the predictor")
+        expect(0 <= int(words[_HELD]) <= depth, "a return address of the predictor")
+        counters = words[_COUNTERS : int(self.words[_BUFFER])]
+        expect(bool(((counters >= 0) & (counters <= _STRONGLY_TAKEN)).all()), "a branch's counter")
 
     def resolve(self, branch: int, kind: Branch, target: int, actual: int) -> int:
         """A branch has been executed; where it had been predicted to go. See :func:`resolve`."""

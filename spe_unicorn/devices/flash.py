@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Bits8, Bits16, Bits32, Within
+from spe_unicorn.stateful import Stateful, expect
 
 SECTOR: Final = 256 << 10
 """Bytes that are erased at once."""
@@ -54,16 +55,16 @@ class Status(IntEnum):
 class FlashState:
     """What is saved of one flash, beside its bytes."""
 
-    mode: int = Command.ARRAY
+    mode: Bits8 = Command.ARRAY
     """What reads give, and what a second write is for."""
-    cycle: int = 0
+    cycle: Annotated[int, Within(0, 3)] = 0
     """How many writes of a command have come."""
-    status: int = Status.READY
-    left: int = 0
+    status: Bits8 = Status.READY
+    left: Bits16 = 0
     """Writes into the buffer that are still to come."""
-    buffer: list[tuple[int, bytes]] = field(default_factory=list)
+    buffer: list[tuple[Bits32, bytes]] = field(default_factory=list)
     """What was written into it: offset and bytes."""
-    sector: int = 0
+    sector: Bits32 = 0
     """Where the sector lies that is to be erased."""
 
 
@@ -207,6 +208,14 @@ class Flash(Stateful[FlashState]):
         else:
             chip = self.s.status
         return chip | chip << 16
+
+    def check(self, state: FlashState) -> None:
+        """Raise StateError for a state that no commands lead to."""
+        size = len(self._storage)
+        places = [(at, len(data)) for at, data in state.buffer]
+        expect(all(at + many <= size and many <= 8 for at, many in places), "the flash's buffer")
+        expect(len(places) * _BANK <= _BUFFER, "the flash's buffer")
+        expect(state.sector % SECTOR == 0 and state.sector < size, "the flash's sector")
 
     def _derive(self) -> None:
         readable = self.s.mode == Command.ARRAY

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final, Protocol
 
+from spe_unicorn.plain import Bits16, Bits32, Count
 from spe_unicorn.stateful import Stateful
 
 SIZE: Final = 0x18
@@ -84,11 +85,11 @@ class DMAMemory(Protocol):
 class FwCfgState:
     """What is saved of the device."""
 
-    key: int = 0
+    key: Bits16 = 0
     """The item that is selected."""
-    offset: int = 0
+    offset: Count = 0
     """How much of it has been read."""
-    request: int = 0
+    request: Bits32 = 0
     """The upper half of the address of a DMA request."""
 
 

@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.arch.ports import IRQLine
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Bits16
+from spe_unicorn.stateful import Stateful, expect
 
 SIZE = 0x1000
 """Bytes of address space that the device takes."""
@@ -91,11 +92,11 @@ def _after_power_on() -> dict[int, int]:
 class PL011State:
     """What is saved of one UART."""
 
-    stored: dict[int, int] = field(default_factory=_after_power_on)
+    stored: dict[Bits16, Bits16] = field(default_factory=_after_power_on)
     """The registers that keep what is written, by offset."""
-    received: deque[int] = field(default_factory=deque)
+    received: deque[Bits16] = field(default_factory=deque)
     """The receive FIFO, oldest first."""
-    raised: int = 0
+    raised: Bits16 = 0
     """UARTRIS."""
 
 
@@ -129,6 +130,11 @@ class PL011(Stateful[PL011State]):
         """What others may know: :data:`FLAGS`, :data:`SENDS` and :data:`CHARACTERS`."""
         self._told: Any = self.cells.data
         self.reset()
+
+    def check(self, state: PL011State) -> None:
+        """Raise StateError for other registers than there are, or too much input."""
+        expect(state.stored.keys() == _after_power_on().keys(), "the UART")
+        expect(len(state.received) <= _FIFO_DEPTH, "the UART's input")
 
     def reset(self) -> None:
         """The state after power-on; the interrupt line goes low."""

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from spe_unicorn.arch.ports import Clock, IRQLine
+from spe_unicorn.plain import Bits32, Count
 from spe_unicorn.stateful import Stateful
 
 SIZE: Final = 0x1000
@@ -40,15 +41,15 @@ class PL031State:
 
     offset: int = 0
     """What RTCDR is ahead of the system counter, in seconds."""
-    loaded: int = 0
+    loaded: Bits32 = 0
     """RTCLR."""
-    match: int = 0
+    match: Bits32 = 0
     """RTCMR."""
     mask: bool = False
     """RTCIMSC."""
     raised: bool = False
     """RTCRIS."""
-    alarm: int | None = None
+    alarm: Count | None = None
     """The count at which the alarm goes off, None for never."""
 
 

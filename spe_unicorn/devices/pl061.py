@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from spe_unicorn.arch.ports import IRQLine
+from spe_unicorn.plain import Bits8
 from spe_unicorn.stateful import Stateful
 
 SIZE: Final = 0x1000
@@ -42,23 +43,23 @@ class Offset(IntEnum):
 class PL061State:
     """What is saved of one controller; each number has a bit for each pin."""
 
-    data: int = 0
+    data: Bits8 = 0
     """What outputs are set to."""
-    inputs: int = 0
+    inputs: Bits8 = 0
     """What inputs are driven to."""
-    direction: int = 0
+    direction: Bits8 = 0
     """GPIODIR: 1 for outputs."""
-    level_sensitive: int = 0
+    level_sensitive: Bits8 = 0
     """GPIOIS."""
-    both_edges: int = 0
+    both_edges: Bits8 = 0
     """GPIOIBE."""
-    event: int = 0
+    event: Bits8 = 0
     """GPIOIEV: 1 for rising edges and high levels."""
-    enabled: int = 0
+    enabled: Bits8 = 0
     """GPIOIE."""
-    edges: int = 0
+    edges: Bits8 = 0
     """Edges that were seen and not cleared; GPIORIS has them and the levels."""
-    alternate: int = 0
+    alternate: Bits8 = 0
     """GPIOAFSEL, which has no effect."""
 
 

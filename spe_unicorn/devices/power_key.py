@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spe_unicorn.arch.ports import Clock
+from spe_unicorn.plain import Count
 from spe_unicorn.stateful import Stateful
 
 _SHARE_OF_SECOND: Final = 10
@@ -17,7 +18,7 @@ _SHARE_OF_SECOND: Final = 10
 class PowerKeyState:
     """What is saved of the key."""
 
-    up_at: int | None = None
+    up_at: Count | None = None
     """The count at which it comes up; None while it is up."""
 
 

@@ -19,6 +19,7 @@ from spe_unicorn.arch.registers.timer import (
     TimerControl,
     TimerValue,
 )
+from spe_unicorn.plain import Bits64
 from spe_unicorn.stateful import Stateful
 
 _COUNTS = 1 << 64
@@ -38,7 +39,7 @@ class ComparatorState:
 
     enable: bool = False
     imask: bool = False
-    cval: int = 0
+    cval: Bits64 = 0
 
 
 class Comparator(Stateful[ComparatorState]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 from spe_unicorn.arch.access.caches import CACHE_ACCESSORS
 from spe_unicorn.arch.access.core import answers, core_accessors
@@ -37,6 +37,7 @@ from spe_unicorn.machine.outside import Outside
 from spe_unicorn.machine.peripherals import Peripherals
 from spe_unicorn.machine.polling import Look, polled, unchanged, watched_exclusively
 from spe_unicorn.machine.processors import Processor
+from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.junction import EventJunction
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
@@ -133,25 +134,25 @@ class PEState:
     """Whether it is in a WFI that its run did not end by itself."""
     dozing: bool = False
     """Whether it is in a WFE or polls, which ends by itself if nothing else ends it."""
-    patience: int = 0
+    patience: Count = 0
     """How many more turns others may begin before the PE is woken from its WFE or its polling."""
-    naps: int = 0
+    naps: Annotated[int, Within(0, _MOST_NAPS)] = 0
     """WFEs in a row that came at most ``_BUSY`` operations after the one before.
 
     At most ``_MOST_NAPS``. ``patience`` begins as 2 to this power, so a PE that finds nothing to do
     waits longer each time.
     """
-    dozed: int = 0
+    dozed: Count = 0
     """How many operations the PE had executed at its last WFE."""
     awaits: list[Look] = field(default_factory=list)
     """Memory whose change ends the wait, as it was."""
     polls: bool = False
     """Whether it waits in a loop that looks at memory, and not in a WFE."""
-    turn: int = TURN
+    turn: Count = TURN
     """Operations of its next turn, at most."""
     hears: bool = False
     """Whether a PE of this machine has waited by WFE: from then on each WFE and SEV is seen."""
-    innocent: set[int] = field(default_factory=set)
+    innocent: set[Bits64] = field(default_factory=set)
     """Pieces of code, as the PC divided by ``_NEAR``, near which no WFE is looked for any more.
 
     The PE was there at the end of a turn in which each WFE would have been seen, and none was.

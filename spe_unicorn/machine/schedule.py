@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.surviving import surviving_aborts
@@ -23,8 +23,9 @@ from spe_unicorn.host.pe.maintenance import hear, maintained
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending
 from spe_unicorn.machine.pe import SHORT_TURN, TURN, ProcessingElement
 from spe_unicorn.machine.turns.relay import Midway, Relay
+from spe_unicorn.plain import Count, Within
 from spe_unicorn.signals import Signal
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.stateful import Stateful, expect
 
 _LONG_TURN: Final = 1 << 24
 """Operations of the longest turn while no other PE has anything to do. Such turns double from TURN.
@@ -37,22 +38,22 @@ _SLICE_SECONDS: Final = 0.03
 class ScheduleState:
     """What is saved of the turns."""
 
-    running: int = 0
+    running: Annotated[int, Within(0, 7)] = 0
     """The number of the PE whose turn it is, or was last."""
-    time: int = 0
+    time: Count = 0
     """Where the last turn ended, in cycles."""
-    last: int = -1
+    last: Annotated[int, Within(-1, 7)] = -1
     """The number of the PE that had the last turn, -1 for none."""
-    left: int = 0
+    left: Count = 0
     """Operations of the turn that are left."""
-    length: int = TURN
+    length: Count = TURN
     """Operations of the turn as it began."""
-    until_look: int = TURN
+    until_look: Count = TURN
     """The most operations of a turn before memory that a PE waits for is looked at again.
 
     SHORT_TURN once the number of PEs that wait so has changed, then twice as many for each turn.
     """
-    awaiting: int = 0
+    awaiting: Annotated[int, Within(0, 8)] = 0
     """How many PEs waited for memory to change when it was last looked at."""
     alone: bool = False
     """Whether no other PE had anything to do when the turn began."""
@@ -98,6 +99,10 @@ class Schedule(Stateful[ScheduleState]):
         for pe in self.pes:
             pe.alone = False
             pe.interrupts.became_pending.wire(partial(self._interrupted, pe))
+
+    def check(self, state: ScheduleState) -> None:
+        """Raise StateError for PEs that there are not."""
+        expect(max(state.running, state.last) < len(self.pes), "a PE's turn")
 
     @property
     def running(self) -> ProcessingElement:

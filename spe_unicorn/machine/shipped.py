@@ -7,6 +7,14 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent.parent
 FOLDERS = (_PACKAGE / "firmware", _PACKAGE.parent / "firmware" / "prebuilt")
 """Where prebuilt firmware may be: in an installed wheel, in a checkout."""
+_SOURCES = _PACKAGE.parent / "firmware"
+"""Where their sources are: in a checkout alone."""
+
+
+def source_folder(file: Path) -> Path | None:
+    """The folder with the sources of a shipped program; None for any other file."""
+    shipped = file.resolve().parent in (folder.resolve() for folder in FOLDERS)
+    return _SOURCES if shipped and (_SOURCES / "prebuilt").is_dir() else None
 
 
 def shipped_names() -> tuple[str, ...]:

@@ -131,7 +131,27 @@ def _perf_file(path: str, data: memoryview) -> RecordFile:
         if not file.streams:
             raise BadFileError(f"{path}: {sentence}") from None
         return replace(file, damage=sentence)
-    return replace(file, digest=_digest(data), command=_command(data))
+    return replace(file, digest=_digest(data), command=_command(data), damage=_missing(data))
+
+
+def _missing(data: memoryview) -> str | None:
+    """What is missing after the data section, as a sentence; None for a file that was completed.
+
+    Who records adds the features last: a file without any was left by a writer that was killed,
+    or whose disk was full.
+    """
+    *_, position, size, bits = HEADER.unpack_from(data)
+    if not bits:
+        return "the recording was not completed: what came last is missing"
+    table = position + size
+    count = bits.bit_count()
+    end = table + SECTION.size * count
+    if end <= len(data):
+        sections = SECTION.iter_unpack(data[table:end])
+        end = max(offset + length for offset, length in sections)
+    if end > len(data):
+        return f"the file is truncated: what it says of its recording goes on to {end:#x}"
+    return None
 
 
 def _cut(data: memoryview, end: int) -> _DamageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.stateful import Stateful
 
 
@@ -11,9 +12,9 @@ from spe_unicorn.stateful import Stateful
 class JunctionState:
     """What is saved of a junction: counts."""
 
-    single: dict[int, int] = field(default_factory=dict)
+    single: dict[Bits16, Count] = field(default_factory=dict)
     """By the number of the event."""
-    together: dict[tuple[int, ...], int] = field(default_factory=dict)
+    together: dict[tuple[Bits16, ...], Count] = field(default_factory=dict)
     """Of sets of events that happened together."""
 
 

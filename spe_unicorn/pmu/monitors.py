@@ -27,6 +27,7 @@ from spe_unicorn.arch.registers.pmu import (
     PMOVSSET_EL0,
 )
 from spe_unicorn.arch.registers.system import MDCR_EL2
+from spe_unicorn.plain import Bits64
 from spe_unicorn.pmu.configured import Configured
 from spe_unicorn.pmu.counting import (
     Standstill,
@@ -42,7 +43,7 @@ from spe_unicorn.pmu.profiling_exception import exception_unmasked, overflow_rou
 from spe_unicorn.pmu.shadow import Shadow
 from spe_unicorn.pmu.threshold import Threshold
 from spe_unicorn.signals import Signal
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.stateful import Stateful, expect
 
 _COUNTERS: Final = MOST_COUNTERS + 2
 _E: Final = PMCR_EL0.E.mask
@@ -60,14 +61,14 @@ class MonitorState:
     PMCR_EL0 without what it reads as, ``address`` PMIAR_EL1, ``pending`` PSTATE.PPEND.
     """
 
-    values: list[int] = field(default_factory=lambda: [0] * _COUNTERS)
-    types: list[int] = field(default_factory=lambda: [0] * _COUNTERS)
-    control: int = 0
-    enabled: int = 0
-    overflowed: int = 0
-    noticed: int = 0
+    values: list[Bits64] = field(default_factory=lambda: [0] * _COUNTERS)
+    types: list[Bits64] = field(default_factory=lambda: [0] * _COUNTERS)
+    control: Bits64 = 0
+    enabled: Bits64 = 0
+    overflowed: Bits64 = 0
+    noticed: Bits64 = 0
     """PMINTENSET_EL1."""
-    address: int = 0
+    address: Bits64 = 0
     pending: bool = False
 
 
@@ -104,6 +105,12 @@ class PerformanceMonitors(Stateful[MonitorState]):
         self._configured: Configured
         """What their registers say; written by :meth:`_derive` and :meth:`configure`."""
         self._derive()
+
+    def check(self, state: MonitorState) -> None:
+        """Raise StateError for another number of counters."""
+        expect(len(state.values) == len(state.types) == _COUNTERS, "the number of counters")
+        maps = state.enabled | state.overflowed | state.noticed
+        expect(not maps >> _COUNTERS, "a counter")
 
     def _derive(self) -> None:
         self._configured = Configured.of(self.s.types, self.implemented, self._pe.features)

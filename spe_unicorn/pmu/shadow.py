@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 from spe_unicorn.arch.features import ImpDef
 from spe_unicorn.arch.operation import Instruction, Mark
 from spe_unicorn.arch.registers.system import PM
+from spe_unicorn.plain import Bits64, Count, Within
 from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.stateful import Stateful
 
@@ -30,9 +31,9 @@ _MSR_PM_IMMEDIATE: Final = 1 << 8
 class ShadowState:
     """What is saved of a shadow."""
 
-    unseen: dict[int, int] = field(default_factory=dict)
+    unseen: dict[Annotated[int, Within(0, 32)], Count] = field(default_factory=dict)
     """By counter: how many more operations with its event do not observe its overflow."""
-    precise: int = 0
+    precise: Bits64 = 0
     """The map of the counters that have no shadow now."""
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from spe_unicorn.machine.shipped import source_folder
 from spe_unicorn.output.arrays import Has
 from spe_unicorn.report.samples import Samples
 from spe_unicorn.report.tables import Cell, Column, Kind, Table
@@ -17,6 +18,7 @@ from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.elf import ElfFile, read_code
 from spe_unicorn.symbols.lines import Line, read_lines
 from spe_unicorn.symbols.places import Places
+from spe_unicorn.symbols.sources import Sources
 from spe_unicorn.symbols.table import Symbol
 
 Disassemble = Callable[[int, int], str]
@@ -41,20 +43,24 @@ class NoSuchSymbolError(LookupError):
 
 
 def annotate(
-    samples: Samples, name: str, disassemble: Disassemble, folders: Iterable[Path] = ()
+    samples: Samples,
+    name: str,
+    disassemble: Disassemble,
+    folders: Iterable[Path] = (),
+    sources: Sources | None = None,
 ) -> Table:
     """The function ``name``: address, assembly, source line, and what was sampled of each.
 
-    Shares are of the function's samples. Source files are looked for below the current folder,
-    ``folders``, and those that the ELF file is in: by their path, and in ``folders`` by their name.
-    Of a listing of a kernel's symbols, whose instructions nobody has, those are shown that have a
+    Shares are of the function's samples. Source files are read from the folder of the ELF file and
+    from ``folders`` alone, or are ``sources``; the note says so where one is in none of them. Of a
+    listing of a kernel's symbols, whose instructions nobody has, those are shown that have a
     sample. Raises NoSuchSymbolError, OSError.
     """
     file, symbol = find(samples, name)
     size = min(symbol.size or _up_to_next(file, symbol), 4 * MOST_INSTRUCTIONS)
     code = read_code(file, symbol.address, size)
     lines = read_lines(file)
-    sources = _Sources(file.path, folders)
+    sources = sources_of(file, folders) if sources is None else sources
     rows_inside, where = _inside(samples, file, symbol.address, size)
     inside = np.zeros(len(samples), bool)
     inside[rows_inside] = True
@@ -98,7 +104,16 @@ def annotate(
     note = None if total else "no sample is in this function"
     if not code:
         note = note or f"{file.path.name} holds no instructions: those with samples are shown"
+    notes = [each for each in (note, sources.why_not("--source DIR")) if each is not None]
+    note = "; ".join(notes) or None
     return Table(f"{symbol.name} of {file.path.name}, {total} samples", columns, rows, note)
+
+
+def sources_of(file: ElfFile, folders: Iterable[Path] = ()) -> Sources:
+    """The sources of a file: in its own folder, in ``folders``, and of a program that we ship."""
+    shipped = source_folder(file.path)
+    own = (file.path.parent,) if shipped is None else (file.path.parent, shipped)
+    return Sources((*folders, *own))
 
 
 def find(samples: Samples, name: str) -> tuple[ElfFile, Symbol]:
@@ -139,44 +154,3 @@ def _inside(
     offsets = samples.spaces.names(samples.pcs, offset)
     rows = np.flatnonzero((offsets != "") & samples.arrays.where(Has.PC))
     return rows, offsets[rows].astype(np.int64)
-
-
-class _Sources:
-    """Lines of source files, as far as these can be found."""
-
-    def __init__(self, elf: Path, folders: Iterable[Path]) -> None:
-        self._folders = list(folders)
-        self._above = [Path(), *self._folders, *elf.absolute().parents]
-        self._files: dict[str, list[str] | None] = {}
-
-    def text(self, line: Line) -> str:
-        """``main.c:12  the line``, or the place alone."""
-        lines = self._lines(line.path)
-        if lines is None or not 0 < line.number <= len(lines):
-            return line.short
-        return f"{line.short}  {lines[line.number - 1].strip()}".rstrip()
-
-    def _lines(self, path: str) -> list[str] | None:
-        if path not in self._files:
-            self._files[path] = None
-            for file in self._candidates(path):
-                try:
-                    text = file.read_text(errors="replace")
-                except (OSError, ValueError):
-                    continue
-                self._files[path] = text.splitlines()
-                break
-        return self._files[path]
-
-    def _candidates(self, path: str) -> Iterator[Path]:
-        """Where the file may be, likeliest first.
-
-        Compilers that rewrite paths may write the first folders twice: a path is tried without
-        them, down to a folder and a name.
-        """
-        parts = path.split("/")
-        for start in range(max(1, len(parts) - 1)):
-            for folder in self._above:
-                yield folder / "/".join(parts[start:])
-        for folder in self._folders:
-            yield folder / parts[-1]

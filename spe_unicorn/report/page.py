@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import numpy.typing as npt
 from spe_unicorn.output.arrays import Array, Has, canonical
 from spe_unicorn.output.image import file_digest
 from spe_unicorn.output.names import event_names, printable
-from spe_unicorn.report.annotation import Disassemble, annotate, find
+from spe_unicorn.report.annotation import Disassemble, annotate, find, sources_of
 from spe_unicorn.report.arrow import library
 from spe_unicorn.report.overview import kinds
 from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.symbols.sources import Sources
 
 MOST_SAMPLES = 200_000
 """Samples that a page holds; of more, one of every so many is taken and stands for the others."""
@@ -31,16 +33,17 @@ _NONE = 0xFFFF_FFFF
 _NO_LATENCY = 0x1_0000
 
 
-def html_page(samples: Samples, disassemble: Disassemble) -> str:
+def html_page(samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()) -> str:
     """The page. Needs plotly (extra ``html``); raises MissingLibraryError without it.
 
-    Names are data: they are in the page as JSON, and become text of elements.
+    ``folders`` hold source files, as for ``report.annotation.annotate``. Names are data: they are
+    in the page as JSON, and become text of elements.
     """
     plotly: str = library("plotly.offline", "html").get_plotlyjs()
     template = (files("spe_unicorn.report") / "page.html").read_text(encoding="utf-8")
     title = f"SPE report of {printable(samples.recording.file.path)}"
     # No text can end the element that it is in.
-    data = json.dumps(page_data(samples, disassemble)).replace("<", "\\u003c")
+    data = json.dumps(page_data(samples, disassemble, folders)).replace("<", "\\u003c")
     parts = {"@TITLE@": html.escape(title), "@DATA@": data, "@PLOTLY@": plotly}
     for name in ("@TITLE@", "@DATA@", "@PLOTLY@"):
         # what is put in is not looked at again
@@ -49,7 +52,9 @@ def html_page(samples: Samples, disassemble: Disassemble) -> str:
     return template
 
 
-def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
+def page_data(
+    samples: Samples, disassemble: Disassemble, folders: Iterable[Path] = ()
+) -> dict[str, Any]:
     """What the page shows, as JSON has it: texts once, and columns of indexes into them."""
     arrays = samples.arrays
     taken = np.arange(0, len(samples), max(1, -(-len(samples) // MOST_SAMPLES)))
@@ -93,9 +98,10 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
     indexes = ("symbol", "place", "target", "source", "cpu", "process", *row_of)
     columns |= {name: _narrow(columns[name]) for name in indexes}
     known = time[~np.isnan(time)]
+    code, unread = _code(samples, symbols, places, disassemble, folders)
     return {
         "what": _what(samples, len(taken)),
-        "origin": _origin(samples),
+        "origin": _origin(samples, unread),
         "marks": _marks(samples),
         "timed": bool(timed.any()),
         "count": len(taken),
@@ -111,7 +117,7 @@ def page_data(samples: Samples, disassemble: Disassemble) -> dict[str, Any]:
         "processes": processes,
         "events": [[event_names(1 << n)[0], n] for n in range(32) if events >> n & 1],
         "rows": rows,
-        "code": _code(samples, symbols, places, disassemble),
+        "code": code,
         "indexes": indexes,
         "columns": {
             name: [column.dtype.str[1:], base64.b64encode(column[taken].tobytes()).decode()]
@@ -166,9 +172,17 @@ def _data_rows(samples: Samples) -> tuple[list[str], npt.NDArray[np.uint32]]:
 
 
 def _code(
-    samples: Samples, symbols: list[str], places: list[str], disassemble: Disassemble
-) -> dict[int, list[list[Any]]]:
-    """Instructions of the hottest functions: place, address, assembly and source line of each."""
+    samples: Samples,
+    symbols: list[str],
+    places: list[str],
+    disassemble: Disassemble,
+    folders: Iterable[Path],
+) -> tuple[dict[int, list[list[Any]]], list[str]]:
+    """Instructions of the hottest functions: place, address, assembly and source line of each.
+
+    The second value has sentences about source files that were not read.
+    """
+    sources: dict[Path, Sources] = {}
     place_of = {name: number for number, name in enumerate(places)}
     result: dict[int, list[list[Any]]] = {}
     groups = samples.groups(("symbol",), np.ones(len(samples)))[:ANNOTATED]
@@ -178,7 +192,9 @@ def _code(
             continue
         try:
             file, _ = find(samples, name)
-            table = annotate(samples, name, disassemble)
+            if file.path not in sources:
+                sources[file.path] = sources_of(file, folders)
+            table = annotate(samples, name, disassemble, sources=sources[file.path])
         except (LookupError, OSError):
             continue
         lines = []
@@ -188,7 +204,8 @@ def _code(
             label = printable(file.symbols.symbolize(pc) or hex(pc))
             lines.append([place_of.get(label, -1), address, text, printable(str(source or ""))])
         result[symbols.index(printable(name))] = lines
-    return result
+    unread = (each.why_not("--source DIR") for each in sources.values())
+    return result, [sentence for sentence in unread if sentence is not None]
 
 
 def _what(samples: Samples, taken: int) -> str:
@@ -208,8 +225,8 @@ def _marks(samples: Samples) -> list[list[Any]]:
     return [[clock.ticks(h.time), h.cpu, h.text] for h in sorted(file.handovers)]
 
 
-def _origin(samples: Samples) -> list[str]:
-    """Files with their digests, and what was wrong with them."""
+def _origin(samples: Samples, unread: list[str]) -> list[str]:
+    """Files with their digests, and what was wrong with them, or could not be read."""
     recording = samples.recording
     lines = [_digest(recording.file.path)]
     if recording.file.command is not None:
@@ -220,6 +237,7 @@ def _origin(samples: Samples) -> list[str]:
         lines.append(f"{len(recording.bad_packets)} bad packets were left out.")
     if recording.damage is not None:
         lines.append(f"The file is damaged: {recording.damage}.")
+    lines += [f"There is {sentence}." for sentence in unread]
     lines.append("SPE samples one operation at a time; the records hold no call chains.")
     return lines
 

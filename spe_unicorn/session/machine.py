@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
     from spe_unicorn.machine.snapshot.board_state import BoardSaver
     from spe_unicorn.session.snapshot import Snapshot
 
+_NO_STATE = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
+"""What parts raise for a state that their checks let through and that they cannot be in."""
+
 
 class Machine:
     """One machine, loaded and ready to run.
@@ -243,8 +246,8 @@ class Machine:
 
         The console output and the records that Python keeps go back as well. Observers are told
         nothing.
-        Raises SnapshotError for a snapshot of another machine, NotAtRestError within a run, and
-        TypeError for what is no snapshot.
+        Raises SnapshotError for a snapshot of another machine or of none that there can be,
+        NotAtRestError within a run, and TypeError for what is no snapshot.
         """
         from spe_unicorn.session.snapshot import SnapshotError, checked
         from spe_unicorn.session.snapshot_file import decoded
@@ -255,7 +258,10 @@ class Machine:
         try:
             self._saver.restore(snapshot.board)
         except StateError as error:
-            raise SnapshotError(str(error)) from None
+            raise SnapshotError(f"the snapshot cannot be restored: {error}") from None
+        except _NO_STATE as error:
+            self._runs.ended = "a snapshot could not be restored"
+            raise SnapshotError(f"the snapshot is damaged: {error}") from None
         snapshot.give_back(self._consoles, (pe.records for pe in self.pes))
         self._runs.ended = snapshot.ended
 

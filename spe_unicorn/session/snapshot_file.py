@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -27,8 +28,9 @@ from spe_unicorn.host.pe.at_rest import EngineState
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.snapshot.board_state import BoardState
 from spe_unicorn.machine.snapshot.pages import NO_PAGES, PAGE, Pages
+from spe_unicorn.machine.storage.flash_files import memory_of
 from spe_unicorn.parts import decode_parts, encode_parts
-from spe_unicorn.plain import PlainError, decode, encode
+from spe_unicorn.plain import Count, PlainError, decode, encode
 from spe_unicorn.session.console import ConsoleState
 from spe_unicorn.session.snapshot import Snapshot, SnapshotError, checked
 
@@ -38,10 +40,24 @@ _KIND: Final = b"spe-unicorn snapshot "
 _DIGEST: Final = 32
 _LENGTH: Final = 8
 _MOST_HEADER: Final = 16 << 20
+_MOST_VALUES: Final = 4 << 20
+"""The most values of JSON."""
 _BLOCK: Final = 256
 """The number of pages that are compressed together."""
-_MOST_STATES: Final = 1 << 30
-"""The most bytes of the states as JSON."""
+_AT_ONCE: Final = 32
+"""The number of blocks that are unpacked before their pages are taken."""
+_ADDRESS: Final = 8
+"""Bytes of the address of a page."""
+_ZEROS: Final = bytes(PAGE)
+MORE: Final = "`memory`"
+"""How messages name what asks for more memory."""
+MOST_MEMORY: Final = 1 << 30
+"""Bytes of the memory of a guest that are unpacked unless more is asked for."""
+_BOARD_STATES: Final = 96 << 20
+"""The most bytes of the states of a board as JSON: three consoles keep 16 MiB each."""
+_PE_STATES: Final = 32 << 20
+"""What each PE adds to it: large caches, sampled addresses."""
+_CONSOLES: Final = 3
 _PATHS: Final = frozenset({"firmware", "kernel", "initrd", "dtb", "bios", "semihosting_dir"})
 _MOST_EARLIER: Final = 64
 """The most files that build on one another."""
@@ -61,9 +77,9 @@ def write_snapshot(
 ) -> int:
     """Write a snapshot, all of it or nothing. Return the size of the file in bytes.
 
-    ``since`` is the file of an earlier snapshot: only pages that differ from that file are written,
-    and both files are needed to read the snapshot. Raises SnapshotError if it cannot be written,
-    and TypeError for what is no snapshot.
+    ``since`` is the file of an earlier snapshot in the same folder: only pages that differ from
+    that file are written, and both files are needed to read the snapshot. Raises SnapshotError if
+    it cannot be written, and TypeError for what is no snapshot.
     """
     checked(snapshot)
     target = Path(os.path.realpath(path))
@@ -72,39 +88,71 @@ def write_snapshot(
     earlier: dict[str, str] | None = None
     pages: dict[int, bytes] = dict(snapshot.board.memory.pages)
     if since is not None:
-        opened = _open(Path(since))
-        pages = snapshot.board.memory.since(_pages(Path(since), opened))
-        name = os.path.relpath(os.path.realpath(since), target.parent)
-        earlier = {"file": name, "digest": opened.digest}
+        other = Path(os.path.realpath(since))
+        if other.parent != target.parent:
+            raise SnapshotError(f"{path}: {since}, on which it is to stand, is in another folder")
+        opened = _open(other)
+        whole = _Memory([range(1 << 48)], sys.maxsize)
+        pages = snapshot.board.memory.since(_pages(other, opened, whole))
+        earlier = {"file": other.name, "digest": opened.digest}
     return _write(target, path, _parts(snapshot, pages, earlier))
 
 
-def read_snapshot(path: str | os.PathLike[str]) -> Snapshot:
+class SnapshotFile:
+    """A file of :func:`write_snapshot`, of which the header alone has been looked at.
+
+    The constructor and :meth:`read` raise SnapshotError, one line with the file's name, for a file
+    that is no snapshot, was cut or altered, or is of another release.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._opened = _open(self._path)
+        with _naming(path):
+            self.options = _options(self._opened.header["options"])
+            """The options of its machine; None if a file could not hold them."""
+
+    def read(self, memory: int = MOST_MEMORY, drive: Sequence[str] | None = None) -> Snapshot:
+        """The snapshot: no more is unpacked of it than its machine can have.
+
+        ``memory`` is the most bytes of the guest's memory. ``drive`` are the machine's drives, of
+        which pages can be in it: by default those that the file names.
+        """
+        opened = self._opened
+        with _naming(self._path):
+            machine = self.options or _stated(opened.header)
+            drives = machine.drive if drive is None else drive
+        pages = _pages(self._path, opened, _Memory(memory_of(machine), memory))
+        with _naming(self._path):
+            header = opened.header
+            states = _json(_inflated(opened, "states", _most_states(machine.smp, drives)))
+            board = BoardState(
+                tuple(decode(EngineState, engine) for engine in states["engines"]),
+                dict(states["parts"]),
+                pages,
+            )
+            consoles = tuple(decode(ConsoleState, console) for console in states["consoles"])
+            if len(board.engines) != machine.smp or len(consoles) != _CONSOLES:
+                raise SnapshotError("is damaged: it has the states of another machine")
+            return Snapshot(
+                self.options,
+                decode(dict[str, str], header["identity"]),
+                decode(Count, header["operations"]),
+                board,
+                consoles,
+                decode(str | None, header["ended"]),
+                of_file=True,
+            )
+
+
+def read_snapshot(path: str | os.PathLike[str], memory: int = MOST_MEMORY) -> Snapshot:
     """Read a file of :func:`write_snapshot`.
 
-    Raises SnapshotError, one line with the file's name, for a file that is no snapshot, was cut or
-    altered, or is of another release.
+    The guest's memory in it may take ``memory`` bytes. Raises SnapshotError, one line with the
+    file's name, for a file that is no snapshot, was cut or altered, is of another release, or is
+    larger than its machine.
     """
-    file = Path(path)
-    opened = _open(file)
-    pages = _pages(file, opened)
-    with _naming(path):
-        header = opened.header
-        states = json.loads(_inflated(opened, "states", _MOST_STATES))
-        board = BoardState(
-            tuple(decode(EngineState, engine) for engine in states["engines"]),
-            dict(states["parts"]),
-            pages,
-        )
-        return Snapshot(
-            _options(header["options"]),
-            decode(dict[str, str], header["identity"]),
-            decode(int, header["operations"]),
-            board,
-            tuple(decode(ConsoleState, console) for console in states["consoles"]),
-            decode(str | None, header["ended"]),
-            of_file=True,
-        )
+    return SnapshotFile(path).read(memory=memory)
 
 
 def decoded(snapshot: Snapshot, parts: Mapping[str, Any]) -> Snapshot:
@@ -209,7 +257,7 @@ def _plain_options(options: MachineOptions | None) -> dict[str, Any] | None:
 
 
 def _open(path: Path) -> _Opened:
-    """Read a file, and check its kind, version and digest."""
+    """Read a file, and check its kind, version and digest; nothing is unpacked."""
     with _naming(path):
         if not stat.S_ISREG(path.stat().st_mode):
             raise SnapshotError("is no regular file")
@@ -228,17 +276,26 @@ def _open(path: Path) -> _Opened:
         start = len(line[0]) + 1
         length = int.from_bytes(data[start : start + _LENGTH], "little")
         start += _LENGTH
-        if length > min(_MOST_HEADER, len(data) - start):
+        if length > min(_MOST_HEADER, len(data) - _DIGEST - start):
             raise SnapshotError("is damaged: its header is too long")
-        header = json.loads(bytes(data[start : start + length]))
+        header = _json(bytes(data[start : start + length]))
+        if not isinstance(header, dict):
+            raise SnapshotError("is damaged: it has no header")
         return _Opened(header, data[start + length : -_DIGEST], found.hex())
+
+
+def _json(data: bytes) -> Any:
+    """JSON of at most so many values: each takes a hundred times the memory of its text."""
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise SnapshotError("is damaged: it has more values than any can have")
+    return json.loads(data)
 
 
 def _pieces(opened: _Opened, section: str) -> list[memoryview]:
     """The compressed pieces of a section."""
     at = 0
     for name, lengths in opened.header["sections"].items():
-        lengths = decode(list[int], lengths)
+        lengths = decode(list[Count], lengths)
         if name == section:
             ends = np.cumsum([at, *lengths]).tolist()
             return [opened.data[a:b] for a, b in pairwise(ends)]
@@ -247,16 +304,32 @@ def _pieces(opened: _Opened, section: str) -> list[memoryview]:
 
 
 def _inflated(opened: _Opened, section: str, most: int) -> bytes:
-    return b"".join(_inflate(piece, most) for piece in _pieces(opened, section))
+    """A section of one piece, of at most so many bytes."""
+    (piece,) = _pieces(opened, section)
+    return _inflate(piece, range(most + 1))
 
 
-def _inflate(piece: memoryview, most: int) -> bytes:
-    if not 0 <= zstandard.frame_content_size(piece) <= most:
+def _inflate(piece: memoryview, sizes: range) -> bytes:
+    """What a piece unpacks to, which has one of these sizes."""
+    if zstandard.frame_content_size(piece) not in sizes:
         raise SnapshotError("is damaged: a section is larger than any can be")
     return zstandard.ZstdDecompressor().decompress(piece, allow_extra_data=False)
 
 
-def _pages(path: Path, opened: _Opened, depth: int = 0) -> Pages:
+class _Memory(NamedTuple):
+    """What memory the machine has that a file is for."""
+
+    regions: list[range]
+    most: int
+    """Bytes of it that are unpacked."""
+
+    @property
+    def room(self) -> int:
+        """Bytes of the addresses of all its pages."""
+        return sum(len(region) // PAGE for region in self.regions) * _ADDRESS
+
+
+def _pages(path: Path, opened: _Opened, memory: _Memory, depth: int = 0) -> Pages:
     """The pages of a file and of the earlier files on which it builds."""
     with _naming(path):
         before = NO_PAGES
@@ -264,32 +337,66 @@ def _pages(path: Path, opened: _Opened, depth: int = 0) -> Pages:
         if earlier is not None:
             if depth >= _MOST_EARLIER:
                 raise SnapshotError(f"stands on more than {_MOST_EARLIER} others")
-            other = Path(os.path.realpath(path)).parent / earlier["file"]
+            name = decode(str, earlier["file"])
+            other = beside(path, name)
             below = _open(other)
             if below.digest != earlier["digest"]:
-                raise SnapshotError(f"stands on {earlier['file']}, which is another file now")
-            before = _pages(other, below, depth + 1)
-        addresses = _addresses(opened, "addresses")
+                raise SnapshotError(f"stands on {name}, which is another file now")
+            before = _pages(other, below, memory, depth + 1)
+        addresses = _addresses(opened, "addresses", memory)
         pages = dict(before.pages)
-        for at in _addresses(opened, "gone"):
+        for at in _addresses(opened, "gone", memory):
             pages.pop(at, None)
+        size = len(pages.keys() | addresses) * PAGE
+        if size > memory.most:
+            raise SnapshotError(_too_large(size, memory.most))
         pieces = _pieces(opened, "pages")
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            blocks = list(pool.map(lambda piece: _inflate(piece, _BLOCK * PAGE), pieces))
-        where = iter(addresses)
-        for block in blocks:
-            for n in range(0, len(block), PAGE):
-                pages[next(where)] = block[n : n + PAGE]
-        if next(where, None) is not None or any(len(block) % PAGE for block in blocks):
+        counts = [len(addresses[n : n + _BLOCK]) for n in range(0, len(addresses), _BLOCK)]
+        if len(pieces) != len(counts):
             raise SnapshotError("is damaged: pages are missing")
+        where = iter(addresses)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for first in range(0, len(pieces), _AT_ONCE):
+                some = slice(first, first + _AT_ONCE)
+                for block in pool.map(_inflate_pages, pieces[some], counts[some]):
+                    for n in range(0, len(block), PAGE):
+                        pages[next(where)] = block[n : n + PAGE]
         return Pages(pages)
 
 
-def _addresses(opened: _Opened, section: str) -> list[int]:
-    data = _inflated(opened, section, _MOST_STATES)
+def _inflate_pages(piece: memoryview, count: int) -> bytes:
+    data = _inflate(piece, range(count * PAGE, count * PAGE + 1))
+    if any(data[n : n + PAGE] == _ZEROS for n in range(0, len(data), PAGE)):
+        raise SnapshotError("is damaged: a page of zeros is in it")
+    return data
+
+
+def _too_large(size: int, most: int) -> str:
+    return (
+        f"holds {-(-size >> 20)} MiB of memory; {most >> 20} MiB are read unless {MORE} says more"
+    )
+
+
+def beside(path: Path, name: str) -> Path:
+    """The file ``name`` in the folder of a snapshot. Raises SnapshotError for what is elsewhere."""
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        raise SnapshotError(f"stands on {name!r:.60}, which is not a file in its own folder")
+    found = Path(os.path.realpath(path)).parent / name
+    if found.is_symlink():
+        raise SnapshotError(f"stands on {name!r:.60}, which is a link")
+    return found
+
+
+def _addresses(opened: _Opened, section: str, memory: _Memory) -> list[int]:
+    """Addresses of pages, which ascend and are the machine's."""
+    data = _inflated(opened, section, memory.room)
     addresses: list[int] = np.frombuffer(data, np.uint64).tolist()
     if any(at % PAGE for at in addresses):
         raise SnapshotError("is damaged: a page has no page's address")
+    if any(a >= b for a, b in pairwise(addresses)):
+        raise SnapshotError("is damaged: its pages are in no order")
+    if not all(any(at in region for region in memory.regions) for at in addresses):
+        raise SnapshotError("is damaged: a page lies where its machine has no memory")
     return addresses
 
 
@@ -306,6 +413,21 @@ def _options(data: dict[str, Any] | None) -> MachineOptions | None:
             else Sampling(**{**sampling, "kinds": tuple(sampling["kinds"])}),
         }
     )
+
+
+def _stated(header: dict[str, Any]) -> MachineOptions:
+    """A machine as large as the one that a header without options is of."""
+    said = decode(dict[str, str], header["identity"])
+    return MachineOptions(ram=int(said["ram"]), smp=int(said["smp"]), flash=True, secure=True)
+
+
+def _most_states(pes: int, drives: Iterable[str]) -> int:
+    """Bytes of the states of a machine as JSON, at most."""
+    disks = 0
+    for text in drives:
+        with suppress(OSError, ValueError):
+            disks += os.path.getsize(text)
+    return _BOARD_STATES + _PE_STATES * pes + 2 * disks
 
 
 _DAMAGED: Final = (

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from spe_unicorn.machine.options import KINDS_OF_OPTIONS, parse_size
 
+MOST: Final = (1 << 63) - 1
+"""The largest whole number that an option, a limit or a table of results can have."""
+
 
 def text(value: Any) -> str:
     """A text."""
@@ -23,11 +26,13 @@ def truth(value: Any) -> bool:
 
 
 def whole(least: int) -> Callable[[Any], int]:
-    """A check for whole numbers from ``least`` on."""
+    """A check for whole numbers from ``least`` to :data:`MOST`."""
 
     def check(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"is a whole number from {least} on, got {value!r}")
+        if value > MOST:
+            raise ValueError(f"is a whole number up to {MOST}")
         return value
 
     return check
@@ -42,10 +47,10 @@ def seconds(value: Any) -> float:
 
 def size(value: Any) -> int:
     """Bytes, also written as ``128M``."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
     if isinstance(value, str):
-        return parse_size(value)
+        value = parse_size(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return whole(1)(value)
     raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
 
 

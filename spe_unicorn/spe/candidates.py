@@ -17,6 +17,7 @@ import numpy as np
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel
+from spe_unicorn.plain import Count
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.interval import Distances
 from spe_unicorn.stateful import Stateful
@@ -29,11 +30,11 @@ _FAR: Final = 1 << 60
 class CandidateState:
     """What is saved of an interval that chooses candidates."""
 
-    until: int
+    until: Count
     """Events up to and including the chosen one."""
-    left: int
+    left: Count
     """Members up to and including the next candidate."""
-    seen: int = 0
+    seen: Count = 0
     """The total of events at the last look."""
     owed: bool = False
     """The chosen event has happened, and the next candidate is sampled for it."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spe_unicorn.arch.random_source import RandomStream
+from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.stateful import Stateful
 
 _COUNT = 0xFFFF_FFFF
@@ -67,11 +68,11 @@ class _View:
 class IntervalState:
     """What is saved of the interval counters, beside their random numbers."""
 
-    COUNT: int = 0
-    ECOUNT: int = 0
+    COUNT: Bits64 = 0
+    ECOUNT: Bits64 = 0
     skip: bool = False
     """COUNT was just reloaded: the next member does not decrement it. Not a register bit."""
-    pmsirr: int = 0
+    pmsirr: Bits64 = 0
 
 
 class IntervalCounters(Stateful[IntervalState]):
@@ -277,7 +278,7 @@ _JITTER = 8
 class PeriodicState:
     """What is saved of an interval, beside its random numbers."""
 
-    left: int
+    left: Count
     """Members up to and including the next one selected."""
 
 

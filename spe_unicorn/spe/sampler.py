@@ -17,6 +17,7 @@ from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Operation, Timing
 from spe_unicorn.arch.pe import PE
 from spe_unicorn.arch.ports import CoreModel, Cracker, EventSink
+from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.batch import (
     CONDITION_FAILED,
@@ -88,9 +89,9 @@ class SamplerState:
     """What is saved of a sampler, beside its interval."""
 
     statistics: Statistics = field(default_factory=Statistics)
-    busy: list[int] = field(default_factory=list)
+    busy: list[Count] = field(default_factory=list)
     """Cycles at which the sampled operations in flight complete."""
-    unwritten: dict[str, int] = field(default_factory=dict)
+    unwritten: dict[str, Bits64] = field(default_factory=dict)
     """What registers held at reset that nobody has written since, where that matters."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from spe_unicorn.plain import Bits32, Bits64, Count
 from spe_unicorn.stateful import Stateful
 
 _ALL: Final = 1024
@@ -20,8 +21,8 @@ _MOST: Final = 1 << 16
 class TallyState:
     """What is saved of a tally."""
 
-    samples: int = 0
-    counts: dict[tuple[int, int], int] = field(default_factory=dict)
+    samples: Count = 0
+    counts: dict[tuple[Bits64, Bits32], Count] = field(default_factory=dict)
     """By address and instruction word."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,9 +84,16 @@ def read_elf(path: Path) -> ElfFile:
     Raises ElfError, whose message begins with the file's name, for one that has none.
     """
     try:
+        # a recording names its ELF files: a FIFO would wait, and /dev/zero has no end
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ElfError(f"{path}: is no regular file")
         data = path.read_bytes()
     except OSError as error:
         raise ElfError(f"{path}: {error.strerror or error}") from None
+    except ElfError:
+        raise
+    except (ValueError, MemoryError):  # no file has such a name; it is larger than this host
+        raise ElfError(f"{path}: cannot be read") from None
     if not data.startswith(b"\x7fELF"):
         raise ElfError(f"{path}: is not an ELF file (it starts with {data[:4].hex(' ')})")
     try:

@@ -8,6 +8,8 @@ from spe_unicorn.output.reader import BadFileError, read_file, read_streams
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
 from tests.support.samples import load, of_every_sort, other, stream
 
+NOT_COMPLETED = "the recording was not completed: what came last is missing"
+
 
 def written(path, records, cpus=1):
     writer = open_output(path, cpus=cpus)
@@ -98,8 +100,9 @@ def test_recording_that_was_never_closed_holds_its_whole_chunks(tmp_path, monkey
         writer.write(encode(other(timestamp=number), 6))
     killed = read_file(str(path))
     assert [(found.offset, len(found.data)) for found in killed.streams] == [(0, 128), (128, 128)]
-    assert killed.damage is None
+    assert killed.damage == NOT_COMPLETED
     writer.close()
+    assert read_file(str(path)).damage is None
     assert sum(len(found.data) for found in read_streams(str(path))) == 5 * 64
 
 
@@ -117,12 +120,23 @@ def test_every_cut_of_perf_data_leaves_what_is_before_it(tmp_path):
             continue
         file = read_file(str(cut))
         assert file.streams[0].data == found.data[: max(0, size - first)]
-        assert (file.damage is None) == (size >= data_end)
         if size < data_end:
-            assert (
-                f"the file is truncated, its data go on to {data_end:#x}, at offset {size:#x}"
-                in (file.damage)
-            )
+            cause = f"the file is truncated, its data go on to {data_end:#x}, at offset {size:#x}"
+            assert cause in file.damage
+        else:
+            assert file.damage.startswith("the file is truncated: what it says of its recording")
+    assert read_file(str(tmp_path / "a.data")).damage is None
+
+
+def test_recording_that_a_full_disk_ended_before_its_first_chunk_says_so(tmp_path):
+    path = tmp_path / "early.data"
+    writer = open_output(path)
+    writer.write(encode(other(), 6))
+    file = read_file(str(path))
+    assert (file.streams, file.damage) == ([], NOT_COMPLETED)
+    writer.close()
+    file = read_file(str(path))
+    assert (len(file.streams), file.damage) == (1, None)
 
 
 def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_path):
@@ -132,6 +146,10 @@ def test_recording_of_a_killed_perf_has_no_data_size_and_is_read_to_its_end(tmp_
     data[48:56] = bytes(8)
     path.write_bytes(data)
     assert read_file(str(path)).streams == [found]
+    data[72:80] = bytes(8)  # nor features
+    path.write_bytes(data)
+    file = read_file(str(path))
+    assert (file.streams, file.damage) == ([found], NOT_COMPLETED)
 
 
 def test_trace_of_another_kind_is_refused(tmp_path):
@@ -182,7 +200,10 @@ def linux_recording(*more, info=70):
     header = struct.pack(
         "<8sQQ6Q", b"PERFILE2", 104, 144, 104, len(attributes), start, len(data), 0, 0
     )
-    return header + bytes(32) + attributes + data
+    features = struct.pack("<Q24x", 1 << 3)  # the host's name, after the data
+    host = struct.pack("<I4s", 4, b"arm\0")
+    place = struct.pack("<QQ", start + len(data) + 16, len(host))
+    return header + features + attributes + data + place + host
 
 
 def test_recording_of_linux_gives_its_streams_maps_and_threads(tmp_path):

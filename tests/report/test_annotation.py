@@ -1,12 +1,14 @@
+import os
 import subprocess
 
 import pytest
 
 from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.shipped import shipped_firmware
+from spe_unicorn.report import annotation
 from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
 from spe_unicorn.symbols.elf import read_elf
-from spe_unicorn.symbols.lines import read_lines
+from spe_unicorn.symbols.lines import Line, LineTable, read_lines
 from tests.report.recordings import samples
 from tests.support.samples import branch, load, other
 
@@ -87,3 +89,38 @@ def test_a_symbol_that_there_is_not_is_refused_with_names_that_are_near():
         annotate(samples(load(), program=HELLO), "mai", disassemble)
     with pytest.raises(NoSuchSymbolError, match=r"does not name its ELF file: give it by --symb"):
         annotate(samples(load(), program=None), "main", disassemble)
+
+
+def test_a_program_far_from_its_sources_says_what_to_name(tmp_path):
+    file = tmp_path / "build" / "hello.elf"
+    file.parent.mkdir()
+    file.write_bytes(HELLO.path.read_bytes())
+    moved = read_elf(file)
+    table = annotate(samples(load(MAIN.address), program=moved), "main", disassemble)
+    lines = [row[-1] for row in table.rows if row[-1] is not None]
+    assert lines
+    assert not any(" " in line for line in lines)
+    assert table.note == (
+        f"no source of hello.c: it is not in {file.parent};"
+        " name its folder by --source DIR (the compiler had it in firmware/firmware)"
+    )
+    found = samples(load(MAIN.address), program=moved)
+    table = annotate(found, "main", disassemble, [HELLO.path.parents[1]])
+    assert table.note is None
+    assert any("print(" in row[-1] for row in table.rows if row[-1] is not None)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "../../secret/x.c", "{0}/secret/x.c", "x.c"])
+def test_no_file_that_dwarf_names_is_read_outside_the_programs_folder(tmp_path, monkeypatch, path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "x.c").write_text("the secret\n" * 100)
+    file = tmp_path / "in" / "build" / "hello.elf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(HELLO.path.read_bytes())
+    os.mkfifo(file.parent / "x.c")
+    monkeypatch.chdir(tmp_path)
+    line = Line(path.format(tmp_path), 1)
+    monkeypatch.setattr(annotation, "read_lines", lambda _: LineTable([(MAIN.address, line)]))
+    table = annotate(samples(load(MAIN.address), program=read_elf(file)), "main", disassemble)
+    assert table.rows[0][-1] == line.short
+    assert table.note.startswith(f"no source of {line.short[:-2]}: ")

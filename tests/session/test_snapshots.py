@@ -13,6 +13,7 @@ from spe_unicorn.machine.snapshot.board_state import NotAtRestError
 from spe_unicorn.parts import parts_of
 from spe_unicorn.session.runs import MachineEndedError
 from spe_unicorn.session.snapshot import SnapshotError
+from spe_unicorn.session.snapshot_file import read_snapshot, write_snapshot
 from spe_unicorn.stateful import Stateful
 from tests.firmware.programs import MADE_FOR, TYPED
 from tests.support.claims import objects, state_of
@@ -153,7 +154,12 @@ def test_a_page_that_holds_zeros_again_is_zeros_when_it_is_restored(tmp_path):
     memory.write_int(here, 0)
     memory.write_int(there, 0xCD)
     second = machine.save(first)
+    assert here in first.board.memory.pages
+    assert here not in second.board.memory.pages  # zeros are what is not there
+    assert not any(page == bytes(4096) for page in second.board.memory.pages.values())
     assert second.board.memory.since(first.board.memory).keys() == {here, there}
+    write_snapshot(second, tmp_path / "second.snap")
+    assert read_snapshot(tmp_path / "second.snap").board.memory == second.board.memory
     machine.restore(first)
     assert (memory.read_int(here), memory.read_int(there)) == (0xAB, 0)
     machine.restore(second)

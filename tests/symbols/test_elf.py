@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,10 @@ def outcome(file: Path) -> str:
     except ElfError as error:
         return "refused in more lines" if "\n" in str(error) else "refused in one line"
     return "read" if found.pieces else "empty"
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero")):
+        with pytest.raises(ElfError, match="is no regular file"):
+            read_elf(path)

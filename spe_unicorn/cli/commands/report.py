@@ -91,6 +91,17 @@ def _view_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_source_option = click.option(
+    "--source",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read source files from this folder, too. May be given more than once. Without it they are"
+    " read from the folder of the ELF file alone.",
+)
+
+
 def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Perf's options for call graphs, which are answered."""
 
@@ -124,12 +135,14 @@ def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="OUT.html",
     help="Write a page for a browser instead, with everything in it.",
 )
+@_source_option
 @_view_options
 @symbols_option
 @_chains_option
 def report(
     file: str,
     html: str | None,
+    folders: tuple[Path, ...],
     keys: tuple[str, ...] | None,
     by: str,
     limit: float,
@@ -148,9 +161,11 @@ def report(
 
     samples = _samples(file, symbols)
     if html is not None:
-        _write_page(samples, html)
+        _write_page(samples, html, folders)
         _leave(samples)
         return
+    if folders:
+        raise UsageProblem("--source goes with --html, or with annotate")
     view = View(by, limit, rows)
     _say_what_it_is(samples)
     print_tables([grouped(samples, view, keys)] if keys else overview(samples, view))
@@ -160,14 +175,7 @@ def report(
 @click.command()
 @click.argument("file", shell_complete=completing.files)
 @click.argument("symbol")
-@click.option(
-    "--source",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Look for source files in this folder, too. May be given more than once.",
-)
+@_source_option
 @symbols_option
 @_chains_option
 def annotate(
@@ -176,7 +184,7 @@ def annotate(
     """Show the instructions of the function SYMBOL, with the samples of each in FILE.
 
     Source lines stand beside them where the ELF file has debug information and the source file is
-    found, below the current folder or those of --source.
+    in the ELF file's own folder, or in one of --source.
 
     Exit status: as of report.
     """
@@ -245,18 +253,19 @@ def _samples(file: str, symbols: tuple[SymbolChoice, ...]) -> Samples:
         click.echo(f"Warning: {printable(doubt)}", err=True)
     if not len(recording):
         bad = recording.bad_packets
-        raise no_records(recording.file, bad[0][1].reason if bad else "nothing was sampled")
+        reason = bad[0][1].reason if bad else recording.damage or "nothing was sampled"
+        raise no_records(recording.file, reason)
     return Samples(recording)
 
 
-def _write_page(samples: Samples, path: str) -> None:
+def _write_page(samples: Samples, path: str, folders: tuple[Path, ...]) -> None:
     from spe_unicorn.host.engine.disassembly import disassemble
     from spe_unicorn.report.arrow import MissingLibraryError
     from spe_unicorn.report.export import whole_or_none
     from spe_unicorn.report.page import html_page
 
     try:
-        text = html_page(samples, disassemble)
+        text = html_page(samples, disassemble, folders)
         with whole_or_none([Path(path)]) as temporary:
             temporary[Path(path)].write_text(text, encoding="utf-8")
     except MissingLibraryError as error:

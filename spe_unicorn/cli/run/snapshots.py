@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from spe_unicorn.cli import completing
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.spelling import spelled
+from spe_unicorn.machine.memory_map import FLASH, SECURE_RAM
 from spe_unicorn.machine.options import MachineOptions, OptionError
+from spe_unicorn.output.names import printable
 from spe_unicorn.session.point import Point, PointError, parse_point
 
 if TYPE_CHECKING:
@@ -30,36 +33,77 @@ class Restored:
     options: MachineOptions
 
     def restore(self, machine: Machine) -> None:
-        """Put the machine there. Raises UsageProblem where it is another one."""
+        """Put the machine there. Raises UsageProblem for another one, and one that ended."""
         from spe_unicorn.session.snapshot import SnapshotError
 
+        if self.snapshot.ended is not None:
+            ended = printable(self.snapshot.ended)[:_LONGEST]
+            raise UsageProblem(f"{self.file}: its machine goes no further: {ended}")
         try:
             machine.restore(self.snapshot)
         except SnapshotError as error:
             raise UsageProblem(spelled(f"{self.file}: {error}")) from None
 
 
+_OF_HOST: Final = (
+    *("firmware", "kernel", "initrd", "dtb", "bios", "pflash", "fw_cfg", "drive", "share", "load"),
+    *("core", "semihosting_dir"),
+)
+"""The options that name files and folders of the host."""
+_BESIDES: Final = FLASH.size + SECURE_RAM.size
+"""Bytes of memory that a machine may have beside its RAM."""
+_LONGEST: Final = 1000
+"""Characters of what a snapshot needs, in a message."""
+
+
 def read_restored(path: str, chosen: Mapping[str, Any]) -> Restored:
     """The snapshot in a file, and the options of its machine with those that were ``chosen``.
 
+    A file can be made by anybody: what it names of the host is opened where it was chosen alone.
     Raises UsageProblem.
     """
     from spe_unicorn.session.snapshot import SnapshotError
-    from spe_unicorn.session.snapshot_file import read_snapshot
+    from spe_unicorn.session.snapshot_file import MORE, MOST_MEMORY, SnapshotFile
 
     try:
-        snapshot = read_snapshot(path)
-    except SnapshotError as error:
-        raise UsageProblem(str(error)) from None
-    if snapshot.options is None:
-        raise UsageProblem(
-            f"{path}: its machine was made in Python, of what no option of the command line names:"
-            " restore it there"
-        )
-    try:
-        return Restored(path, snapshot, replace(snapshot.options, **chosen))
-    except OptionError as error:
-        raise UsageProblem(spelled(str(error))) from None
+        file = SnapshotFile(path)
+        if file.options is None:
+            raise UsageProblem(
+                f"{path}: its machine was made in Python, of what no option of the command line"
+                " names: restore it there"
+            )
+        needed = _needed(file.options, chosen)
+        if needed:
+            raise UsageProblem(
+                f"{path}: a restore opens files and folders that its own command line names, and no"
+                f" others: name {needed}, as far as it is to be opened"
+            )
+        options = replace(file.options, **chosen)
+        memory = options.ram + _BESIDES if "ram" in chosen else MOST_MEMORY
+        return Restored(path, file.read(memory, options.drive), options)
+    except (SnapshotError, OptionError) as error:
+        raise UsageProblem(spelled(str(error).replace(MORE, "--ram"))) from None
+
+
+def _needed(options: MachineOptions, chosen: Mapping[str, Any]) -> str:
+    """What the snapshot's machine has of the host and nobody chose, as words of a command line."""
+    words: list[str] = []
+    for name in _OF_HOST:
+        value = getattr(options, name)
+        if name in chosen or not value or (name == "core" and _is_built_in(value)):
+            continue
+        for text in value if isinstance(value, tuple) else (value,):
+            option = () if name == "firmware" else (f"--{name.replace('_', '-')}",)
+            words += (*option, os.fspath(text))
+    text = printable(shlex.join(words))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _is_built_in(core: str) -> bool:
+    """Whether a text for ``core`` names no file."""
+    from spe_unicorn.cores.profile import core_names
+
+    return core.partition(",")[0] in core_names()
 
 
 def point(text: str) -> Point:
@@ -90,8 +134,8 @@ def snapshot_options(function: Any) -> Any:
             "--restore",
             metavar="FILE",
             shell_complete=completing.files,
-            help="Begin from a snapshot, with the machine of which it is: FIRMWARE and the"
-            " machine's options need not be said again.",
+            help="Begin from a snapshot, with the machine of which it is. Its options need not be"
+            " said again, but for FIRMWARE and others that name files and folders.",
         ),
     )
     for decorator in reversed(decorators):

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from spe_unicorn.devices.gicv3.priorities import active_bit, group_mask, lowest_bit, preempts
+from spe_unicorn.stateful import expect
 
 PRIVATE: Final = 32
 """INTIDs below are each PE's own: 16 SGIs, then 16 PPIs."""
@@ -38,6 +39,15 @@ NSACR: Final = PRIORITY + PRIVATE
 KEPT: Final = NSACR + PRIVATE
 """Words that are saved."""
 
+_MOST_KEPT: Final = np.full(KEPT, 1, np.int64)
+"""The largest value of each of them."""
+_MOST_KEPT[PMR] = 0xFF
+_MOST_KEPT[POINT:ACTIVE_PRIORITIES] = 7
+_MOST_KEPT[ACTIVE_PRIORITIES:INTERFACE_ENABLED] = 0xFFFF_FFFF
+_MOST_KEPT[GROUP:PRIORITY] = 0xFFFF_FFFF
+_MOST_KEPT[PRIORITY:NSACR] = 0xFF
+_MOST_KEPT[NSACR:] = 3
+
 INTID, URGENCY, OF_GROUP = range(3)
 """The most urgent interrupt that is pending, its priority and group; SPURIOUS for none."""
 SHARED: Final = 3
@@ -62,6 +72,10 @@ class Cells:
         self.found = np.zeros(FOUND, np.int64)
         self.k, self.f = self.kept.data, self.found.data
         self.f[INTID] = self.f[SHARED] = SPURIOUS
+
+    def check_words(self, kept: Any) -> None:
+        """Raise StateError for words that no writes to the registers leave."""
+        expect(bool((kept >= 0).all() and (kept <= _MOST_KEPT).all()), "a register of the GIC")
 
 
 def group_of(k: Any, f: Any, intid: int) -> int:

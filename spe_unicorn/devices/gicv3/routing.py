@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol
 
 from spe_unicorn.devices.gicv3 import cells as c
 from spe_unicorn.devices.gicv3.cells import PRIVATE, Cells
+from spe_unicorn.plain import Bits32, Within
 from spe_unicorn.signals import Signal
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.stateful import Stateful, expect
 
 __all__ = ["PRIVATE", "SGIS", "Bank", "CPUPort", "Group", "InterruptRouting", "Pending"]
 
@@ -186,19 +187,23 @@ class PrivateBank(Bank):
         self.s.group, self.s.line, self.s.edge = group, line, self.always_edge
 
 
+Bitmap = Annotated[int, Within(0, (1 << 960) - 1)]
+"""A bit for each shared interrupt."""
+
+
 @dataclass(slots=True)
 class BankState:
     """What is saved of shared interrupts: :class:`Properties`."""
 
     priority: bytearray
     nsacr: bytearray
-    group: int = 0
-    edge: int = 0
-    line: int = 0
-    group_modifier: int = 0
-    enabled: int = 0
-    latch: int = 0
-    active: int = 0
+    group: Bitmap = 0
+    edge: Bitmap = 0
+    line: Bitmap = 0
+    group_modifier: Bitmap = 0
+    enabled: Bitmap = 0
+    latch: Bitmap = 0
+    active: Bitmap = 0
 
 
 class SharedBank(Bank, Stateful[BankState]):
@@ -214,6 +219,16 @@ class SharedBank(Bank, Stateful[BankState]):
         """Forget everything but the levels of the lines; ``group`` becomes the group bitmap."""
         self.s = self._state(group, self.s.line)
 
+    def check(self, state: BankState) -> None:
+        """Raise StateError for the state of another number of interrupts."""
+        expect(len(state.priority) == len(state.nsacr) == self.count, "the number of SPIs")
+        maps = (
+            *(state.group, state.edge, state.line, state.group_modifier),
+            *(state.enabled, state.latch, state.active),
+        )
+        expect(not any(each >> self.count for each in maps), "an SPI")
+        expect(max(state.nsacr, default=0) <= 3, "GICD_NSACR")
+
     def _state(self, group: int, line: int) -> BankState:
         return BankState(bytearray(self.count), bytearray(self.count), group=group, line=line)
 
@@ -226,9 +241,9 @@ class RoutingState:
     """GICD_CTLR.DS."""
     asleep: list[bool]
     """GICR_WAKER.ProcessorSleep, by PE."""
-    affinity_of_spi: list[int]
+    affinity_of_spi: list[Bits32]
     """GICD_IROUTER, by SPI: Aff3 to Aff0 as 32 bits."""
-    any_pe: int = 0
+    any_pe: Bitmap = 0
     """GICD_IROUTER.Interrupt_Routing_Mode: a bitmap of SPIs."""
     group_enables: dict[Group, bool] = field(default_factory=lambda: dict.fromkeys(Group, False))
     """GICD_CTLR.EnableGrp*."""
@@ -274,6 +289,13 @@ class InterruptRouting(Stateful[RoutingState]):
             affinity_of_spi=[0] * self.shared.count,
         )
         self._derive()
+
+    def check(self, state: RoutingState) -> None:
+        """Raise StateError for the state of another number of PEs or interrupts."""
+        expect(len(state.asleep) == len(self.affinities), "the number of PEs of the GIC")
+        expect(len(state.affinity_of_spi) == self.shared.count, "the number of SPIs")
+        expect(not state.any_pe >> self.shared.count, "an SPI")
+        expect(state.group_enables.keys() == set(Group), "a group of interrupts")
 
     def attach(self, ports: Sequence[CPUPort]) -> None:
         """Connect the PEs' CPU interfaces, in the order of the affinities."""

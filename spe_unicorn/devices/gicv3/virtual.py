@@ -24,7 +24,8 @@ from spe_unicorn.devices.gicv3.virtual_registers import (
     ICH_VMCR_EL2,
     ListRegister,
 )
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Bits32
+from spe_unicorn.stateful import Stateful, expect
 
 SPURIOUS: Final = 1023
 PENDING, ACTIVE = 1, 2
@@ -54,7 +55,7 @@ class VirtualState:
 
     hcr: ICH_HCR_EL2 = field(default_factory=lambda: ICH_HCR_EL2(0))
     vmcr: ICH_VMCR_EL2 = field(default_factory=lambda: _vmcr(0))
-    active: list[int] = field(default_factory=lambda: [0, 0])
+    active: list[Bits32] = field(default_factory=lambda: [0, 0])
     """ICH_AP*R0_EL2: active priorities of Group 0 and 1, bitmaps."""
     lists: list[ListRegister] = field(
         default_factory=lambda: [ListRegister(0) for _ in v.LIST_REGISTERS]
@@ -127,6 +128,11 @@ class VirtualInterface(Stateful[VirtualState]):
         self.writers: dict[type[SysReg], Callable[[int], None]] = {
             register: self._then_update(writer) for register, writer in writers.items()
         }
+
+    def check(self, state: VirtualState) -> None:
+        """Raise StateError for other registers than there are."""
+        there = len(state.active), len(state.lists)
+        expect(there == (2, len(v.LIST_REGISTERS)), "the virtual interface of the GIC")
 
     def reset(self) -> None:
         """Reset: off, nothing listed, nothing active."""

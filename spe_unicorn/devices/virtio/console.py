@@ -6,10 +6,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Annotated, Final
 
 from spe_unicorn.devices.virtio.queue import BrokenQueueError, Chain
 from spe_unicorn.devices.virtio.transport import Device
+from spe_unicorn.plain import Within
 from spe_unicorn.stateful import Stateful
 
 _EMERGENCY_WRITE: Final = 1 << 2
@@ -32,7 +33,7 @@ class _Queue(IntEnum):
 class ConsoleState:
     """What is saved of one console."""
 
-    received: bytes = b""
+    received: Annotated[bytes, Within(0, 4096)] = b""
     """What has come in and is in no buffer yet."""
 
 

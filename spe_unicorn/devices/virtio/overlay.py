@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spe_unicorn.devices.virtio.block import Disk
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Count
+from spe_unicorn.stateful import Stateful, expect
 
 _PAGE: Final = 4096
 
@@ -15,7 +16,7 @@ _PAGE: Final = 4096
 class OverlayState:
     """What has been written."""
 
-    pages: dict[int, bytes] = field(default_factory=dict)
+    pages: dict[Count, bytes] = field(default_factory=dict)
     """Pages by number: no more of them than the disk has."""
 
 
@@ -28,6 +29,11 @@ class Overlay(Stateful[OverlayState]):
         self._beneath = beneath
         self.size = beneath.size
         self.s = OverlayState()
+
+    def check(self, state: OverlayState) -> None:
+        """Raise StateError for pages that the disk has not."""
+        sizes = ((at, min(_PAGE, self.size - at * _PAGE)) for at in state.pages)
+        expect(all(len(state.pages[at]) == size > 0 for at, size in sizes), "a page of the disk")
 
     def read(self, offset: int, size: int) -> bytes | None:
         """Bytes, None where those beneath cannot be read."""

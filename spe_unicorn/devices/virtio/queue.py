@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final, Protocol
 
+from spe_unicorn.plain import Bits16, Bits32, Bits64
+
 SIZE_MAX: Final = 256
 """Entries of the largest queue."""
 CHAIN_MAX: Final = 256 << 20
@@ -48,15 +50,15 @@ class Memory(Protocol):
 class Queue:
     """One queue as the driver has set it up, and how far the device is in it."""
 
-    size: int = 0
+    size: Bits32 = 0
     ready: bool = False
-    descriptors: int = 0
+    descriptors: Bits64 = 0
     """Physical address of the descriptor table."""
-    driver: int = 0
+    driver: Bits64 = 0
     """That of the driver's area: what is available."""
-    device: int = 0
+    device: Bits64 = 0
     """That of the device's area: what is used."""
-    seen: int = 0
+    seen: Bits16 = 0
     """How many entries have been taken, modulo 65536."""
 
 

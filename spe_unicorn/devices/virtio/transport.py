@@ -21,7 +21,8 @@ from spe_unicorn.devices.virtio.queue import (
     take_request,
     waiting,
 )
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Bits8, Bits32, Bits64, Count
+from spe_unicorn.stateful import Stateful, expect
 
 LATENCY: Final = 625
 """Ticks of the system counter that a request takes: 10 us."""
@@ -108,18 +109,18 @@ class Device(Protocol):
 class TransportState:
     """What is saved of one transport."""
 
-    status: int = 0
-    device_features_sel: int = 0
-    driver_features_sel: int = 0
-    driver_features: int = 0
-    queue_sel: int = 0
+    status: Bits8 = 0
+    device_features_sel: Bits32 = 0
+    driver_features_sel: Bits32 = 0
+    driver_features: Bits64 = 0
+    queue_sel: Bits32 = 0
     queues: list[Queue] = field(default_factory=list)
-    interrupt: int = 0
+    interrupt: Bits8 = 0
     notified: list[int] = field(default_factory=list)
     """Queues in which there may be requests, in the order in which they were notified."""
     waiting: list[int] = field(default_factory=list)
     """Queues with requests for which the device was not ready."""
-    due: int | None = None
+    due: Count | None = None
     """The count at which the next request is done."""
 
 
@@ -139,6 +140,16 @@ class Transport(Stateful[TransportState]):
         self.s = TransportState(queues=[Queue() for _ in range(self._device.queues)])
         self._device.reset()
         self._derive()
+
+    def check(self, state: TransportState) -> None:
+        """Raise StateError for a state that no driver leads to."""
+        count = self._device.queues
+        numbers = (*state.notified, *state.waiting)
+        expect(len(state.queues) == count, "the number of virtio queues")
+        expect(all(queue.size <= SIZE_MAX for queue in state.queues if queue.ready), "a queue")
+        expect(all(_is_power(queue.size) for queue in state.queues if queue.ready), "a queue")
+        expect(all(0 <= number < count for number in numbers), "a virtio queue")
+        expect(len(set(numbers)) == len(numbers), "a virtio queue")
 
     def next_deadline(self) -> int | None:
         """The count at which the next request is done, None if there is none."""
@@ -282,10 +293,15 @@ _AREAS: Final = {
 }
 
 
+def _is_power(size: int) -> bool:
+    """Whether a queue may have this size: a power of two."""
+    return size > 0 and not size & size - 1
+
+
 def _set_up(queue: Queue, offset: int, value: int) -> None:
     """A write to a register of the queue that is selected."""
     if offset == Offset.QUEUE_READY:
-        usable = 0 < queue.size <= SIZE_MAX and not queue.size & queue.size - 1
+        usable = queue.size <= SIZE_MAX and _is_power(queue.size)
         queue.ready = bool(value & 1) and usable
         if not queue.ready:
             queue.seen = 0

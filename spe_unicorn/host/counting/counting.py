@@ -24,6 +24,7 @@ from spe_unicorn.host.counting.totals import AHEAD, EventTotals
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
+from spe_unicorn.plain import Bits64
 from spe_unicorn.pmu.countable import MODELLED
 from spe_unicorn.pmu.events import PMUEvent
 from spe_unicorn.pmu.exceptions import exception_events, is_call, taken_locally
@@ -50,7 +51,7 @@ _BY_HAND: Final = frozenset({PMUEvent.CHAIN, PMUEvent.SW_INCR})
 class CountingState:
     """What is saved. All else follows from registers, and starts anew from the totals."""
 
-    last: int = 0
+    last: Bits64 = 0
     """The address of the last operation that was looked at alone."""
 
 

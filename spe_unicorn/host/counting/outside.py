@@ -9,6 +9,7 @@ from spe_unicorn.arch.pe import EL0, EL2, EL3, PE
 from spe_unicorn.arch.registers.system import CONTEXTIDR_EL1, CONTEXTIDR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.counting.totals import EventTotals
+from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.stateful import Stateful
 
 
@@ -16,7 +17,7 @@ from spe_unicorn.stateful import Stateful
 class OutsideState:
     """What is saved: by event, how often it has happened at each Exception level."""
 
-    counts: dict[int, list[int]] = field(default_factory=dict)
+    counts: dict[Bits16, list[Count]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.native.state.block_table import BLOCKS, LANES, ROW
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.tables import BlockTable
+from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.pmu.words import (
     JUMP_EVENTS,
     PART_EVENTS,
@@ -38,8 +39,8 @@ MOST_EVENTS: Final = LANES
 class TalliesState:
     """What is saved: the events that are wanted, and how often each has happened since."""
 
-    wanted: tuple[int, ...] = ()
-    counts: dict[int, int] = field(default_factory=dict)
+    wanted: tuple[Bits16, ...] = ()
+    counts: dict[Bits16, Count] = field(default_factory=dict)
 
 
 class Tallies(Stateful[TalliesState]):

@@ -17,6 +17,7 @@ from spe_unicorn.host.counting.modelled import goes_on, modelled, most_at_once, 
 from spe_unicorn.host.counting.tallies import Tallies
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
+from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.pmu.countable import MODELLED, RETIRED, STALLS, STEPPED
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
@@ -47,7 +48,7 @@ class Source:
 class TotalsState:
     """What is saved: the totals that are kept one by one, by event."""
 
-    happened: dict[int, int] = field(default_factory=dict)
+    happened: dict[Bits16, Count] = field(default_factory=dict)
 
 
 class EventTotals(Stateful[TotalsState]):

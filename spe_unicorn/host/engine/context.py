@@ -7,14 +7,23 @@ the engine alone (:data:`ENGINE`).
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Final
 
 from unicorn import Uc, uc_version
+from unicorn.arm64_const import UC_ARM64_REG_FPCR
 
 _HEADER: Final = 40
 """Bytes before the state: ``struct uc_context`` up to ``data``."""
 _POINTERS: Final = 16 * 8
 """Bytes at the end of the state: where the engine keeps its hardware breakpoints."""
+
+_PSTATE: Final = 328
+"""Where the low byte of PSTATE is: after 16 registers of 32 bits, 32 of 64, and the PC."""
+_NRW: Final = 1 << 4
+_AARCH64: Final = slice(332, 336)
+"""Whether it executes A64, as 32 bits."""
+_RMODE: Final = 22
 
 ENGINE: Final = "Unicorn " + ".".join(map(str, uc_version()[:3]))
 """The release of the engine."""
@@ -27,6 +36,41 @@ class ContextError(ValueError):
 def save_context(uc: Uc) -> bytes:
     """The state of an engine that does not run."""
     return bytes(uc.context_save())[_HEADER:-_POINTERS]
+
+
+def check_context(uc: Uc, rebuild: Callable[[], None], state: bytes) -> None:
+    """Raise ContextError for a state that no guest leaves, and by which the engine would go astray.
+
+    The engine trusts what it keeps of other fields: the translation regime by Exception level and
+    System registers, the rounding modes by FPCR. ``rebuild`` has it work out the former anew. The
+    engine's own state stays.
+    """
+    before = save_context(uc)
+    if len(state) != len(before):
+        raise ContextError(f"an engine's state has {len(before)} bytes, here are {len(state)}")
+    same = state[_AARCH64] == before[_AARCH64]
+    if not same or state[_PSTATE] & _NRW or any(state[at] > 3 for at in _roundings(uc, before)):
+        raise ContextError("an engine's state is none that there can be")
+    try:
+        restore_context(uc, state)
+        rebuild()
+        if save_context(uc) != state:
+            raise ContextError("an engine's state is none that there can be")
+    finally:
+        restore_context(uc, before)
+
+
+def _roundings(uc: Uc, state: bytes) -> list[int]:
+    """Where the engine keeps rounding modes, which other bytes change with FPCR.RMode."""
+    found = []
+    try:
+        for mode in (1, 2):
+            uc.reg_write(UC_ARM64_REG_FPCR, mode << _RMODE)
+            found.append(save_context(uc))
+    finally:
+        restore_context(uc, state)
+    towards = (2, 1)  # as its softfloat numbers them: up, down
+    return [at for at, pair in enumerate(zip(*found, strict=True)) if pair == towards]
 
 
 def restore_context(uc: Uc, state: bytes) -> None:

@@ -13,15 +13,38 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from spe_unicorn.host.engine.context import restore_context, save_context
+from spe_unicorn.arch.exceptions.entry import ExceptionType
+from spe_unicorn.host.engine.context import (
+    ContextError,
+    check_context,
+    restore_context,
+    save_context,
+)
 from spe_unicorn.host.native.state.budget import grant
-from spe_unicorn.host.native.state.clock import Clock
+from spe_unicorn.host.native.state.clock import (
+    CODE_MAINTENANCE,
+    FLUSH_MAINTENANCE,
+    TAKEN_ESR,
+    TAKEN_FAR,
+    TLB_MAINTENANCE,
+    Clock,
+)
 from spe_unicorn.host.native.state.transit import begin_epoch
+from spe_unicorn.host.native.state.wiring import LINES
 from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.spe.sampler import Sampler
+from spe_unicorn.stateful import StateError, expect
 
 _OWN: Final = frozenset({"budget", "granted", "epoch", "writes", "flushes"})
 _SAVED: Final = tuple(f.name for f in Clock.FIELDS if f.name not in _OWN)
+_MOST: Final = {
+    "line_count": LINES,
+    "maintenance": TLB_MAINTENANCE | CODE_MAINTENANCE | FLUSH_MAINTENANCE,
+    "taken_to": 3,
+    "taken_has": TAKEN_ESR | TAKEN_FAR,
+}
+"""The largest values of those that are no mere counts or addresses."""
 
 
 @dataclass(slots=True)
@@ -30,16 +53,31 @@ class EngineState:
 
     context: bytes = b""
     """``host.engine.context``."""
-    executed: int = 0
+    executed: Count = 0
     """Operations attempted since the machine began."""
     clock: dict[str, int] = field(default_factory=dict)
     """Other fields of ``host.native.state.clock.Clock`` by name."""
-    cells: dict[int, int] = field(default_factory=dict)
+    cells: dict[Bits16, int] = field(default_factory=dict)
     """The table of values for encodings, where it is not 0."""
     entered: bool = False
     """Whether compiled code has entered an exception, which sets the event register."""
     flushed: bool = True
     """Whether the core model has heard of all flushes of the TLB."""
+
+
+def check_engine(handler: StopHandler, saved: EngineState) -> None:
+    """Raise StateError for what no run leaves. The engine and compiled code go by it."""
+    engine = handler.cpu.engine
+    try:
+        check_context(engine.uc, engine.rebuild, saved.context)
+    except ContextError as error:
+        raise StateError(str(error)) from None
+    expect(saved.clock.keys() == set(_SAVED), "what is counted")
+    for name, most in _MOST.items():
+        expect(0 <= saved.clock[name] <= most, f"`{name}`")
+    expect(saved.clock["taken_kind"] in set(ExceptionType), "`taken_kind`")
+    values = (*saved.clock.values(), *saved.cells.values())
+    expect(all(-1 << 63 <= value < 1 << 63 for value in values), "a value of 64 bits")
 
 
 def forget(handler: StopHandler, unit: Sampler) -> None:

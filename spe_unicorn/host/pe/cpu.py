@@ -39,6 +39,7 @@ from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.secure_memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
 from spe_unicorn.host.ports import Monitored
+from spe_unicorn.plain import Bits64, Count
 from spe_unicorn.signals import Signal
 from spe_unicorn.stateful import Stateful
 
@@ -76,7 +77,7 @@ class CPUState:
     """PSTATE.PM. The engine has no such bit."""
     illegal: bool = False
     """PSTATE.IL. The engine ignores it."""
-    stepped: tuple[int, int] | None = None
+    stepped: tuple[Bits64, Count] | None = None
     """Where the host last ended a software step: the PC, and the number of operations executed."""
 
 

@@ -18,6 +18,7 @@ from spe_unicorn.machine.calls.shared_folder import SharedFolder
 from spe_unicorn.machine.inputs import Inputs
 from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.machine.pe import ProcessingElement
+from spe_unicorn.plain import Bits8
 from spe_unicorn.stateful import Stateful
 
 _SECOND: Final = 1_000_000_000
@@ -28,7 +29,7 @@ _SECOND: Final = 1_000_000_000
 class FirmwareState:
     """What is saved, beside what semihosting saves."""
 
-    exit_status: int | None = None
+    exit_status: Bits8 | None = None
     """What the guest ended with, 0 to 255; None while it has not."""
 
 

@@ -11,11 +11,12 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from spe_unicorn.machine.calls.handles import ConsoleFile, ConstantFile, File, os_error
 from spe_unicorn.machine.calls.shared_folder import SharedFolder
-from spe_unicorn.stateful import StateError, Stateful
+from spe_unicorn.plain import Bits32, Within
+from spe_unicorn.stateful import StateError, Stateful, expect
 
 HLT_IMMEDIATE = 0xF000
 """The immediate of HLT that means semihosting in A64."""
@@ -28,6 +29,7 @@ _PAGE = 0x1000
 _LONGEST_NAME = 4096
 _LONGEST_STRING = 16 << 20
 _MOST_FILES = 256
+_CONSOLE, _FEATURES_NAME = b":tt", b":semihosting-features"
 _FEATURES = b"SHFB\x03"  # EXIT_EXTENDED exists; :tt tells stdout from stderr
 _NANOSECONDS = 1_000_000_000
 
@@ -98,9 +100,9 @@ class VirtualMemory(Protocol):
 class OpenFile:
     """A file that the guest has open; ``mode`` is SYS_OPEN's, ``position`` in bytes."""
 
-    name: bytes
-    mode: int
-    position: int = 0
+    name: Annotated[bytes, Within(0, _LONGEST_NAME)]
+    mode: Annotated[int, Within(0, 11)]
+    position: Annotated[int, Within(0, (1 << 63) - 1)] = 0
     """As it was when the state was saved."""
     digest: str = ""
     """Of what was in it then; empty for what is no file of the host, and for one that is gone."""
@@ -110,9 +112,9 @@ class OpenFile:
 class SemihostingState:
     """What is saved of semihosting."""
 
-    errno: int = 0
+    errno: Bits32 = 0
     """What SYS_ERRNO gives."""
-    files: dict[int, OpenFile] = field(default_factory=dict)
+    files: dict[Annotated[int, Within(1, _MOST_FILES)], OpenFile] = field(default_factory=dict)
     """By handle."""
 
 
@@ -185,7 +187,10 @@ class Semihosting(Stateful[SemihostingState]):
     def check(self, state: SemihostingState) -> None:
         """Raise StateError for a file that is not what it was when the guest had it open."""
         for opened in state.files.values():
-            if opened.name.startswith(b":"):
+            if opened.name == _CONSOLE:
+                continue
+            if opened.name == _FEATURES_NAME:
+                expect(opened.mode <= 1, "a file of semihosting")
                 continue
             name = repr(opened.name.decode(errors="replace"))
             now = self._digest(opened)
@@ -197,7 +202,7 @@ class Semihosting(Stateful[SemihostingState]):
                 )
 
     def _digest(self, opened: OpenFile) -> str:
-        if opened.name.startswith(b":") or self._folder is None:
+        if opened.name in (_CONSOLE, _FEATURES_NAME) or self._folder is None:
             return ""
         return self._folder.digest(opened.name)
 
@@ -280,9 +285,9 @@ class Semihosting(Stateful[SemihostingState]):
         return handle
 
     def _opened(self, name: bytes, mode: int, again: bool = False) -> File:
-        if name == b":tt":
+        if name == _CONSOLE:
             return ConsoleFile(read=self._read) if mode < 4 else ConsoleFile(write=self._write)
-        if name == b":semihosting-features":
+        if name == _FEATURES_NAME:
             if mode > 1:
                 raise os_error(errno.EACCES)
             return ConstantFile(_FEATURES)

@@ -6,10 +6,23 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from spe_unicorn.host.pe.at_rest import EngineState, forget, restore_engine, save_engine
+from spe_unicorn.host.pe.at_rest import (
+    EngineState,
+    check_engine,
+    forget,
+    restore_engine,
+    save_engine,
+)
 from spe_unicorn.machine.board import Board
-from spe_unicorn.machine.snapshot.pages import NO_PAGES, Pages, restore_pages, save_pages
+from spe_unicorn.machine.snapshot.pages import (
+    NO_PAGES,
+    Pages,
+    check_pages,
+    restore_pages,
+    save_pages,
+)
 from spe_unicorn.parts import check_parts, parts_of, restore_parts, save_parts
+from spe_unicorn.stateful import expect
 
 
 class NotAtRestError(RuntimeError):
@@ -58,11 +71,15 @@ class BoardSaver:
         """Take a state that a board of the same options was in; the parts in ``leave`` stay.
 
         Raises NotAtRestError within a run, and StateError, with nothing changed, where the host has
-        not what the state needs.
+        not what the state needs, or the board cannot be in such a state.
         """
         self._check()
         parts = {path: part for path, part in self.parts.items() if path not in leave}
+        expect(len(saved.engines) == len(self._board.pes), "the number of PEs")
+        for pe, engine in zip(self._board.pes, saved.engines, strict=True):
+            check_engine(pe.handler, engine)
         check_parts(parts, saved.parts)
+        check_pages(self._board.memory, saved.memory)
         restore_pages(self._board.memory, saved.memory)
         for pe, engine in zip(self._board.pes, saved.engines, strict=True):
             restore_engine(pe.handler, engine)

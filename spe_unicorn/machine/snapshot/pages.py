@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from spe_unicorn.host.engine.memory import Ram, RamMemory
+from spe_unicorn.stateful import expect
 
 PAGE: Final = 4096
 """Bytes of a page."""
@@ -53,6 +56,16 @@ def save_pages(memory: RamMemory, earlier: Pages = NO_PAGES) -> Pages:
                     pages[base + offset] = before
     # a page that held something in `earlier` and is all zeros now is among them: leave it out
     return Pages({at: page for at, page in pages.items() if page != _ZEROS} if known else pages)
+
+
+def check_pages(memory: RamMemory, saved: Pages) -> None:
+    """Raise StateError for pages where there is no memory."""
+    addresses = np.fromiter(saved.pages, np.uint64, len(saved.pages))
+    there = np.zeros(len(addresses), bool)
+    for region in memory.regions:
+        there |= (addresses >= region.base) & (addresses < region.base + len(region.bytes))
+    whole = set(map(len, saved.pages.values())) <= {PAGE} and not (addresses % PAGE).any()
+    expect(whole and bool(there.all()), "a page of memory")
 
 
 def restore_pages(memory: RamMemory, saved: Pages) -> None:

@@ -29,6 +29,16 @@ def flash_files(options: MachineOptions) -> dict[int, HostFile]:
     return files
 
 
+def memory_of(options: MachineOptions) -> list[range]:
+    """The physical addresses of all memory of a machine: nothing is opened or made for it."""
+    regions = [range(memory_map.RAM_BASE, memory_map.RAM_BASE + options.ram)]
+    if options.has_flash:
+        regions += [range(memory_map.FLASH.base, memory_map.FLASH.end)]
+    if options.secure:
+        regions += [range(memory_map.SECURE_RAM.base, memory_map.SECURE_RAM.end)]
+    return regions
+
+
 def more_memory(options: MachineOptions, files: Mapping[int, HostFile]) -> list[Ram]:
     """The flash and Secure RAM that the options ask for; ``files`` are from :func:`flash_files`."""
     regions = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,7 +24,7 @@ from spe_unicorn.session.campaigns.files import (
     what_is_below,
 )
 from spe_unicorn.session.campaigns.toml_lines import TomlLines
-from spe_unicorn.session.toml_values import MACHINE, seconds, size, text, texts, truth, whole
+from spe_unicorn.session.toml_values import MACHINE, MOST, seconds, size, text, texts, truth, whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,7 +39,7 @@ _SAMPLING: Final = {
 }
 """Keys of ``[[runs]]``, and the fields of :class:`Sampling` that they set."""
 MOST_RUNS: Final = 1_000_000
-"""The most runs that one ``[[runs]]`` may come to."""
+"""The most runs that all ``[[runs]]`` of a plan together may come to."""
 
 
 class PlanError(ValueError):
@@ -87,8 +88,12 @@ def read_plan(path: Path) -> Plan:
     try:
         text = path.read_text(encoding="utf-8")
         return _Reader(path, text, tomllib.loads(text)).plan()
+    except PlanError:
+        raise
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PlanError(f"{path}: {error}") from None
+    except ValueError:  # Python reads no number of thousands of digits
+        raise PlanError(f"{path}: a number in it has too many digits") from None
 
 
 def _event(value: Any) -> str:
@@ -142,7 +147,12 @@ class _Reader:
         tables = self._data.get("runs")
         if not isinstance(tables, list) or not tables:
             raise PlanError(f"{self._path}:1: runs: there is no [[runs]], with two brackets")
-        runs = [run for number, table in enumerate(tables) for run in self._runs(number, table)]
+        choices = []
+        left = MOST_RUNS
+        for number, table in enumerate(tables):
+            choices.append(self._matrix(number, table, left))
+            left -= math.prod(map(len, choices[-1].values()))
+        runs = [run for number, values in enumerate(choices) for run in self._runs(number, values)]
         return Plan(campaign.get("name", self._path.stem), limits, runs)
 
     def _table(self, name: str, keys: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
@@ -157,17 +167,20 @@ class _Reader:
             result[key] = self._checked(line, key, keys[key], value)
         return result
 
-    def _runs(self, number: int, table: Any) -> Iterator[PlannedRun]:
-        """All combinations of the values of one ``[[runs]]``. The last key changes fastest."""
+    def _matrix(self, number: int, table: Any, most: int) -> dict[str, Sequence[Any]]:
+        """The values of each key of one ``[[runs]]``, of at most ``most`` combinations."""
         if not isinstance(table, dict):
             self._refuse(1, "runs", "is a list of tables: write [[runs]], with two brackets")
-        choices: dict[str, list[Any]] = {}
+        choices: dict[str, Sequence[Any]] = {}
         for written, value in table.items():
             key = written.replace("-", "_")
             line = self._lines.key("runs", written, number)
             if key not in _KEYS:
                 self._refuse(line, written, _nothing(key, _KEYS))
-            choices[key] = list(self._choices(line, key, value))
+            is_range = key == "seed" and isinstance(value, str)
+            choices[key] = (
+                self._seeds(line, value) if is_range else list(self._choices(line, key, value))
+            )
         if not any(name in choices for name in ("firmware", "kernel", "bios", "pflash")):
             line = self._lines.header("runs", number)
             self._refuse(line, "firmware", "is missing; so are kernel, bios and pflash")
@@ -176,25 +189,34 @@ class _Reader:
                 if key in choices:
                     line = self._lines.key("runs", key, number)
                     self._refuse(line, key, "goes with interval only")
-        size = 1
-        for values in choices.values():
-            size *= len(values)
-        if size > MOST_RUNS:
+        size = math.prod(map(len, choices.values()))
+        if size > most:
             line = self._lines.header("runs", number)
-            self._refuse(line, "runs", f"{size} combinations are more than {MOST_RUNS}")
+            before = f" and {MOST_RUNS - most} before them" if most < MOST_RUNS else ""
+            self._refuse(line, "runs", f"{size} combinations{before} are more than {MOST_RUNS}")
+        return choices
+
+    def _runs(self, number: int, choices: dict[str, Sequence[Any]]) -> Iterator[PlannedRun]:
+        """All combinations of the values of one ``[[runs]]``. The last key changes fastest."""
         for combination in itertools.product(*choices.values()):
             yield self._run(number, dict(zip(choices, combination, strict=True)))
+
+    def _seeds(self, line: int, value: str) -> range:
+        """The seeds of a text such as ``0-99``."""
+        match = re.fullmatch(r"([0-9]{1,19})-([0-9]{1,19})", value)
+        first, last = map(int, match.groups()) if match else (1, 0)
+        if not first <= last <= MOST:
+            said = f'is a number up to {MOST}, a list, or such as "0-99", got {value!r:.40}'
+            self._refuse(line, "seed", said)
+        if last - first >= MOST_RUNS:
+            self._refuse(line, "seed", f"{last - first + 1} seeds are more than {MOST_RUNS}")
+        return range(first, last + 1)
 
     def _choices(self, line: int, key: str, value: Any) -> Iterator[Any]:
         """The values of a key, each checked. Names of files become absolute paths."""
         many = isinstance(value, list) and (
             key not in _LISTS or any(isinstance(item, list) for item in value)
         )
-        if key == "seed" and isinstance(value, str):
-            first, dash, last = value.partition("-")
-            if not (dash and first.isdigit() and last.isdigit() and int(first) <= int(last)):
-                self._refuse(line, key, f'is a number, a list, or such as "0-99", got {value!r}')
-            value, many = list(range(int(first), int(last) + 1)), True
         values = value if many else [value]
         if not values:
             self._refuse(line, key, "is an empty list, and so there is nothing to run")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -296,11 +297,34 @@ def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(tmp_path, start, 
     wait_for(lambda: output.exists() and data_size(output) > 1 << 20)
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE)
-    records = command("decode", "--format", "json", str(output)).stdout.count("\n")
+    decoded = command("decode", "--format", "json", str(output), status=1)
+    assert (
+        decoded.stderr == f"{output}: the recording was not completed: what came last is missing\n"
+    )
+    records = decoded.stdout.count("\n")
     assert records >= (1 << 20) // 64
     script = perf("script", "--itrace=i1i", "-F", "ip", "-i", str(output))
     assert script.returncode == 0, script.stderr
     assert script.stdout.count("\n") == 2 * records  # our sample of each, and the one of perf
+
+
+def test_a_recording_that_a_full_disk_cut_early_is_not_taken_for_an_empty_one(
+    tmp_path, start, command, firmware
+):
+    output = tmp_path / "early.data"
+    command("record", "-q", "-c", "10", "-o", str(tmp_path / "made.data"), firmware("mix"))
+    process = start(
+        *("record", "-q", "-c", "10", "-o", output, firmware("mix")),
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)),
+    )
+    assert process.wait(PATIENCE) == 2
+    assert output.stat().st_size == 2048
+    said = "the recording was not completed: what came last is missing"
+    for form in ("table", "text", "json"):
+        result = command("decode", "--format", form, str(output), status=1)
+        assert result.stderr == f"{output}: {said}\n"
+    assert f"holds no SPE records: {said}" in command("report", str(output), status=2).stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from pathlib import Path
+
 import pytest
 
+from spe_unicorn import Machine, write_snapshot
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support.small_programs import LOOP, program
 
@@ -20,7 +25,7 @@ def saved(command, tmp_path) -> str:
 
 def test_a_restored_run_ends_as_the_one_that_saved(command, run_json, saved, tmp_path):
     whole = run_json("run", "-o", str(tmp_path / "whole.spe"), DRIVER)
-    rest = run_json("run", "--restore", saved, "-o", str(tmp_path / "rest.spe"))
+    rest = run_json("run", "--restore", saved, "-o", str(tmp_path / "rest.spe"), DRIVER)
     del whole["host"], rest["host"]
     assert rest == whole
     records = (tmp_path / "whole.spe").read_bytes()
@@ -33,7 +38,7 @@ def test_the_run_that_saves_runs_on(command, tmp_path):
     file = str(tmp_path / "hello.snap")
     result = command("run", "-q", "--snapshot-at", "console:from", "--snapshot", file, HELLO)
     assert result.stdout == "Hello from bare metal AArch64\n"
-    assert command("run", "-q", "--restore", file).stdout == " bare metal AArch64\n"
+    assert command("run", "-q", "--restore", file, HELLO).stdout == " bare metal AArch64\n"
 
 
 def test_a_limit_counts_from_the_beginning_of_the_run(command, tmp_path):
@@ -42,7 +47,7 @@ def test_a_limit_counts_from_the_beginning_of_the_run(command, tmp_path):
     result = command("run", *save, "--max-insns", "5000", loop, status=124)
     assert "the limit of 5000 operations was reached" in result.stderr
     assert "5000 operations in" in result.stderr
-    result = command("run", "--restore", file, "--max-insns", "10", status=124)
+    result = command("run", "--restore", file, "--max-insns", "10", loop, status=124)
     assert "  1010 operations, 10 of them since the snapshot, in " in result.stderr
 
 
@@ -83,4 +88,107 @@ def test_options_that_were_said_again_have_to_match(command, saved):
         (("--no-reboot",), "--no-reboot: what a reset of the machine does differs"),
         ((HELLO,), "what is loaded differs"),
     ):
-        assert said in command("run", "--restore", saved, *option, status=2).stderr
+        firmware = () if option == (HELLO,) else (DRIVER,)
+        assert said in command("run", "--restore", saved, *option, *firmware, status=2).stderr
+
+
+# What a file names
+
+
+def forged(path: str, options: dict[str, object]) -> None:
+    """Change options in the header of a snapshot; its digest is right again."""
+    line, rest = Path(path).read_bytes().split(b"\n", 1)
+    length = int.from_bytes(rest[:8], "little")
+    header = json.loads(rest[8 : 8 + length])
+    header["options"].update(options)
+    new = json.dumps(header).encode()
+    body = line + b"\n" + len(new).to_bytes(8, "little") + new + rest[8 + length : -32]
+    Path(path).write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+
+
+@pytest.fixture
+def host(tmp_path) -> Path:
+    """A folder of somebody: files and folders that no command line names."""
+    folder = tmp_path / "host"
+    (folder / "calls").mkdir(parents=True)
+    (folder / "share").mkdir()
+    for name, size in (("disk", 8192), ("flash", 64 << 20), ("data", 4096)):
+        with (folder / name).open("wb") as file:
+            file.truncate(size)
+    return folder
+
+
+def test_a_restore_opens_no_firmware_that_was_not_named(command, saved):
+    said = command("run", "--restore", saved, status=2).stderr
+    assert said == (
+        f"Error: {saved}: a restore opens files and folders that its own command line names, and no"
+        f" others: name {DRIVER}, as far as it is to be opened\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"semihosting_dir": "{0}/calls"}, "--semihosting-dir {0}/calls"),
+        ({"share": ["{0}/share"]}, "--share {0}/share"),
+        ({"share": ["{0}/share,readonly"]}, "--share {0}/share,readonly"),
+        ({"drive": ["{0}/disk,write"]}, "--drive {0}/disk,write"),
+        ({"drive": ["{0}/disk"], "entropy": True}, "--drive {0}/disk"),
+        ({"pflash": ["{0}/flash", "{0}/flash"]}, "--pflash {0}/flash --pflash {0}/flash"),
+        ({"fw_cfg": ["opt/x={0}/data"]}, "--fw-cfg opt/x={0}/data"),
+        ({"load": ["{0}/data@0x40000000"]}, "--load {0}/data@0x40000000"),
+        ({"bios": "{0}/data"}, "--bios {0}/data"),
+        ({"kernel": "{0}/data"}, "--kernel {0}/data"),
+        ({"initrd": "{0}/data"}, "--initrd {0}/data"),
+        ({"dtb": "{0}/data"}, "--dtb {0}/data"),
+        ({"core": "{0}/data"}, "--core {0}/data"),
+        ({"core": "{0}/data.toml,midr=1"}, "--core {0}/data.toml,midr=1"),
+    ],
+)
+def test_a_forged_snapshot_opens_nothing_of_the_host(
+    command, saved, host, monkeypatch, options, named
+):
+    texts = json.loads(json.dumps(options).replace("{0}", str(host)))
+    forged(saved, texts)
+    opened: list[str] = []
+    monkeypatch.setattr(
+        "spe_unicorn.session.machine.Machine.__init__", lambda *a, **k: opened.append("a machine")
+    )
+    said = command("run", "--restore", saved, DRIVER, status=2).stderr
+    assert f"and no others: name {named.format(host)}, as far as" in said
+    assert opened == []
+
+
+def test_a_snapshot_with_a_semihosting_folder_needs_it_named(command, tmp_path, host):
+    file, calls = str(tmp_path / "calls.snap"), str(host / "calls")
+    save = ("--snapshot-at", "100", "--snapshot", file)
+    command("run", "-q", *save, "--semihosting-dir", calls, HELLO)
+    said = command("run", "-q", "--restore", file, HELLO, status=2).stderr
+    assert f"name --semihosting-dir {calls}, as far as" in said
+    command("run", "-q", "--restore", file, "--semihosting-dir", calls, HELLO)
+
+
+def test_what_a_snapshot_needs_is_said_in_words_that_a_shell_takes(command, saved):
+    forged(saved, {"load": ["a b;\x1b[2J@0", "x" * 5000]})
+    said = command("run", "--restore", saved, DRIVER, status=2).stderr
+    assert "--load 'a b;\\x1b[2J@0' --load xxx" in said
+    assert said.endswith("x..., as far as it is to be opened\n")
+    assert len(said) < 1500
+
+
+def test_a_machine_that_had_ended_is_a_sentence(command, tmp_path):
+    file = tmp_path / "ended.snap"
+    with Machine(HELLO) as machine:
+        machine.run()
+        write_snapshot(machine.save(), file)
+    said = command("run", "--restore", str(file), HELLO, status=2).stderr
+    assert (
+        said == f"Error: {file}: its machine goes no further: the guest has ended with status 0\n"
+    )
+
+
+def test_more_memory_than_that_is_read_for_ram_that_was_said(command, saved, monkeypatch):
+    monkeypatch.setattr("spe_unicorn.session.snapshot_file.MOST_MEMORY", 4096)
+    said = command("run", "-q", "--restore", saved, DRIVER, status=2).stderr
+    assert "MiB of memory; 0 MiB are read unless --ram says more" in said
+    command("run", "-q", "--restore", saved, "--ram", "128M", DRIVER)

@@ -9,7 +9,8 @@ import pytest
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.devices.virtio.block import Block
 from spe_unicorn.devices.virtio.entropy import Entropy
-from spe_unicorn.devices.virtio.overlay import Overlay
+from spe_unicorn.devices.virtio.overlay import Overlay, OverlayState
+from spe_unicorn.stateful import StateError
 from tests.devices.virtio.bench import BUFFERS, NEXT, WRITE, Driver
 
 OK, ERROR, UNSUPPORTED = 0, 1, 2
@@ -171,6 +172,48 @@ def test_an_overlay_keeps_writes_from_the_disk_beneath() -> None:
     assert disk.flush()
     assert not Overlay(Bytes(bad=True)).write(1, b"x")
     assert Overlay(Bytes(bad=True)).read(0, 1) is None
+
+
+class Padded(Bytes):
+    """As a file of the host: zeros after its end."""
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        return bytes(self.bytes[offset : offset + size]).ljust(size, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "pages"),
+    [
+        (4095, 1, {0: 4096}),
+        (4096, 1, {1: 100}),
+        (4195, 1, {1: 100}),
+        (4095, 2, {0: 4096, 1: 100}),
+        (0, 4196, {0: 4096, 1: 100}),
+        (0, 4096, {0: 4096}),
+    ],
+)
+def test_the_last_page_of_an_overlay_ends_where_the_disk_does(offset, size, pages) -> None:
+    disk = Overlay(Padded(read_only=True))
+    whole = bytearray(Bytes().bytes)
+    assert disk.write(offset, b"w" * size)
+    whole[offset : offset + size] = b"w" * size
+    assert {at: len(page) for at, page in disk.s.pages.items()} == pages
+    assert disk.read(0, 4196) == whole
+    assert disk.read(4090, 106) == whole[4090:]
+    disk.check(disk.save())
+
+
+def test_an_overlay_of_whole_pages_has_no_page_after_the_last() -> None:
+    beneath = Padded(read_only=True)
+    beneath.bytes = beneath.bytes[:4096]
+    beneath.size = 4096
+    disk = Overlay(beneath)
+    assert disk.write(4095, b"w")
+    assert {at: len(page) for at, page in disk.s.pages.items()} == {0: 4096}
+    disk.check(disk.save())
+    for number, data in ((1, b""), (1, bytes(4096)), (0, bytes(4095))):
+        with pytest.raises(StateError):
+            disk.check(OverlayState({number: data}))
 
 
 def test_entropy_comes_from_whoever_builds_the_board() -> None:

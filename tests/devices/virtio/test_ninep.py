@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import struct
 from pathlib import Path
 
@@ -284,6 +285,119 @@ def test_what_is_no_file_is_not_opened(client, shared) -> None:
         client.open(FILE)
     with fails(errno.EPERM):
         client.ask(18, struct.pack("<I", ROOT) + s("null") + struct.pack("<IIII", 0o20666, 1, 3, 0))
+
+
+SET_MODE, SET_SIZE = 1, 8
+
+
+def set_attributes(valid: int, mode: int = 0, size: int = 0) -> bytes:
+    """The body of a setattr of FILE."""
+    return struct.pack("<IIIIIQQQQQ", FILE, valid, mode, 0, 0, size, 0, 0, 0, 0)
+
+
+@pytest.fixture(params=["fifo", "socket"])
+def special(request, shared) -> Path:
+    """Something in the folder that is no regular file, no folder and no link."""
+    path = shared / "special"
+    if request.param == "fifo":
+        os.mkfifo(path, 0o600)
+    else:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+        path.chmod(0o600)
+    return path
+
+
+def test_what_is_no_regular_file_is_seen_and_told_of(client, special) -> None:
+    client.walk([], FILE)
+    client.open(FILE, O_DIRECTORY)
+    assert {name: kind for name, kind, _ in client.names(FILE)}[b"special"] == 0
+    client.walk("special", OTHER)
+    assert client.attributes(OTHER)[1] == special.lstat().st_mode
+
+
+def test_what_is_no_regular_file_is_not_even_opened_on_the_host(
+    client, special, monkeypatch
+) -> None:
+    """To open a device, or a FIFO that somebody waits at, does something already."""
+    opened: list[object] = []
+    real = os.open
+
+    def watched(path, *arguments, **keywords):
+        opened.append(path)
+        return real(path, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "open", watched)
+    client.walk("special")
+    for flags in (0, O_WRONLY, O_RDWR, O_TRUNC, O_APPEND | O_WRONLY):
+        with fails(errno.EACCES):
+            client.open(FILE, flags)
+    with fails(errno.EACCES):
+        client.ask(26, set_attributes(SET_SIZE))
+    for flags in (O_RDWR, O_WRONLY, 0):
+        with fails(errno.EACCES):
+            client.create("special", flags, fid=OTHER)
+        client.clunk(OTHER)
+    assert b"special" not in opened
+    assert opened  # its folder was
+
+
+def test_what_is_no_regular_file_keeps_its_mode_and_gets_no_second_name(client, special) -> None:
+    client.walk("special")
+    before = special.lstat()
+    with fails(errno.EPERM):
+        client.ask(26, set_attributes(SET_MODE, mode=0o777))
+    with fails(errno.EPERM):
+        client.ask(70, struct.pack("<II", ROOT, FILE) + s("again"))
+    assert special.lstat().st_mode == before.st_mode
+    assert special.lstat().st_nlink == 1
+
+
+def test_a_folder_and_a_link_get_no_second_name_and_no_size(client, shared) -> None:
+    for name, refusal in (("below", errno.EACCES), ("out", errno.ELOOP)):
+        client.walk(name)
+        with fails(errno.EPERM):
+            client.ask(70, struct.pack("<II", ROOT, FILE) + s("again"))
+        with fails(refusal):
+            client.ask(26, set_attributes(SET_SIZE, size=1))
+        client.clunk(FILE)
+    assert (shared.parent / "secret").read_bytes() == b"not yours"
+
+
+def test_a_file_that_became_something_else_is_not_opened_after_a_snapshot(client, shared) -> None:
+    client.walk("a.txt")
+    client.open(FILE, O_RDWR)
+    client.server.restore(client.server.save())  # nothing is open on the host any more
+    (shared / "a.txt").unlink()
+    os.mkfifo(shared / "a.txt")
+    with fails(errno.EACCES):
+        client.read(FILE, 0, 1)
+    with fails(errno.EACCES):
+        client.write(FILE, 0, b"x")
+    (shared / "a.txt").unlink()
+    (shared / "a.txt").symlink_to("../secret")
+    with fails(errno.ELOOP):
+        client.read(FILE, 0, 1)
+
+
+def test_a_file_that_is_swapped_while_it_is_looked_at_is_not_kept(
+    client, shared, monkeypatch
+) -> None:
+    """The host replaces it between the look at it and its opening: it is looked at again."""
+    os.mkfifo(shared / "fifo")
+    client.walk("a.txt")
+    real = os.open
+
+    def swapped(path, flags, *arguments, **keywords):
+        if path == b"a.txt":
+            os.replace(shared / "fifo", shared / "a.txt")
+        return real(path, flags, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "open", swapped)
+    before = len(os.listdir("/proc/self/fd"))
+    with fails(errno.EACCES):
+        client.open(FILE)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_folder_that_is_not_to_be_written_is_not(shared) -> None:

@@ -114,6 +114,91 @@ def test_the_index_goes_around(driver: Driver) -> None:
     assert driver.used[0] == 20
 
 
+def at_index(index: int, size: int = 8) -> Driver:
+    """A driver whose queue has done so many requests."""
+    driver = Driver(Echo(), size=size)
+    driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
+    state = driver.transport.save()
+    state.queues[0].seen = index
+    driver.transport.restore(state)
+    driver.ram.write(DRIVER + 2, struct.pack("<H", index))
+    driver.ram.write(DEVICE + 2, struct.pack("<H", index))
+    return driver
+
+
+def make_available(driver: Driver, index: int, *heads: int) -> None:
+    """Entries from ``index`` on; the driver's index counts modulo 65536."""
+    for n, head in enumerate(heads, index):
+        place = DRIVER + 4 + 2 * (n % 65536 % driver.size)
+        driver.ram.write(place, struct.pack("<H", head))
+    driver.ram.write(DRIVER + 2, struct.pack("<H", (index + len(heads)) % 65536))
+    driver[0x50] = 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 256])
+@pytest.mark.parametrize("index", [0, 7, 255, 256, 0x7FFF, 0xFFFE, 0xFFFF])
+def test_indices_count_to_65535_and_rings_have_as_many_entries_as_the_queue(size, index) -> None:
+    driver = at_index(index, size)
+    if size == 1:
+        driver.describe((BUFFERS, 0, 0))
+    for n in range(3):
+        make_available(driver, index + n, 0)
+        driver.later()
+        done = (index + n + 1) % 65536
+        assert driver.ram.read(DEVICE + 2, 2) == struct.pack("<H", done)
+        place = DEVICE + 4 + 8 * ((index + n) % 65536 % size)
+        written = 0 if size == 1 else 1
+        assert driver.ram.read(place, 8) == struct.pack("<II", 0, written)
+        driver.ram.write(place, b"\xee" * 8)
+        assert driver.transport.s.queues[0].seen == done
+    assert driver[0x70] & NEEDS_RESET == 0
+
+
+@pytest.mark.parametrize("index", [0, 5, 0xFFFC])
+def test_as_many_requests_as_there_are_entries_wait_at_a_time_and_no_more(index) -> None:
+    driver = at_index(index, 8)
+    heads = [0, 2] * 4
+    driver.describe((BUFFERS, 2, NEXT), (BUFFERS + 8, 2, WRITE), first=2)
+    make_available(driver, index, *heads)
+    for n, head in enumerate(heads):
+        driver.later()
+        place = DEVICE + 4 + 8 * ((index + n) % 65536 % 8)
+        assert driver.ram.read(place, 8) == struct.pack("<II", head, 1 if head == 0 else 2)
+    driver.later()
+    assert driver.transport.next_deadline() is None
+    assert driver[0x70] & NEEDS_RESET == 0
+    make_available(driver, index + 8, *[0] * 9)
+    assert broken(driver)
+
+
+def test_an_index_that_went_backwards_breaks_it() -> None:
+    driver = at_index(4)
+    driver.ram.write(DRIVER + 2, struct.pack("<H", 3))  # 65535 requests, as it seems
+    driver[0x50] = 0
+    assert broken(driver)
+
+
+def test_a_chain_of_as_many_buffers_as_the_queue_has_entries_is_followed(driver: Driver) -> None:
+    driver.ram.write(BUFFERS, b"abcdefg")
+    buffers = [(BUFFERS + n, 1, NEXT) for n in range(7)]
+    driver.describe(*buffers, (BUFFERS + 64, 7, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, 7)
+    assert driver.ram.read(BUFFERS + 64, 7) == b"ABCDEFG"
+
+
+def test_the_last_head_is_one_and_the_one_after_it_is_none(driver: Driver) -> None:
+    driver.describe((BUFFERS, 0, 0), first=7)
+    driver.send(7)
+    driver.later()
+    assert driver.used == (1, 7, 0)
+    driver.describe((BUFFERS, 1, NEXT))
+    driver.ram.write(DESCRIPTORS + 14, struct.pack("<H", 8))
+    driver.send(0)
+    assert broken(driver)
+
+
 def test_a_driver_that_wants_no_interrupt_gets_none(driver: Driver) -> None:
     driver.ram.write(DRIVER, b"\1\0")
     driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))

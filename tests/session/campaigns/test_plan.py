@@ -99,7 +99,24 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + 'pflash = [["a.elf"], ["a.elf", "a.elf", "a.elf"]]\n', 3, "pflash", "two flashes"),
         (RUNS + "clock = 3\n", 3, "clock", "MHz"),
         (RUNS + 'entropy = "yes"\n', 3, "entropy", "is true or false"),
-        (RUNS + 'seed = "0-2000000"\n', 1, "runs", "more than 1000000"),
+        (RUNS + 'seed = "0-2000000"\n', 3, "seed", "2000001 seeds are more than 1000000"),
+        (RUNS + f'seed = "0-{10**11}"\n', 3, "seed", "100000000001 seeds are more than 1000000"),
+        (RUNS + f'seed = "0-{2**63}"\n', 3, "seed", "is a number up to 9223372036854775807"),
+        (RUNS + f'seed = "0-{"9" * 5000}"\n', 3, "seed", "is a number up to 92233720"),
+        (RUNS + 'seed = "²-9"\n', 3, "seed", 'such as "0-99"'),
+        (RUNS + f"seed = {2**63}\n", 3, "seed", "is a whole number up to 9223372036854775807"),
+        (RUNS + f"interval = 5\nmin_latency = {2**63}\n", 4, "min_latency", "up to 92233720"),
+        (RUNS + f"[limits]\nmax_insns = {2**63}\n", 4, "max_insns", "up to 9223372036854775807"),
+        (RUNS + f"[limits]\nmemory = {2**63}\n", 4, "memory", "up to 9223372036854775807"),
+        (RUNS + '[limits]\nmemory = "9999999999999G"\n', 4, "memory", "up to 9223372036854775"),
+        (
+            RUNS + 'seed = "0-999"\nsmp = [1, 2]\ninterval = [' + "9," * 501 + "]\n",
+            *(1, "runs", "1002000 combinations are more than 1000000"),
+        ),
+        (
+            RUNS + 'seed = "0-999998"\n' + RUNS + "smp = [1, 2]\n",
+            *(4, "runs", "2 combinations and 999999 before them are more than 1000000"),
+        ),
         ('[[runs]]\nfirmware = "c*.elf"\n', 2, "firmware", "there is no file 'c*.elf'"),
         ("[[runs]]\nseed = 1\n", 1, "firmware", "is missing"),
         (RUNS + "[limits]\ntimeout = -1\n", 4, "timeout", "a number of seconds, got -1"),
@@ -121,6 +138,11 @@ def test_a_mistake_is_named_with_its_line_and_key(folder, text, line, key, said)
 def test_what_is_no_toml_is_named_with_its_line(folder):
     with pytest.raises(PlanError, match=r"plan\.toml: .* line 2"):
         plan(folder, "[[runs]]\nfirmware = \n")
+
+
+def test_a_number_too_long_for_python_to_read_is_a_sentence(folder):
+    with pytest.raises(PlanError, match=r"plan\.toml: a number in it has too many digits"):
+        plan(folder, RUNS + f"seed = {'9' * 5000}\n")
 
 
 @given(st.text(max_size=200))

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 from spe_unicorn.devices.virtio.ninep.folder import Changes, Folder, Path
 from spe_unicorn.devices.virtio.ninep.messages import (
@@ -27,7 +27,8 @@ from spe_unicorn.devices.virtio.ninep.messages import (
     message,
     text,
 )
-from spe_unicorn.stateful import Stateful
+from spe_unicorn.plain import Bits32, Within
+from spe_unicorn.stateful import StateError, Stateful, expect
 
 VERSION: Final = b"9P2000.L"
 MESSAGE_MAX: Final = 1 << 20
@@ -59,7 +60,7 @@ class Fid:
     """A client's name for something."""
 
     path: Path = ()
-    flags: int | None = None
+    flags: Bits32 | None = None
     """How it was opened; None while it is not."""
 
 
@@ -67,8 +68,8 @@ class Fid:
 class ServerState:
     """What is saved of a server."""
 
-    fids: dict[int, Fid] = field(default_factory=dict)
-    size: int = MESSAGE_MAX
+    fids: Annotated[dict[Bits32, Fid], Within(0, _FIDS)] = field(default_factory=dict)
+    size: Annotated[int, Within(_MESSAGE_MIN, MESSAGE_MAX)] = MESSAGE_MAX
     """Bytes of the largest message that was agreed on."""
 
 
@@ -83,6 +84,17 @@ class Server(Stateful[ServerState]):
         """Forget all fids."""
         self.s = ServerState()
         self._derive()
+
+    def check(self, state: ServerState) -> None:
+        """Raise StateError for names that no client can walk to."""
+        for fid in state.fids.values():
+            path: Path = ()
+            try:
+                for name in fid.path:
+                    path = self._named(path, name)
+            except ProtocolError:
+                raise StateError(f"9P: {fid.path!r:.60} is no path within the folder") from None
+        expect(_NO_FID not in state.fids, "a fid of 9P")
 
     def _derive(self) -> None:
         self._folder.forget()

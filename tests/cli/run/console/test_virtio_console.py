@@ -82,9 +82,11 @@ def test_a_snapshot_at_its_prompt_goes_on_with_what_is_typed_then(command, tmp_p
     virtio = ("--virtio-console", "stdio", "--console", "none")
     at = ("--snapshot-at", "console:name? ", "--snapshot", saved, "--max-insns", "100000")
     assert command("run", "-q", *virtio, *at, FIRMWARE, status=124).stdout == "!\nyour name? "
-    result = command("run", "-q", "--restore", saved, *virtio, stdin=b"Ada\n")
+    result = command("run", "-q", "--restore", saved, *virtio, FIRMWARE, stdin=b"Ada\n")
     assert result.stdout == "hello, Ada\n"
-    result = command("run", "-q", "--restore", saved, "--max-insns", "1000000", status=124)
+    result = command(
+        "run", "-q", "--restore", saved, "--max-insns", "1000000", FIRMWARE, status=124
+    )
     assert "hello" not in result.stdout + result.stderr  # nobody types at it
 
 
