@@ -129,8 +129,6 @@ class AfterStops:
         words = self._parts.cpu.virtual.code(address, int(state.block_operations))
         if words is None:
             raise RuntimeError(f"the engine runs code at {address:#x} that cannot be read")
-        if self._parts.unit.enabled:
-            self._parts.blocks.enter_near(address, self._parts.cpu.virtual.code)
         self._parts.blocks.enter(address, words)
 
     def _after_interrupt(self, stop: Stop, done: int) -> None:

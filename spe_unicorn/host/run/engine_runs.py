@@ -97,7 +97,6 @@ class EngineRuns:
             state.watch = self._handler.controls.look_out(self._unit.enabled_at, watched)
             if watched:
                 self._look_out_for_order()
-        state.regime = max(1, self._cpu.el)
         state.own_calls = self._own_calls
         state.tally = 0 if straight else self._cpu.tally
         state.checking = self.checking()

@@ -22,8 +22,7 @@ ALL_COUNTERS: Final = 0xFF
 class Steer(ctypes.Structure):
     """What Python has worked out for the hooks; it can be worked out again at any time.
 
-    Hooks replace some of it by what Python has worked out before (``registers.switches``). They
-    find out by themselves where blocks are harmless (``native.stretches``).
+    Hooks replace some of it by what Python has worked out before (``registers.switches``).
     """
 
     FIELDS: Final = (
@@ -108,21 +107,6 @@ class Steer(ctypes.Structure):
             "limit",
             _PYTHON,
             "Executed operations that no block of this run may pass: one that would is not begun.",
-        ),
-        Field(
-            "stretch",
-            _HOOKS,
-            "The row of the table `stretches` that is in use, if `stretch_words` is not 0.",
-        ),
-        Field("stretch_from", _HOOKS, "Where that stretch begins."),
-        Field("stretch_words", _HOOKS, "How many words it has."),
-        Field("stretch_votes", _HOOKS, "How many more samples are in it than elsewhere."),
-        Field("next_stretch", _HOOKS, "The row that the next new stretch takes."),
-        Field("stretches_key", _HOOKS, "`epoch` and `regime` for which the stretches hold."),
-        Field(
-            "regime",
-            _PYTHON,
-            "Whose code this run executes: 1 for EL0 and EL1, else the Exception level.",
         ),
         Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
         Field(

@@ -15,7 +15,6 @@ from spe_unicorn.host.native.state.steer import Steer
 from spe_unicorn.host.native.state.transit import (
     Transit,
     forget_access,
-    work_out_plain,
     work_out_special,
 )
 from spe_unicorn.host.native.state.wiring import Wiring
@@ -75,7 +74,6 @@ def begin_run(s: Any, budget: Any) -> None:
     s.sends_events = s.sev = 0
     s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
     s.special = 0
-    work_out_plain(s)
     s.attend = 0
 
 

@@ -145,7 +145,6 @@ def _run(t: Any, p: Any, s: Any) -> Any:
     s.gap_epoch = s.epoch
     look_out(s)
     el = current_el(s, p.engine, scratch)
-    s.regime = max(1, el)
     at_level(s, el)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)
