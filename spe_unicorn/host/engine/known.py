@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 from unicorn import uc_version
 
+from spe_unicorn.host.accelerators import OPTION as ACCELERATORS
+from spe_unicorn.host.accelerators import wanted
+
 OPTION: Final = "SPE_UNICORN_INLINE"
 """The environment variable that switches inline counting off (0); it is on by default."""
 KNOWN_ENGINE: Final = (2, 1, 4)
@@ -43,6 +46,8 @@ def engine_version() -> tuple[int, ...]:
 
 def why_not() -> str | None:
     """Why blocks cannot count themselves on this host, whatever the machine; None if they can."""
+    if not wanted("inline"):
+        return f"{ACCELERATORS}={os.environ[ACCELERATORS]}"
     value = os.environ.get(OPTION, "")
     if value not in ("", "1"):
         return f"{OPTION}={value}"

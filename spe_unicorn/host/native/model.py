@@ -77,7 +77,7 @@ _TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
 has it less its address; -1 for no page."""
 _NOT_DIRTY: Final = 1 << 8
 """Beside a page that can be written: stores take the slow way."""
-_ONCE, _PYTHON, _HOOKS, _TURNS = Writer
+_ONCE, _PYTHON, _HOOKS, _TURNS = Writer.ONCE, Writer.PYTHON, Writer.HOOKS, Writer.TURNS
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 
