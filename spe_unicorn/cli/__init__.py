@@ -17,6 +17,7 @@ from typing import Any, Final
 import click
 
 from spe_unicorn.cli.run.stopping import CLOSED_STATUS, INTERRUPTED_STATUS
+from spe_unicorn.host.accelerators import chosen
 
 _HOMES: Final = {
     "run": "commands.run",
@@ -157,6 +158,10 @@ def main(debug: bool) -> None:
     Start with "spe-unicorn demo".
     """
     del debug  # looked at where a command fails
+    try:
+        chosen()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def program() -> None:

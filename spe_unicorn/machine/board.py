@@ -12,6 +12,7 @@ from functools import partial
 from spe_unicorn.arch.pe import EL1, EL2, SecurityState
 from spe_unicorn.arch.rules.effective import security_state_at
 from spe_unicorn.arch.spaces import PASpace
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.memory import Ram, RamMemory
 from spe_unicorn.host.pe.access.shared_gic import SharedGIC
@@ -99,10 +100,12 @@ class Board:
         )
         if not options.secure:
             handlers = [pe.handler for pe in self.pes]
-            self._shared_gic = SharedGIC(self.peripherals.gic, handlers)
-            self._shared_uart = SharedUART(
-                self.peripherals.uart, UART.base, handlers, self._waits_for_lines
-            )
+            if wanted("gic"):
+                self._shared_gic = SharedGIC(self.peripherals.gic, handlers)
+            if wanted("uart"):
+                self._shared_uart = SharedUART(
+                    self.peripherals.uart, UART.base, handlers, self._waits_for_lines
+                )
         if options.check_alignment:
             for pe in self.pes:
                 pe.handler.controls.checks.alignment.check_everywhere()

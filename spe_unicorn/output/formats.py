@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.output.image import ImageInfo
+from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import JSONLinesWriter
 from spe_unicorn.output.perf_data import PerfDataWriter
 from spe_unicorn.output.raw import RawWriter
@@ -62,22 +61,12 @@ def format_of(path: str, name: str | None = None) -> str:
 def open_output(
     path: str | os.PathLike[str],
     format_name: str | None = None,
-    image: ImageInfo | None = None,
-    *,
-    cpus: int = 1,
-    frequency: int = FREQUENCY,
-    midr: int | None = None,
-    period: int = 1,
-    event: str | None = None,
-    command: tuple[str, ...] = (),
+    info: RecordingInfo | None = None,
 ) -> RecordWriter:
     """A writer of records to ``path``, in the format by name or by suffix.
 
-    ``-`` is standard output, for formats other than perf.data. ``image``, ``cpus`` (how many),
-    ``frequency`` of the timestamps in Hz, MIDR_EL1, ``period``, how many operations, or
-    of ``event``, a sample stands for, and ``command``, which runs the same again, go into perf.data
-    files. Raises OutputError for a format that there is not and OSError where the file cannot be
-    written.
+    ``-`` is standard output, for formats other than perf.data. ``info`` goes into perf.data files.
+    Raises OutputError for a format that there is not and OSError where the file cannot be written.
     """
     path = os.fspath(path)
     kind = format_of(path, format_name)
@@ -85,15 +74,7 @@ def open_output(
         raise OutputError("-: perf.data cannot be written to standard output; name a file")
     file = _open(path)
     if kind == "perf":
-        return PerfDataWriter(
-            *(file, image),
-            cpus=cpus,
-            frequency=frequency,
-            midr=midr,
-            period=period,
-            event=event,
-            command=command,
-        )
+        return PerfDataWriter(file, info or RecordingInfo())
     return RawWriter(file) if kind == "raw" else JSONLinesWriter(file)
 
 

@@ -1,4 +1,4 @@
-"""What an output says about the firmware whose samples it holds."""
+"""What an output says about the run whose samples it holds, and about its firmware."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+
+from spe_unicorn.arch.counter import FREQUENCY
 
 
 class LoadedSegment(NamedTuple):
@@ -31,6 +33,24 @@ class ImageInfo:
     def digest(self) -> str | None:
         """SHA-256 of the file in hexadecimal; None if it cannot be read any more."""
         return file_digest(self.path)
+
+
+@dataclass(frozen=True)
+class RecordingInfo:
+    """What a file of records says of the run that made it, where its format has a place for it."""
+
+    image: ImageInfo | None = None
+    cpus: int = 1
+    """The number of PEs."""
+    frequency: int = FREQUENCY
+    """The frequency of timestamps, in Hz."""
+    midr: int | None = None
+    """MIDR_EL1, by which perf picks the meaning of data sources."""
+    period: int = 1
+    """How many operations a sample stands for, on average, or how many of ``event``."""
+    event: str | None = None
+    command: tuple[str, ...] = ()
+    """The words that run the same again."""
 
 
 def file_digest(path: Path) -> str | None:

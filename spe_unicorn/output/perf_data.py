@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from spe_unicorn.arch.counter import FREQUENCY
-from spe_unicorn.output.image import ImageInfo
+from spe_unicorn.output.image import ImageInfo, RecordingInfo
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
     ATTRIBUTE_ENTRY_SIZE,
@@ -72,29 +71,16 @@ class PerfDataWriter:
     writer was killed, or whose disk is full, holds everything up to its last whole chunk; it lacks
     the features, which no reader needs for the samples.
 
-    ``cpus`` is the number of PEs, ``frequency`` that of the timestamps, in Hz, and ``midr`` is
-    MIDR_EL1, by which perf picks the meaning of data sources. ``period`` is how many operations a
-    sample stands for, on average, or how many of ``event``, ``command`` what runs the same again.
     ``file`` must be able to seek.
     """
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        image: ImageInfo | None = None,
-        *,
-        cpus: int = 1,
-        frequency: int = FREQUENCY,
-        midr: int | None = None,
-        period: int = 1,
-        event: str | None = None,
-        command: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, file: BinaryIO, info: RecordingInfo) -> None:
+        cpus = info.cpus
         self._file = file
-        self._command = command
-        self._image = image
+        self._command = info.command
+        self._image = image = info.image
         self._cpus = cpus
-        self._midr = midr
+        self._midr = info.midr
         self._pending = [bytearray() for _ in range(cpus)]
         self._written = [0] * cpus
         self._index: list[tuple[int, int]] = []
@@ -103,8 +89,8 @@ class PerfDataWriter:
         # perf shows events in this order: what a user looks for comes first
         self._events = (
             _Event(
-                event or _OPERATIONS,
-                _attribute(OPERATION_SAMPLE_TYPE, period),
+                info.event or _OPERATIONS,
+                _attribute(OPERATION_SAMPLE_TYPE, info.period),
                 range(cpus, 2 * cpus),
             ),
             _Event(_TRACE, _attribute(SAMPLE_TYPE, 1, _PMU_TYPE), range(cpus)),
@@ -114,7 +100,7 @@ class PerfDataWriter:
         self._data_size = 0
         self._failed = False
         self._digest = None if image is None else image.digest
-        self._multiplier = (10**9 << _TIME_SHIFT) // frequency
+        self._multiplier = (10**9 << _TIME_SHIFT) // info.frequency
         self._write_start()
 
     def write(self, record: bytes, cpu: int = 0) -> None:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from spe_unicorn.arch.counter import FREQUENCY
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.no_samples import TrappedAccesses, watch_sampling, why_no_samples
@@ -41,7 +40,7 @@ from spe_unicorn.session.point import (
     resolve,
 )
 from spe_unicorn.session.processing_element import PE
-from spe_unicorn.session.records import image_info
+from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.runs import Runs
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.packets import canonical_address
@@ -408,17 +407,7 @@ class Machine:
         """
         from spe_unicorn.output.formats import open_output
 
-        sampling = self.options.sampling
-        writer = open_output(
-            path,
-            form,
-            image_info(self.image),
-            cpus=len(self.pes),
-            frequency=FREQUENCY,
-            midr=self.board.core.midr,
-            period=1 if sampling is None else sampling.period,
-            event=None if sampling is None else sampling.event,
-        )
+        writer = open_output(path, form, recording_info(self.board, self.image))
         self._open.callback(writer.close)
         for pe in self.board.pes:
             self._open.callback(pe.unit.streamed.connect(partial(writer.write, cpu=pe.number)))

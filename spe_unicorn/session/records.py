@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
-from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 _BLOCK: Final = 1 << 20
@@ -87,3 +88,15 @@ def image_info(image: Image) -> ImageInfo:
         for address in (segment.vaddr, segment.address)
     )
     return ImageInfo(image.path, image.path.name, tuple(places))
+
+
+def recording_info(board: Board, image: Image) -> RecordingInfo:
+    """What files of records say of a run of ``board`` with ``image``."""
+    sampling = board.options.sampling
+    return RecordingInfo(
+        image_info(image),
+        cpus=len(board.pes),
+        midr=board.core.midr,
+        period=1 if sampling is None else sampling.period,
+        event=None if sampling is None else sampling.event,
+    )

@@ -11,6 +11,7 @@ from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.machine.shipped import shipped_firmware, shipped_names
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.session.records import image_info
 from tests.firmware.conftest import WholeRun
 from tests.firmware.programs import RUNS, SAMPLING
@@ -56,7 +57,7 @@ def test_perf_reads_every_record_of_a_program(
     assert records
     image = load_elf(shipped_firmware(name), RAM_BASE, 128 << 20)
     path = tmp_path / "run.data"
-    output = open_output(path, image=image_info(image))
+    output = open_output(path, info=RecordingInfo(image_info(image)))
     for record in records:
         output.write(record)
     output.close()

@@ -10,7 +10,7 @@ import pytest
 
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.output.formats import open_output
-from spe_unicorn.output.image import ImageInfo, LoadedSegment
+from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
 from spe_unicorn.output.perf_data import PerfDataWriter
 from spe_unicorn.output.perf_samples import perf_samples
 from spe_unicorn.output.perf_tasks import Handover
@@ -41,7 +41,7 @@ KERNEL = 0xFF << 56
 
 
 def written(path, records, image=IMAGE, align=6, **options):
-    writer = open_output(path, image=image, **options)
+    writer = open_output(path, info=RecordingInfo(image, **options))
     for cpu, record in records:
         writer.write(encode(record, align), cpu)
     writer.close()
@@ -232,7 +232,7 @@ def test_full_disk_leaves_the_whole_chunks_that_fitted(tmp_path, monkeypatch):
     assert len(chunks) == 7
     for room in range(2000, 12000, 997):
         file = FullDisk(room)
-        writer = PerfDataWriter(file)
+        writer = PerfDataWriter(file, RecordingInfo())
         with pytest.raises(OSError, match="No space left"):
             fill(writer, 1000)
         writer.close()
@@ -433,7 +433,9 @@ def test_every_sort_of_packet_is_among_those_compared():
 
 def test_management_events_are_pieces_without_bytes(tmp_path):
     path = tmp_path / "a.data"
-    writer = PerfDataWriter(path.open("wb"), cpus=2, command=("spe-unicorn", "run", "a file"))
+    writer = PerfDataWriter(
+        path.open("wb"), RecordingInfo(cpus=2, command=("spe-unicorn", "run", "a file"))
+    )
     writer.write(encode(other(timestamp=100), 6), 1)
     writer.manage(62_500_000, False, cpu=1)  # one tick is 16 ns
     writer.manage(62_500_001, True, cpu=1)

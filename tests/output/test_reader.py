@@ -3,6 +3,7 @@ import struct
 import pytest
 
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import record_json
 from spe_unicorn.output.reader import BadFileError, read_file, read_streams
 from spe_unicorn.spe.record import PlacedRecord, decode_stream, encode
@@ -12,7 +13,7 @@ NOT_COMPLETED = "the recording was not completed: what came last is missing"
 
 
 def written(path, records, cpus=1):
-    writer = open_output(path, cpus=cpus)
+    writer = open_output(path, info=RecordingInfo(cpus=cpus))
     for number, record in enumerate(records):
         writer.write(encode(record, 6), number % cpus)
     writer.close()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import spe_unicorn
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.output.jsonl import record_object
 from spe_unicorn.output.names import COUNTERS
 from spe_unicorn.output.reader import BadFileError
@@ -26,7 +27,7 @@ HELLO = shipped_firmware("hello")
 
 
 def written(path, records, cpus=1, image=None):
-    writer = open_output(path, cpus=cpus, image=image)
+    writer = open_output(path, info=RecordingInfo(image, cpus=cpus))
     for number, record in enumerate(records):
         writer.write(encode(record, 6), number % cpus)
     writer.close()

@@ -10,7 +10,7 @@ from typing import BinaryIO, Generic, TextIO, TypeVar
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.formats import OutputError, open_output
-from spe_unicorn.output.image import ImageInfo
+from spe_unicorn.output.image import RecordingInfo
 
 Happening = tuple[int, bool]
 """A management event: its time in ticks, and whether data are lost."""
@@ -69,35 +69,13 @@ class Files:
         self._taken = {os.path.realpath(path): "is read by this run" for path in inputs}
 
     def records(
-        self,
-        path: str,
-        form: str | None,
-        image: ImageInfo,
-        *,
-        cpus: int,
-        frequency: int,
-        midr: int,
-        period: int,
-        event: str | None,
-        command: tuple[str, ...],
+        self, path: str, form: str | None, info: RecordingInfo
     ) -> tuple[list[OutputFile[bytes]], list[OutputFile[Happening]]]:
-        """A file for records, as each of ``cpus`` PEs writes it, and their management events.
-
-        ``frequency`` is that of timestamps, in Hz; a record stands for ``period`` operations, or
-        ``period`` of ``event``;
-        ``command`` runs the same.
-        """
+        """A file for records, as each PE writes it, and their management events."""
         self._claim(path)
+        cpus = info.cpus
         try:
-            writer = open_output(
-                *(path, form, image),
-                cpus=cpus,
-                frequency=frequency,
-                midr=midr,
-                period=period,
-                event=event,
-                command=command,
-            )
+            writer = open_output(path, form, info)
         except OutputError as error:
             raise UsageProblem(str(error)) from error
         except OSError as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from spe_unicorn.arch.counter import FREQUENCY
+from dataclasses import replace
+
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.files import Files, Happening, OutputFile
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.machine import Machine
-from spe_unicorn.session.records import image_info
+from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
@@ -23,18 +24,10 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
         if settings.format is not None:
             raise UsageProblem("--format is the format of -o, and there is no -o")
         return
-    sampling, board = settings.machine.sampling, machine.board
-    records, events = files.records(
-        settings.output,
-        settings.format,
-        image_info(machine.image),
-        cpus=len(board.pes),
-        frequency=FREQUENCY,
-        midr=board.core.midr,
-        period=1 if sampling is None else sampling.period,
-        event=None if sampling is None else sampling.event,
-        command=tuple(command_words(settings.machine)),
-    )
+    board = machine.board
+    command = tuple(command_words(settings.machine))
+    info = replace(recording_info(board, machine.image), command=command)
+    records, events = files.records(settings.output, settings.format, info)
     for pe, file, managed in zip(board.pes, records, events, strict=True):
         pe.unit.streamed.connect(file.write)
         if isinstance(pe.unit, StatisticalProfilingUnit):

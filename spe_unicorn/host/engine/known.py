@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from unicorn import uc_version
 
+from spe_unicorn.host.accelerators import OPTION as ACCELERATORS
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import address_of
 
 OPTION: Final = "SPE_UNICORN_INLINE"
@@ -56,6 +58,8 @@ def engine_version() -> tuple[int, ...]:
 
 def why_not() -> str | None:
     """Why blocks cannot count themselves on this host, whatever the machine; None if they can."""
+    if not wanted("inline"):
+        return f"{ACCELERATORS}={os.environ[ACCELERATORS]}"
     value = os.environ.get(OPTION, "")
     if value not in ("", "1"):
         return f"{OPTION}={value}"

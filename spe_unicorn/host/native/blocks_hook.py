@@ -31,7 +31,6 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.delivery import deliverable
 from spe_unicorn.host.native.exception import returns_alike
 from spe_unicorn.host.native.marks import (
-    MARK_BRANCH,
     MARK_EVENT,
     MARK_FENCE,
     MARK_RETURN,
@@ -69,7 +68,6 @@ from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPL
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT, State
-from spe_unicorn.host.native.stretches import gap, join, vote
 
 _SCRATCH: Final = State.scratch.offset
 _BASE: Final = State.base.offset
@@ -248,17 +246,6 @@ def _only_sev(s: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
-def _bridge(s: Any, engine: Any, address: Any) -> None:
-    """Join gaps beside the stretch of ``address`` to it if they would be harmless."""
-    for behind in (False, True):
-        start, words = gap(s, address, behind)
-        if words != 0:
-            marks = marks_here(s, engine, start, words)
-            if marks >= 0 and marks & s.relevant == 0:
-                join(s, start, words)
-
-
-@routine
 def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
@@ -294,9 +281,6 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
     if marks & s.relevant == 0 and weight_known:
         quick = array_at(pointer_to(s.quick), (BLOCKS,), np.int64)
         quick[slot_of(address, operations)] = address ^ operations ^ s.epoch * SPREAD
-        if marks & MARK_BRANCH and s.inline == 0:  # else blocks come to count themselves
-            join(s, address, operations)
-            _bridge(s, engine, address)
     return True
 
 
@@ -349,7 +333,6 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
     row.pc = s.block + 4 * k
     row.cycles = executed - behind - 1 + s.skipped
     row.following = following
-    vote(s, s.block)
     bits = current_el(s, address_of(engine), here + _SCRATCH)
     if plan & PLAN_ACCESS:
         number = plan >> PLAN_BASE & 0xFFFF

@@ -15,7 +15,7 @@ import numpy as np
 from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el, stop_engine
 from spe_unicorn.host.native.rules import access_address
-from spe_unicorn.host.native.state.steer import CHECK_SYSTEM
+from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 

@@ -31,7 +31,7 @@ from spe_unicorn.host.native.levels import at_level, return_changes
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
-from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.whole import LAYOUT, State
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 

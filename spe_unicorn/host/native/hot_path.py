@@ -92,17 +92,14 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     left = code.sub(code.load(place("budget")), operations)
     _seldom(code.cbranch(code.icmp_signed("<", left, zero), special, enough))
 
-    # a block that need not be looked at: rotated, no distance that is not a multiple of 4 is small
+    # a run in which no block has to be looked at, and a PC that is a multiple of 4
     code.position_at_end(enough)
-    apart = code.sub(address, code.load(place("plain_from")))
-    low, high = ir.Constant(_WIDE, ALIGNMENT), ir.Constant(_WIDE, 64 - ALIGNMENT)
-    words = code.or_(code.lshr(apart, low), code.shl(apart, high))
-    plain = code.icmp_unsigned("<", words, code.load(place("plain_words")))
-    _seldom(code.cbranch(code.not_(plain), other, count))
+    odd = code.and_(address, ir.Constant(_WIDE, (1 << ALIGNMENT) - 1))
+    looks = code.or_(odd, code.load(place("special")))
+    _seldom(code.cbranch(code.icmp_signed("!=", looks, zero), other, count))
 
     # a PC that is not a multiple of 4
     code.position_at_end(other)
-    odd = code.and_(address, ir.Constant(_WIDE, (1 << ALIGNMENT) - 1))
     _seldom(code.cbranch(code.icmp_signed("!=", odd, zero), special, watched))
 
     # a block that is known to be harmless, while no interrupt is pending

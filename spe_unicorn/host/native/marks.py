@@ -23,8 +23,6 @@ MARK_EVENT: Final = 64
 """The block has a WFE, SEV or SEVL."""
 MARK_SVE: Final = 128
 """The block has SVE operations."""
-MARK_BRANCH: Final = 256
-"""The block ends with a branch that is no exception return. No run looks out for it."""
 MARK_FENCE: Final = 512
 """The block ends with an ISB or an ERET, context synchronization events: a Watcher is told, too."""
 MARKS_OF_HOST_OPERATIONS: Final = (
@@ -34,14 +32,6 @@ MARKS_OF_HOST_OPERATIONS: Final = (
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
 _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""
-
-
-@routine
-def _is_branch(word: int) -> bool:
-    """Whether a word in the room of branches, exceptions and System instructions is a branch."""
-    top = word >> 24 & 0xFF
-    to_register = top == 0xD6 and word >> 21 & 7 <= 2  # BR, BLR, RET
-    return word >> 26 & 31 == 5 or word >> 26 & 31 == 13 or top == 0x54 or to_register
 
 
 @routine
@@ -64,8 +54,6 @@ def marks_of(word: int) -> int:
     if word & ~_DSB_DOMAIN in (_DSB, _DSB_NXS):
         return MARK_ORDER
     group = word >> 25 & 15
-    if group & 0b1110 == 0b1010 and _is_branch(word):
-        return MARK_BRANCH
     if group == 0b0010:
         return MARK_SVE
     if group & 0b0111 == 0b0111:

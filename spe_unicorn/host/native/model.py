@@ -79,7 +79,7 @@ _NOT_DIRTY: Final = 1 << 8
 """Beside a page that can be written: stores take the slow way."""
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
-_ONCE, _PYTHON, _HOOKS, _TURNS = Writer
+_ONCE, _PYTHON, _HOOKS, _TURNS = Writer.ONCE, Writer.PYTHON, Writer.HOOKS, Writer.TURNS
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 

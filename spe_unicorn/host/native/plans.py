@@ -9,6 +9,7 @@ from typing import Final
 
 from spe_unicorn.arch.operation import NZCV, SP, Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.recipes.steps import Recipe
 from spe_unicorn.host.native.recipes.values import Values
@@ -116,12 +117,15 @@ def plan_block(
     plans = []
     written = 0
     values = Values(code, loads=loads)
+    foresees = wanted("recipes")
     for k, instruction in enumerate(code):
         for part in cracked(instruction, cracker):
             plan = None
             apart = modelled and part.divided
             if runs_on and not apart:
-                plan = _plan(part, k, written, written_after[k]) or _foreseen(part, k, values)
+                plan = _plan(part, k, written, written_after[k])
+                if plan is None and foresees:
+                    plan = _foreseen(part, k, values)
             plans.append(plan or Plan(part, k, exact=True, apart=apart))
         written |= instruction.writes
     return plans

@@ -20,13 +20,11 @@ from spe_unicorn.compiled import large_table
 from spe_unicorn.host.native.marks import MARK_TRAP
 from spe_unicorn.host.native.rules import trap_id
 from spe_unicorn.host.native.state.actions import KEYS, Action
-from spe_unicorn.host.native.state.block_table import BLOCKS, SPREAD, slot_of
+from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
 from spe_unicorn.host.native.state.plan_row import PLAN_WORDS, PLANS
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLES
-from spe_unicorn.host.native.state.transit import forget_stretches, stretches_hold
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE, LINES
-from spe_unicorn.host.native.stretches import STRETCH, STRETCHES
 
 _MASK: Final = (1 << 64) - 1
 _LEAST_SAMPLES: Final = 1 << 6
@@ -34,12 +32,6 @@ _LEAST_SAMPLES: Final = 1 << 6
 _GROWTH: Final = 8
 """The next batch may have so many times the samples of the last one. With random intervals the
 lengths of batches differ widely, and an early stop of the engine costs more than distances."""
-_NEAR: Final = 4 << 6
-"""Bytes on each side of a block within which others are near it."""
-_LENGTHS: Final[Any] = np.arange(1, (1 << 5) + 1)
-"""Operations of blocks that are looked for there."""
-_MOST_NEAR: Final = 1 << 3
-"""The most blocks that are found there."""
 
 
 def trap_table(trapped: Iterable[Collection[int]]) -> Any:
@@ -58,7 +50,7 @@ class BlockTable:
 
     DERIVED = (
         *("_epochs", "_free", "_harmless", "_keys", "_marks", "_members", "_places", "_plans"),
-        *("_known_traps", "_stretches", "_trapped", "_trapping"),
+        *("_known_traps", "_trapped", "_trapping"),
     )
 
     def __init__(self, state: State) -> None:
@@ -93,8 +85,6 @@ class BlockTable:
         state.weights = self._members.ctypes.data
         state.plans = self._plans.ctypes.data
         state.quick = self._harmless.ctypes.data
-        self._stretches = np.zeros(STRETCHES, STRETCH)
-        state.stretches = self._stretches.ctypes.data
 
     def forget(self) -> None:
         """Forget all blocks: each is entered anew before it runs again."""
@@ -104,13 +94,6 @@ class BlockTable:
     def forget_harmless(self) -> None:
         """Forget which blocks are harmless: what a run has to look out for has changed."""
         self._harmless.fill(-1)
-        forget_stretches(self._state)
-
-    @property
-    def stretches(self) -> list[tuple[int, int]]:
-        """Stretches of harmless blocks in order: the first address, and the one after the last."""
-        rows = self._stretches[self._stretches["start"] != self._stretches["end"]]
-        return sorted((start & _MASK, end & _MASK) for start, end in rows.tolist())
 
     def mark_traps(self, trapped: frozenset[int]) -> bool:
         """Give ``MARK_TRAP`` to blocks with an operation of ``trapped``, known blocks included.
@@ -164,29 +147,6 @@ class BlockTable:
         ):
             return None
         return slot
-
-    def harmless_near(self, address: int) -> list[tuple[int, int]]:
-        """Blocks near ``address`` that have run and are harmless, and that are not known here.
-
-        Each is its address and its number of operations. All are of the stretch of ``address``,
-        the nearest first, and no more than eight.
-        """
-        if not stretches_hold(self._state):
-            return []
-        at = signed(address)
-        for start, end in self._stretches.tolist():
-            if start <= at < end:
-                break
-        else:
-            return []
-        starts: Any = np.arange(max(start, at - _NEAR), min(end, at + _NEAR), 4)[:, np.newaxis]
-        keys = starts ^ _LENGTHS
-        slots = slot_of(starts, _LENGTHS)
-        harmless = self._harmless[slots] == keys ^ signed(self._state.epoch * SPREAD & _MASK)
-        rows, lengths = np.nonzero(harmless & (self._keys[slots] != keys))
-        found = zip(starts[rows, 0].tolist(), _LENGTHS[lengths].tolist(), strict=True)
-        nearest = sorted(found, key=lambda block: abs(block[0] - at))[:_MOST_NEAR]
-        return [(start & _MASK, operations) for start, operations in nearest]
 
     def address(self, slot: int, operations: int) -> int:
         """The address of the block in a slot, which has so many operations."""

@@ -132,7 +132,6 @@ def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
     state.nothing_is_due()
     state.wrong = state.samples_in_ring = 0
     state.entered = saved.entered
-    state.collects = False
     begin_epoch(state)
     state.writes += 1
     cpu.hooks.accesses.restore(saved.cells)

@@ -155,8 +155,11 @@ class ControlSets:
         kept = signed(accesses.cell(Encoding.from_key(write.key))) == write.value
         self._last = replace(write, generation=generation) if unchanged and kept else None
 
-    def hold(self, now: ControlSet, generation: int) -> None:
-        """A run of the engine begins with these controls, of which the state has been told."""
+    def hold(self, now: ControlSet, generation: int) -> int:
+        """A run of the engine begins with these controls, of which the state has been told.
+
+        Return the number of their set: ``RunRequest.control_set``.
+        """
         last, self._last = self._last, None
         number = self._numbers.get((now.meaning, now.around))
         if number is None:
@@ -168,7 +171,8 @@ class ControlSets:
             self._fill(self._rows[number], now)
         if last is not None and last.generation == generation:
             self._learn(last, number)
-        self._held = self._state.control_set = number
+        self._held = number
+        return number
 
     def _learn(self, write: _Write, after: int) -> None:
         if self._known[write.before - 1].around != self._known[after - 1].around:

@@ -36,6 +36,7 @@ from spe_unicorn.arch.registers.system import (
 )
 from spe_unicorn.arch.rules.effective import el_is_in_host, physical_count_offset
 from spe_unicorn.decode.words import ERET, EVENT_HINTS
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import (
@@ -49,6 +50,7 @@ from spe_unicorn.host.native.marks import (
     MARK_TRAP,
     marks_of,
 )
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import READ, WRITE, Action
 from spe_unicorn.host.native.tables import trap_table
 from spe_unicorn.host.pe import sysregs
@@ -110,6 +112,7 @@ class Controls(Stateful[ControlsState]):
         self._traps: dict[tuple[Meaning, bool, bool], Traps] = {}
         """What traps, by the meaning of the registers and two more conditions."""
         self._sets = ControlSets(cpu)
+        self._knows_sets = wanted("controls")
         self._may_have_sets = False
         self._generation = 0
         """How often all of it has been worked out."""
@@ -158,7 +161,7 @@ class Controls(Stateful[ControlsState]):
         file = cpu.registers
         self._generation += 1
         self._sets.leave()
-        self._may_have_sets = may_have_sets(cpu)
+        self._may_have_sets = self._knows_sets and may_have_sets(cpu)
         if cpu.whole and Feature.FEAT_SVE not in cpu.features:
             _keep_sve_from(cpu)
         if cpu.whole and CPTR_EL2 in file and el_is_in_host(cpu, EL2):
@@ -231,28 +234,30 @@ class Controls(Stateful[ControlsState]):
         work_out()
         self._sets.worked_out(self._generation, unchanged=engine.system_stores == stores)
 
-    def look_out(self, enabled_at: Sequence[bool], watched: bool) -> int:
-        """Prepare a run of the engine, as :meth:`Levels.watch` does; return the same."""
-        marks = self.levels.watch(enabled_at, watched)
+    def offer(self, request: RunRequest, enabled_at: Sequence[bool], *, watched: bool) -> None:
+        """Tell a run of the engine what to look out for, as :meth:`Levels.watch` works it out.
+
+        Compiled code may go over to known sets of controls in it, if there is one that holds.
+        """
+        request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
-        around = self._around(enabled_at) if worth else None
+        around = self._around(enabled_at, request.collects) if worth else None
         if around is None:
             self._sets.leave()
-        else:
-            now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
-            self._sets.hold(now, self._generation)
-        return marks
+            return
+        now = ControlSet(self._meaning, self._trapping, self._events, self._relevant, around)
+        request.control_set = self._sets.hold(now, self._generation)
 
     @property
     def settled(self) -> bool:
         """Whether runs have no set of controls, before one is written."""
         return not self._may_have_sets or self._sets.resting
 
-    def _around(self, enabled_at: Sequence[bool]) -> Hashable:
+    def _around(self, enabled_at: Sequence[bool], collects: bool) -> Hashable:
         """What decides beside the controls; None where they decide about more than the hooks."""
         cpu, state, checks = self._cpu, self._state, self.checks
         counts = cpu.tally or any(cpu.counted_at)
-        if counts or state.collects or state.followed or self.watches_order:
+        if counts or collects or state.followed or self.watches_order:
             return None
         if state.deliver_irq < 0:  # more counts than IRQ and FIQ, such as virtual interrupts
             return None

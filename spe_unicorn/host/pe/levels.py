@@ -12,6 +12,7 @@ from typing import Final
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.native.levels import look_out
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.pe.checks.operations import Checks
@@ -38,6 +39,8 @@ class Levels:
         """The marks of blocks that trap, by Exception level."""
         self._state = cpu.hooks.state
         self._has_pm = Feature.FEAT_EBEP in cpu.features
+        self._enters = wanted("exceptions")
+        """Whether compiled code may enter exceptions at all."""
         self._entered: tuple[tuple[int, int], ...] = ()
         self._known: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._key: tuple[object, ...] = ()
@@ -55,16 +58,21 @@ class Levels:
         for target, kept, added in meaning.entry_pstate:
             self._cpu.hooks.entries.set(target, kept, added)
 
-    def watch(self, enabled_at: Sequence[bool], watched: bool) -> int:
+    def watch(self, enabled_at: Sequence[bool], *, watched: bool) -> tuple[int, int]:
         """Prepare a run: work out which changes of the Exception level need no stop.
 
         ``enabled_at`` says by Exception level whether profiling is enabled. ``watched`` says that
         somebody has to hear of each return. Return the marks of blocks to look out for at the PE's
-        Exception level.
+        Exception level, and which exceptions compiled code enters: ``RunRequest.entries``.
         """
         state = self._state
         cpu = self._cpu
-        observed = bool(cpu.exception_taken) or cpu.model is not None or cpu.notes_exceptions
+        observed = (
+            not self._enters
+            or bool(cpu.exception_taken)
+            or cpu.model is not None
+            or cpu.notes_exceptions
+        )
         followed = watched or self._has_pm or cpu.hooks.follows_flow
         key = (
             enabled_at,
@@ -87,8 +95,8 @@ class Levels:
             self._key, self._found = key, known
         found = self._found
         state.level_marks, state.class_pairs, state.plain_entries = found[:3]
-        state.watch_at, state.alike, state.entries = found[3:]
-        return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1
+        state.watch_at, state.alike = found[3:5]
+        return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1, found[5]
 
     @property
     def _secure_memory_open(self) -> bool:

@@ -21,6 +21,7 @@ from spe_unicorn.arch.rules.effective import el2_enabled
 from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
 from spe_unicorn.host.engine.surviving import ABORTED
+from spe_unicorn.host.native.requests import Accelerator
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
@@ -75,10 +76,8 @@ class StopHandler:
         """Has the engine execute the operation at the PC, without counting it."""
         self.asked_to_stop: Callable[[], bool] = lambda: False
         """Whether the run must end. It is asked while the PE waits."""
-        self.gic_levels: Callable[[], int] = lambda: 0
-        """Where compiled code may answer the CPU interface of the GIC: ``State.gic_at``."""
-        self.uart_at: Callable[[], int] = lambda: 0
-        """Where the UART is that compiled code may answer for: ``State.uart_at``."""
+        self.accelerators: list[Accelerator] = []
+        """What may have compiled code answer something within a run of the engine."""
         self.uart_sent: Callable[[int], None] = lambda count: None
         """Told how many characters compiled code has taken for the UART."""
         self.interrupts_rose: Callable[[int], None] = lambda pes: None

@@ -16,7 +16,7 @@ for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -110,16 +110,6 @@ class Blocks:
         self._slots[slot] = block
         self._tallies.enter(slot, block.code)
         return block
-
-    def enter_near(self, address: int, code: Callable[[int, int], tuple[int, ...] | None]) -> None:
-        """Enter blocks near ``address`` that have run, as they will be sampled, too.
-
-        ``code`` gives so many instruction words from an address on, None if it cannot.
-        """
-        for near, operations in self._table.harmless_near(address):
-            words = code(near, operations)
-            if words is not None:
-                self.enter(near, words)
 
     def _flat(self, plans: Sequence[Plan], words: Sequence[int]) -> Any:
         """The words of a block's plans, its code, and then its recipes."""

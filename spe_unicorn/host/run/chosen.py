@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from spe_unicorn.host.native.state.budget import UNBOUNDED
+from spe_unicorn.host.native.requests import Grant
 from spe_unicorn.host.ports import NEVER_HAPPENS
 from spe_unicorn.host.run.blocks import Block
 from spe_unicorn.host.run.parts import Parts
 from spe_unicorn.host.run.probes import Probes
 
 _MASK = (1 << 64) - 1
-
-
-class Grant(NamedTuple):
-    """What a run of the engine may do: see :meth:`EngineRuns.run`."""
-
-    budget: int
-    samples_itself: bool
-    members: int
 
 
 class ChosenOperation:
@@ -32,13 +22,13 @@ class ChosenOperation:
         """What a run of at most ``operations`` is granted, so that it misses no sample."""
         unit = self._parts.unit
         if not unit.enabled:
-            return Grant(operations, False, UNBOUNDED)
+            return Grant(operations)
         hit = unit.until_hit()
         if self._parts.cracker is not None:
             return Grant(operations, self._allow_samples(), hit - 1)
         if hit <= operations:
-            return Grant(hit - 1, self._allow_samples(), UNBOUNDED)
-        return Grant(operations, False, UNBOUNDED)
+            return Grant(hit - 1, self._allow_samples())
+        return Grant(operations)
 
     def at(self) -> int:
         """How many operations are executed before it.

@@ -1,4 +1,8 @@
-"""One run of the engine: what it is granted, and how far it came."""
+"""The wall: each run of the engine is one request, and comes to one report.
+
+What may be done in the run stands in the request, which the hooks only read. What the run came to
+stands in the report, which nobody changes.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,18 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS
 from spe_unicorn.arch.operation import Mark
 from spe_unicorn.decode import decode
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
-from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, grant
-from spe_unicorn.host.native.state.steer import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN, grant
+from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport
+from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
+from spe_unicorn.host.ports import Platform
 from spe_unicorn.host.run.population import Population
 from spe_unicorn.host.run.watching import Watching
 from spe_unicorn.spe.sampler import Sampler
@@ -26,8 +34,6 @@ _ACCESSES: Final = 1 << 8
 _MASK: Final = (1 << 64) - 1
 _OWN_CALLS: Final = {None: OWN_HVC | OWN_SMC, "hvc": 0, "smc": OWN_HVC}
 """``State.own_calls`` by how firmware is called. An SMC where that is by HVC is UNDEFINED."""
-AT_AN_OPERATION: Final = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})
-"""Stops before an operation in the middle of a block; after it if that is SVC, HVC or SMC."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
 _OF_DEVICES: Final = (int(Stop.UNMAPPED), int(Stop.SYSTEM))
@@ -38,10 +44,22 @@ _STOPS: Final = {int(stop): stop for stop in Stop}
 """``Stop`` by ``State.stop``: a look-up takes a quarter of the time of ``Stop(number)``."""
 
 
+class _Events:
+    """Has the engine execute SEV while no PE waits in a WFE: it sets Event Registers alone."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def offer(self, request: RunRequest) -> None:
+        """Say so for a run in which blocks with a SEV are looked out for."""
+        if request.plain and request.watch & MARK_EVENT and not request.checking:
+            request.sends_events = not request.watched and not self._platform.event_awaited
+
+
 class EngineRuns:
     """The runs of one PE's engine."""
 
-    TRANSIT = ("target",)
+    TRANSIT = ("_until", "collected")
 
     def __init__(
         self,
@@ -51,8 +69,17 @@ class EngineRuns:
         population: Population,
         watching: Watching,
     ) -> None:
-        self.target = NEVER
+        self._until = NEVER
         """The address at which the last run was to end."""
+        self.collected = False
+        """Whether the last run noticed writes to registers of which only records tell. If not, the
+        cells of such registers may be old."""
+        own: dict[str, Accelerator] = {
+            "events": _Events(handler.platform),
+            "sampling": population.registers,
+        }
+        self._accelerators = tuple(one for name, one in own.items() if wanted(name))
+        """What this room has to offer; what the board has stands at the handler."""
         self._cpu = cpu
         self._unit = unit
         self._handler = handler
@@ -69,82 +96,95 @@ class EngineRuns:
         )
         """Whether nobody has to be told of an operation, so that counting it is all."""
 
-    def run(
-        self,
-        pc: int,
-        budget: int,
-        until: int,
-        samples_itself: bool = False,
-        members: int = UNBOUNDED,
-        *,
-        straight: bool = False,
-    ) -> Stop:
-        """Grant ``budget`` operations and run the engine from ``pc`` on until something stops it.
+    def request(self, pc: int, until: int, limits: tuple[int, int], grant: Grant) -> RunRequest:
+        """What a run from ``pc`` up to ``until``, with what it is granted, may do.
 
-        ``straight`` says that the run executes ``budget`` operations in a row from the PC on, so
-        the hooks have no block to look at.
+        ``limits`` are the nearest exact horizon, and the nearest one at the boundary of a block.
         """
-        state = self._state
-        population = self._population
-        state.begin(budget, samples_itself)
-        collects = self._watching.watcher is not None or True in self._unit.enabled_at
-        collects = collects or self._cpu.follows_context
-        if collects and not state.collects:
+        request = RunRequest(
+            pc, until, grant.budget, limits[0], min(limits), grant.members, grant.samples_itself
+        )
+        self._steer(request)
+        self._look_out(request)
+        request.weigh = self._cracker is not None and self._unit.enabled
+        request.plain = self._plain and not request.tally
+        for accelerator in (*self._handler.accelerators, *self._accelerators):
+            accelerator.offer(request)
+        return request
+
+    def straight(self, pc: int, operations: int) -> RunRequest:
+        """What a run of exactly so many operations in a row from ``pc`` on may do."""
+        ends = self._cpu.executed + operations
+        until = pc + 4 * operations & _MASK
+        request = RunRequest(pc, until, operations, ends, ends, straight=True)
+        self._steer(request)
+        return request
+
+    def _steer(self, request: RunRequest) -> None:
+        """Say what holds for any run of this PE that begins now."""
+        cpu, unit = self._cpu, self._unit
+        request.watched = self._watching.watcher is not None
+        request.heard = bool(self._handler.system.accessed)
+        collects = request.watched or True in unit.enabled_at
+        request.collects = collects or cpu.follows_context
+        request.own_calls = self._own_calls
+        request.checking = self.checking()
+        request.speculates = self._population.wrong_paths is not None and unit.enabled
+        request.begins_anew = self._model is None and not cpu.hooks.follows_flow
+        request.flow = (unit.enabled, cpu.el) if cpu.hooks.follows_flow else None
+        if not request.straight:
+            request.tally = cpu.tally
+
+    def _look_out(self, request: RunRequest) -> None:
+        """Say what the hooks have to look out for in the blocks of the run."""
+        watched = self._watching.tracking
+        self._handler.controls.offer(request, self._unit.enabled_at, watched=watched)
+        if watched:
+            # where the population is operations, what came of it up to one that was noted can be
+            # told, so compiled code notes context synchronization events and need not stop
+            operations = self._cracker is None and self._population.wrong_paths is None
+            request.notes_fences = operations and not self._watching.at_once
+            request.watch |= MARK_ORDER if request.notes_fences else MARK_ORDER | MARK_FENCE
+
+    def run(self, request: RunRequest) -> RunReport:
+        """Run the engine by ``request`` until something stops it."""
+        state, population = self._state, self._population
+        if request.collects and not self.collected:
             self._cpu.steering.resync_cells()
-        state.collects = collects
-        if not straight:
-            watched = self._watching.tracking
-            state.watch = self._handler.controls.look_out(self._unit.enabled_at, watched)
-            if watched:
-                self._look_out_for_order()
-        state.regime = max(1, self._cpu.el)
-        state.own_calls = self._own_calls
-        state.tally = 0 if straight else self._cpu.tally
-        state.checking = self.checking()
-        population.row = None
+        self.collected = request.collects
         position = 0 if self._cracker is None else population.position
-        weigh = self._cracker is not None and not straight and self._unit.enabled
-        state.weigh = weigh
-        state.speculates = population.wrong_paths is not None and self._unit.enabled
+        request.write(state)
+        population.row = None
         if self._cracker is not None:
             # the hook subtracts weights from `members` even where the population is operations
-            state.members_granted, state.members = position + members, members
-            if straight:
-                population.row = population.weights(pc, budget)
-        plain = self._plain and not straight and not self._cpu.tally
-        if plain and not weigh:
-            state.gic_at = self._handler.gic_levels()
-            state.uart_at = self._handler.uart_at()
-            state.sends_events = self._sends_events()
-        state.begins_anew = self._model is None and not self._cpu.hooks.follows_flow
-        if state.begins_anew and self._unit.enabled and not straight and not self._cpu.tally:
-            heard = bool(self._handler.system.accessed) or self._watching.watcher is not None
-            state.sampling_at = 0 if heard else population.registers.levels()
-        self.note_flow()
-        state.ready()
-        self.target = until
-        self._execute(pc, until, plain)
-        if plain:
-            self._go_on(until)
+            state.members_granted, state.members = position + request.members, request.members
+            if request.straight:
+                population.row = population.weights(request.pc, request.budget)
+        self._until = request.until
+        self._execute(request.pc, request.until, request.plain)
+        if request.plain:
+            self._go_on(request.until)
         self._look_at_stop()
-        state.weigh = 0
-        if self._cracker is not None and not weigh:
+        if self._cracker is not None and not request.weigh:
             state.members_granted = position + state.members
         if population.row is not None:
-            population.pass_by(sum(population.row[: budget - int(state.budget)]))
-        stop = _STOPS[state.stop]
+            population.pass_by(sum(population.row[: request.budget - int(state.budget)]))
+        report = self._report()
         if self._model is not None:
-            whole = stop in _WITHIN and self.executed_of_block(stop) == state.block_operations
-            pc = state.pc & _MASK if stop is Stop.EXCEPTION else self._cpu.pc
-            self._model.stopped(whole, pc)
-        return stop
+            pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
+            self._model.stopped(report.stop in _WITHIN and report.whole, pc)
+        return report
 
-    def _sends_events(self) -> bool:
-        """``State.sends_events``."""
+    def _report(self) -> RunReport:
+        """What the run of the engine that has just ended came to."""
         state = self._state
-        if not state.watch & MARK_EVENT or state.checking or self._watching.watcher is not None:
-            return False
-        return not self._handler.platform.event_awaited
+        stop = _STOPS[state.stop]
+        begun = int(state.block_operations)
+        counted = stop in AT_AN_OPERATION or stop is Stop.NONE
+        done = self._executed_of_block(stop) if counted else begun
+        call = stop is Stop.EXCEPTION and state.interrupt in CALLS
+        status = self._handler.status
+        return RunReport(stop, status, state.block & _MASK, begun, done, call, self.finished(stop))
 
     @property
     def _own_calls(self) -> int:
@@ -157,26 +197,22 @@ class EngineRuns:
         nobody = not self._cpu.tally and self._watching.watcher is None
         return self._plain and nobody and True not in self._unit.enabled_at
 
-    def stand_by(self) -> tuple[int, int]:
-        """Prepare plain runs that compiled code begins.
+    def stand_by(self) -> RunRequest:
+        """Prepare plain runs that compiled code begins; return what holds for all of them."""
+        pc, now = self._cpu.pc, self._cpu.executed
+        return self.request(pc, NEVER, (now, now), Grant(0))
 
-        Return ``State.gic_at`` and ``State.uart_at``, which hold for all of them.
-        """
-        self._handler.controls.look_out(self._unit.enabled_at, watched=False)
-        self._state.own_calls = self._own_calls
-        return self._handler.gic_levels(), self._handler.uart_at()
-
-    def resume(self, status: int) -> Stop:
+    def resume(self, status: int) -> RunReport:
         """Go on with a plain run that compiled code has begun, and that has ended with ``status``.
 
-        Return what has stopped it, as :meth:`run` does.
+        Return what came of it, as :meth:`run` does.
         """
-        self.target = NEVER
+        self._until = NEVER
         self._cpu.stand()
         self._stopped(self._cpu.engine.ended(status))
         self._go_on(NEVER)
         self._look_at_stop()
-        return _STOPS[self._state.stop]
+        return self._report()
 
     def _look_at_stop(self) -> None:
         """The engine stands: see at which Exception level, and whether a stop is one at all."""
@@ -188,16 +224,6 @@ class EngineRuns:
         if state.stop == Stop.EXCEPTION and self._trapped_at_its_end():
             state.stop = 0
             self._cpu.pc = self._cpu.pc + 4 & _MASK
-
-    def _look_out_for_order(self) -> None:
-        """Have compiled code stop before operations that the watcher tracks, or note them.
-
-        Where the population is operations, what came of it up to one that was noted can be told.
-        """
-        state = self._state
-        operations = self._cracker is None and self._population.wrong_paths is None
-        state.notes_fences = operations and not self._watching.at_once
-        state.watch |= MARK_ORDER if state.notes_fences else MARK_ORDER | MARK_FENCE
 
     def _execute(self, pc: int, until: int, plain: bool) -> None:
         self._stopped(self._cpu.execute(pc, until, through=plain))
@@ -255,12 +281,6 @@ class EngineRuns:
             return False
         return True
 
-    def note_flow(self) -> None:
-        """Tell the hook that follows the last branch what holds in the run that begins."""
-        if self._cpu.hooks.follows_flow:
-            self._state.flow_enabled = self._unit.enabled
-            self._state.flow_el = self._cpu.el
-
     def _trapped_at_its_end(self) -> bool:
         """Whether the WFI by which the engine ends a run at an address was trapped.
 
@@ -268,7 +288,7 @@ class EngineRuns:
         """
         cpu = self._cpu
         following = cpu.pc + 4 & _MASK
-        if following != self.target and following not in cpu.engine.halts:
+        if following != self._until and following not in cpu.engine.halts:
             return False
         syndrome = cpu.entries.of_engine().record.syndrome
         if syndrome is None or syndrome.ec != EC.WFxTrap:
@@ -284,7 +304,7 @@ class EngineRuns:
         """
         cpu, state = self._cpu, self._state
         pc = cpu.pc
-        if pc == self.target:
+        if pc == self._until:
             return True
         if pc not in cpu.engine.halts:
             return False
@@ -302,7 +322,7 @@ class EngineRuns:
         """Tell the hook before each operation what to check at the next ``operations``."""
         self._handler.controls.checks.learn(self._cpu.pc, operations)
 
-    def executed_of_block(self, stop: Stop) -> int:
+    def _executed_of_block(self, stop: Stop) -> int:
         """How many operations of the block that began last were executed before the stop."""
         state = self._state
         begun = int(state.block_operations)
@@ -312,8 +332,7 @@ class EngineRuns:
         elif stop is Stop.UNMAPPED:
             whole = state.access_type == uc_const.UC_MEM_FETCH_UNMAPPED
         else:
-            at_its_end = stop is Stop.NONE and pc == self.target
-            whole = at_its_end or stop is Stop.UNTRANSLATED
+            whole = stop is Stop.NONE and pc == self._until
         if whole:
             return begun
         index = int(pc - state.block & _MASK) >> 2

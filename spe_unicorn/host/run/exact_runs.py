@@ -8,11 +8,11 @@ from typing import Final
 from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.requests import Grant
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import Parts
 
@@ -22,7 +22,9 @@ _MASK: Final = (1 << 64) - 1
 class ExactRuns:
     """The exact runs of one PE. ``settle`` carries out a stop that ends one early."""
 
-    def __init__(self, parts: Parts, host: HostOperations, settle: Callable[[Stop], None]) -> None:
+    def __init__(
+        self, parts: Parts, host: HostOperations, settle: Callable[[RunReport], None]
+    ) -> None:
         self._parts = parts
         self._host = host
         self._settle = settle
@@ -42,12 +44,12 @@ class ExactRuns:
         target = pc + 4 * operations & _MASK
         parts.engine.forget_code(pc, pc + 4)
         parts.counting.goes_straight(operations)
-        stop = parts.runs.run(pc, operations, target, straight=True)
-        if stop is Stop.NONE and cpu.pc == target and not parts.handler.status:
+        report = parts.runs.run(parts.runs.straight(pc, operations))
+        if report.stop is Stop.NONE and cpu.pc == target and not report.status:
             parts.counting.ran_straight()
             parts.population.count_all()
             return True
-        self._settle(stop)
+        self._settle(report)
         return False
 
     def finds_code(self) -> bool:
@@ -70,7 +72,8 @@ class ExactRuns:
         if parts.model is not None:
             parts.model.end()
         parts.engine.flush_tlb()
-        self._settle(parts.runs.run(pc, 0, NEVER))
+        limits = int(parts.state.limit), int(parts.state.horizon)
+        self._settle(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
         if cpu.pc == pc and cpu.executed == executed and parts.handler.ending is None:
             raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
 
@@ -115,31 +118,30 @@ class ExactRuns:
         if parts.runs.checking():
             parts.runs.learn(1)
         parts.engine.forget_code(pc, pc + 4)
-        stop = self._step_over(pc)
-        if parts.handler.memory.lets_through(stop):
+        report = self._step_over(pc)
+        if parts.handler.memory.lets_through(report.stop):
             self._take_back(members)
-            stop = self._step_over(pc)
+            report = self._step_over(pc)
         parts.handler.memory.close()
-        if stop in AT_AN_OPERATION and not parts.runs.finished(stop):
-            self._not_executed(stop, members)
+        if report.within and not report.finished:
+            self._not_executed(report.stop, members)
             return
         parts.counting.stepped(instruction, pc)
         mark = instruction.mark
         if mark is Mark.ERET:
             cpu.returned(level)
-        call = stop is Stop.EXCEPTION and parts.state.interrupt in CALLS
-        self._sample(operations, members, call)
+        self._sample(operations, members, report.call)
         if mark is Mark.ERET:
             parts.state.notice = BUDGET_SPENT
         self._host.catch_up()
         parts.watching.executed(mark, pc)
-        if stop in AT_AN_OPERATION:
-            self._host.carry_out(stop)
-        elif mark is Mark.WFI or parts.handler.status:
+        if report.within:
+            self._host.carry_out(report.stop)
+        elif mark is Mark.WFI or report.status:
             parts.handler.idle()
 
-    def _step_over(self, pc: int) -> Stop:
-        return self._parts.runs.run(pc, 1, pc + 4 & _MASK, straight=True)
+    def _step_over(self, pc: int) -> RunReport:
+        return self._parts.runs.run(self._parts.runs.straight(pc, 1))
 
     def _not_executed(self, stop: Stop, members: int) -> None:
         """The engine stopped before the operation: the host executes it, or the run ends."""

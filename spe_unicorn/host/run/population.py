@@ -12,12 +12,11 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state.block_table import slot_of
+from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.sample_row import Sample
-from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
-from spe_unicorn.host.pe.stops import CALLS
 from spe_unicorn.host.run.blocks import Blocks
 from spe_unicorn.host.run.samples import Noted, SamplingRegisters
 from spe_unicorn.host.run.wrong_paths import WrongPaths
@@ -173,17 +172,17 @@ class Population:
                 self._unit.complete(operation, sample.did)
         cpu.ahead = 0
 
-    def complete_pending(self, stop: Stop, done: int) -> None:
-        """Complete the sample of the block that ran, of which ``done`` operations were executed.
+    def complete_pending(self, report: RunReport) -> None:
+        """Complete the sample of the block that ran, if its operation was executed.
 
         If the engine stopped at the sampled operation, the host executes it, and what the core
         model has noted of it stays noted until then.
         """
-        completed = self._complete_pending(stop, done)
+        completed = self._complete_pending(report.done, report.call)
         if self._model is not None and completed:
             self._model.end()
 
-    def _complete_pending(self, stop: Stop, done: int) -> bool:
+    def _complete_pending(self, done: int, call: bool) -> bool:
         """Return False if the sampled operation was not executed."""
         state = self._state
         member = int(state.pending) - 1
@@ -201,7 +200,7 @@ class Population:
             following = cpu.pc if k == len(block.code) - 1 else start + 4 * k + 4 & _MASK
             before = cpu.cycles - behind - 1
             operation = self._describer.describe(plan, start + 4 * k & _MASK, before, following)
-            operation.exception = not behind and stop is Stop.EXCEPTION and state.interrupt in CALLS
+            operation.exception = call and not behind
             self.complete(operation)
         cpu.ahead = 0
         return True

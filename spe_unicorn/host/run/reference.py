@@ -16,11 +16,11 @@ from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.surviving import ABORTED
+from spe_unicorn.host.native.state.report import AT_AN_OPERATION
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.engine_runs import AT_AN_OPERATION
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.sampler import Sampler
 
@@ -119,15 +119,13 @@ class ReferenceRunner(Runner):
 
     def _run_one(self) -> Stop:
         state = self._state
-        state.begin(_PLENTY)
-        state.collects = True
-        state.speculates = self._parts.population.wrong_paths is not None and self.unit.enabled
-        state.checking = self._parts.runs.checking()
-        if state.checking:
-            self._parts.runs.learn(1)
         self.cpu.forget_el()
-        self._parts.runs.note_flow()
         begun = self.cpu.pc
+        request = self._parts.runs.straight(begun, _PLENTY)
+        request.collects, request.begins_anew = True, False
+        request.write(state)
+        if request.checking:
+            self._parts.runs.learn(1)
         self.handler.status = self._engine.step(begun)
         self.cpu.stand()
         if self.handler.status == ABORTED:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.native.marks import MARKS_OF_HOST_OPERATIONS
+from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
@@ -44,12 +46,14 @@ class StandBy(NamedTuple):
     """``State.gic_at``."""
     uart_at: int
     """``State.uart_at``."""
+    own_calls: int
+    """``State.own_calls``."""
     sleeps_at: int
     """The Exception levels at which no WFI traps, a bit each; not EL0, whose controls may change
     unseen."""
 
 
-NOBODY: Final = StandBy(0, 0, 0, 0, 0)
+NOBODY: Final = StandBy(0, 0, 0, 0, 0, 0)
 """For a PE that is off, and takes no turns."""
 
 
@@ -132,6 +136,7 @@ class Runner:
     def restored(self) -> None:
         """After a restore of the PE's state: forget what was counted before."""
         self._parts.population.restored()
+        self._parts.runs.collected = False
         self._translations.begin(self.cpu.executed)
 
     def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
@@ -174,19 +179,20 @@ class Runner:
         self.cpu.forget_el()
         self.unit.refresh()
         parts.counting.settle()
-        if not self._is_plain():
+        if not wanted("turns") or not self._is_plain():
             return None
         inline = self.cpu.hooks.inline
         if inline is not None:
             inline.prepare()
-        answers = parts.runs.stand_by()
+        answered = parts.runs.stand_by()
         self._goal = NEVER_HAPPENS
         limit, _ = self.horizons.nearest()
+        answers = answered.gic_at, answered.uart_at, answered.own_calls
         return StandBy(limit, self._slices.length, *answers, self.handler.sleeps_at())
 
     def _is_plain(self) -> bool:
         """Whether turns of this PE are for compiled code, by all that Python knows."""
-        cpu, controls, state = self.cpu, self.handler.controls, self._state
+        cpu, controls = self.cpu, self.handler.controls
         checked = self._observers.active or any(map(controls.checks.at, range(4)))
         stopped = self.stops.active or self._engine.halts or self.handler.memory.letting_through
         return (
@@ -194,7 +200,7 @@ class Runner:
             and self._parts.counting.rests
             and controls.settled
             and self.at_rest
-            and not (checked or stopped or cpu.illegal or state.collects)
+            and not (checked or stopped or cpu.illegal or self._parts.runs.collected)
         )
 
     def stood_by(self) -> None:
@@ -326,31 +332,29 @@ class Runner:
         self.handler.memory.close()
 
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
-        parts, state = self._parts, self._state
+        parts = self._parts
         parts.population.look_at_translations()
-        horizon = min(limits)
-        state.limit, state.horizon = limits[0], horizon
-        grant = self._chosen.grant(horizon - executed)
-        self._settle(parts.runs.run(pc, grant.budget, until, grant.samples_itself, grant.members))
+        grant = self._chosen.grant(min(limits) - executed)
+        self._settle(parts.runs.run(parts.runs.request(pc, until, limits, grant)))
 
-    def _settle(self, stop: Stop) -> None:
+    def _settle(self, report: RunReport) -> None:
         """A run of the engine is over: count it, and do what its stop asks for."""
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
-        self._after.settle(stop)
-        aligned = not self._state.block & self._state.pc_mask
-        if stop is Stop.BUDGET and aligned and not self._after.left:
-            self._go_on_in_block()
+        self._after.settle(report)
+        aligned = not report.block & self._state.pc_mask
+        if report.stop is Stop.BUDGET and aligned and not self._after.left:
+            self._go_on_in_block(report.operations)
 
-    def _go_on_in_block(self) -> None:
-        """Go on to the first horizon in the block before which the engine stands.
+    def _go_on_in_block(self, operations: int) -> None:
+        """Go on to the first horizon in the block of ``operations`` before which the engine stands.
 
         There may be none: the engine may have stopped there because the ring of samples was full.
         """
         state = self._state
         executed = self.cpu.executed
-        end = executed + int(state.block_operations)
+        end = executed + operations
         found = self.horizons.first_within(end)
         if found is None:
             if self.horizons.nearest()[1] < end:

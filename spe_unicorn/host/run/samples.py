@@ -26,6 +26,7 @@ from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_E
 from spe_unicorn.bits import signed
 from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state.actions import READ, Action
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
@@ -208,8 +209,14 @@ class SamplingRegisters:
             if cpu.hooks.accesses.action(register.encoding, READ) is Action.STOP:
                 cpu.hooks.accesses.change(Action.SAMPLING, register.encoding, READ)
 
-    def levels(self) -> int:
-        """Prepare a run of the engine: ``State.sampling_at`` for it."""
+    def offer(self, request: RunRequest) -> None:
+        """Have compiled code answer in a run of the engine, unless somebody is told of accesses."""
+        looks = request.straight or request.tally or request.heard or request.watched
+        if request.begins_anew and self._unit.enabled and not looks:
+            request.sampling_at = self._answered_at()
+
+    def _answered_at(self) -> int:
+        """The Exception levels at which they are answered, a bit each."""
         noted = self._noted
         kinds = noted.learn()
         if self._moving["unknown"][0]:

@@ -13,6 +13,7 @@ from spe_unicorn.cli.commands.decode import decode
 from spe_unicorn.machine.boot.loader import load_elf
 from spe_unicorn.machine.memory_map import RAM_BASE
 from spe_unicorn.output.formats import open_output
+from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.session.records import image_info
 from spe_unicorn.spe.record import encode
 from spe_unicorn.symbols.elf import read_elf
@@ -34,7 +35,7 @@ def file(tmp_path):
 
 
 def recording(path, *records, cpus=1):
-    writer = open_output(path, cpus=cpus)
+    writer = open_output(path, info=RecordingInfo(cpus=cpus))
     for number, record in enumerate(records):
         writer.write(encode(record, 6), number % cpus)
     writer.close()
@@ -106,7 +107,7 @@ def test_a_recording_knows_its_program_and_a_raw_file_is_told_of_it(tmp_path, fi
     (main,) = (s.address for s in read_elf(Path(elf)).symbols if s.name == "main")
     image = image_info(load_elf(elf, RAM_BASE, 1 << 27))
     for name in ("a.data", "a.spe"):
-        writer = open_output(tmp_path / name, image=image)
+        writer = open_output(tmp_path / name, info=RecordingInfo(image))
         writer.write(encode(load(main + 4), 6))
         writer.close()
     named = run(tmp_path / "a.data", "--format", "table").stdout

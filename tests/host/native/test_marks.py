@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from spe_unicorn.arch.operation import Family, Mark
+from spe_unicorn.arch.operation import Mark
 from spe_unicorn.compiled import entry
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.marks import (
-    MARK_BRANCH,
     MARK_ERET,
     MARK_EVENT,
     MARK_FENCE,
@@ -28,9 +27,6 @@ ERETAA, ERETAB, ISB_NSH = 0xD69F_0BFF, 0xD69F_0FFF, 0xD503_37DF
 DSB_ISHLD, DSB_ISH_NXS = 0xD503_399F, 0xD503_3A3F
 SYSTEM = 0xD500_0000
 BRANCHES = 0xD600_0000
-UNMARKED = (0xD7, 0x55, 0x74, 0x75, 0xF4, 0xF5)
-"""The highest bytes of branches without a mark: BRAA and its like, and those of FEAT_PAuth_LR and
-FEAT_CMPBR, which the engine does not have."""
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,7 @@ FEAT_CMPBR, which the engine does not have."""
         (DSB_ISH_NXS, MARK_ORDER),
         (DSB_ISHLD, 0),
         (a.DMB_ISH, 0),
-        (a.RET, MARK_BRANCH),
+        (a.RET, 0),
         (a.NOP, 0),
         (a.svc(0), 0),
         (a.ldr(0, 1), 0),
@@ -80,12 +76,6 @@ def test_marks_agree_with_the_decoder_and_compiled_with_interpreted() -> None:
         mark = decode(word).mark
         marks = marks_of(word)
         assert bool(marks & MARK_RETURN) == (mark is Mark.ERET), hex(word)
-        branches = decode(word).family is Family.BRANCH and mark is not Mark.ERET
-        if marks & MARK_BRANCH:
-            assert marks == MARK_BRANCH, hex(word)
-            assert branches or mark is Mark.UNALLOCATED, hex(word)
-        elif branches:
-            assert word >> 24 in UNMARKED, hex(word)
         assert bool(marks & MARK_SYNC) == (mark is Mark.PSB_CSYNC), hex(word)
         assert bool(marks & (MARK_ORDER | MARK_FENCE)) == (mark in ORDERING), hex(word)
         assert bool(marks & MARK_FENCE) == (mark in (Mark.ISB, Mark.ERET)), hex(word)

@@ -56,7 +56,9 @@ def noticed(monkeypatch) -> Counter[Stop]:
     found: Counter[Stop] = Counter()
     settle = AfterStops.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, stop: (found.update([stop]), settle(self, stop))
+        AfterStops,
+        "settle",
+        lambda self, report: (found.update([report.stop]), settle(self, report)),
     )
     return found
 

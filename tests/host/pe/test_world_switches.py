@@ -29,7 +29,9 @@ def stops(monkeypatch) -> Counter[Stop]:
     found: Counter[Stop] = Counter()
     settle = AfterStops.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, stop: (found.update([stop]), settle(self, stop))
+        AfterStops,
+        "settle",
+        lambda self, report: (found.update([report.stop]), settle(self, report)),
     )
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
@@ -24,5 +25,7 @@ def test_a_block_marked_for_a_trap_of_another_level_runs(machine: Machine) -> No
     runner = machine.board.runner
     machine.run(10)
     before = machine.board.cpu.executed
-    runner._after._after_trap(Stop.TRAP, 0)
+    block, operations = machine.board.cpu.pc, int(runner._state.block_operations)
+    report = RunReport(Stop.TRAP, 0, block, operations, operations, call=False, finished=False)
+    runner._after._after_trap(report)
     assert machine.board.cpu.executed == before + 1

@@ -28,7 +28,8 @@ from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
-from spe_unicorn.host.native.state.steer import ALL_COUNTERS, CHECK_SYSTEM
+from spe_unicorn.host.native.state.request import CHECK_SYSTEM
+from spe_unicorn.host.native.state.steer import ALL_COUNTERS
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, begin_epoch, forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT, State

@@ -14,6 +14,7 @@ class Writer(Enum):
 
     ONCE = "whoever builds the machine, once"
     PYTHON = "Python, or `native.turns` in its place, between two runs of the engine"
+    REQUEST = "`requests.RunRequest`, or `native.turns` in its place, before a run"
     HOOKS = "the hooks, during a run; Python by methods of State and routines of its room alone"
     TURNS = "the hooks during a run, Python between two or when a hook asks it"
 

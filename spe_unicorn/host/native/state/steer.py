@@ -11,10 +11,6 @@ _HOOKS, _PYTHON, _TURNS = Writer.HOOKS, Writer.PYTHON, Writer.TURNS
 LEVEL_BITS: Final = 8
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
-OWN_HVC, OWN_SMC = 1, 2
-"""Bits of ``State.own_calls``."""
-CHECK_SYSTEM: Final = 64
-"""The bit of ``State.checking`` for the tables ``looked_at``."""
 ALL_COUNTERS: Final = 0xFF
 """``State.counters`` when no Exception level is trapped."""
 
@@ -22,8 +18,7 @@ ALL_COUNTERS: Final = 0xFF
 class Steer(ctypes.Structure):
     """What Python has worked out for the hooks; it can be worked out again at any time.
 
-    Hooks replace some of it by what Python has worked out before (``registers.switches``). They
-    find out by themselves where blocks are harmless (``native.stretches``).
+    Hooks replace some of it by what Python has worked out before (``registers.switches``).
     """
 
     FIELDS: Final = (
@@ -85,60 +80,7 @@ class Steer(ctypes.Structure):
             "A bit for each Exception level: the CPU interface of the GIC is answered there in"
             " compiled code.",
         ),
-        Field(
-            "uart_at",
-            _PYTHON,
-            "The physical address of the UART that compiled code answers for in this run; 0: none.",
-        ),
-        Field(
-            "sends_events",
-            _PYTHON,
-            "Whether the engine executes a SEV of this run: no PE waits in a WFE, so a SEV sets"
-            " Event Registers and does nothing else.",
-        ),
-        Field(
-            "sampling_at",
-            _PYTHON,
-            "A bit for each Exception level: PMBPTR_EL1, PMBSR_EL1 and PMSICR_EL1 are read there in"
-            " compiled code.",
-        ),
         Field("room", _PYTHON, "Samples that the hook may take by itself in this run."),
-        Field("horizon", _PYTHON, "Executed operations at which this run is to stop."),
-        Field(
-            "limit",
-            _PYTHON,
-            "Executed operations that no block of this run may pass: one that would is not begun.",
-        ),
-        Field(
-            "stretch",
-            _HOOKS,
-            "The row of the table `stretches` that is in use, if `stretch_words` is not 0.",
-        ),
-        Field("stretch_from", _HOOKS, "Where that stretch begins."),
-        Field("stretch_words", _HOOKS, "How many words it has."),
-        Field("stretch_votes", _HOOKS, "How many more samples are in it than elsewhere."),
-        Field("next_stretch", _HOOKS, "The row that the next new stretch takes."),
-        Field("stretches_key", _HOOKS, "`epoch` and `regime` for which the stretches hold."),
-        Field(
-            "regime",
-            _PYTHON,
-            "Whose code this run executes: 1 for EL0 and EL1, else the Exception level.",
-        ),
-        Field("gap_epoch", _PYTHON, "The `epoch` for which `samples_itself` holds."),
-        Field(
-            "tally",
-            _PYTHON,
-            "Not 0 if the rows of the table `tallies` are added up: twice the number of the events"
-            " in them, and 1 more if one of those depends on which way branches go.",
-        ),
-        Field("weigh", _PYTHON, "Whether members are counted by the weights of blocks."),
-        Field("speculates", _PYTHON, "Whether operations on wrong paths are members."),
-        Field(
-            "collects",
-            _PYTHON,
-            "Whether a write to a register of which only records tell is noticed: profiling is"
-            " enabled at some Exception level, or there is a watcher or a follower of the context.",
-        ),
         Field(
             "relevant",
             _PYTHON,
@@ -151,7 +93,6 @@ class Steer(ctypes.Structure):
             _TURNS,
             "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
         ),
-        Field("own_calls", _PYTHON, "Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."),
         Field("alike", _TURNS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
         Field("counters", _TURNS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
         Field(
@@ -169,7 +110,6 @@ class Steer(ctypes.Structure):
             _TURNS,
             "Table of what traps now: a byte for each number of `trap_id`, a bit for each EL.",
         ),
-        Field("checking", _PYTHON, "What is checked before operations: bits of `checks`."),
         Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
         Field(
             "engine_identity",
@@ -177,15 +117,7 @@ class Steer(ctypes.Structure):
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
-        Field(
-            "begins_anew",
-            _PYTHON,
-            "Whether the hooks may have a block begin a second time: neither a core model nor the"
-            " branch flow, which would count it twice, is told of blocks.",
-        ),
         Field("sve", _PYTHON, "Whether the core has SVE: else its traps are not what they seem."),
-        Field("flow_enabled", _PYTHON, "Whether profiling is enabled in this run."),
-        Field("flow_el", _PYTHON, "The Exception level of this run."),
         Field(
             "unattended",
             _PYTHON,

@@ -12,11 +12,6 @@ from spe_unicorn.host.native.state.field import Field, Writer
 _HOOKS, _TURNS = Writer.HOOKS, Writer.TURNS
 NO_LINE: Final = -1
 """``State.line`` where it is no address."""
-ALL_WORDS: Final = 1 << 62
-"""All words of the address space."""
-_LEAVING: Final = 0xCC << 16 | 0xB00 << 32 | 0x7000 << 48
-"""By `regime`, 16 bits each: the pairs of `entries` and `alike` that lead to another regime. A run
-that may take such a way without a stop is not told that addresses mean something else."""
 CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
 """Bits of ``State.controls_written``."""
 
@@ -73,13 +68,6 @@ class Transit(ctypes.Structure):
             " empties it.",
         ),
         Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
-        Field(
-            "plain_from",
-            _HOOKS,
-            "Where the `plain_words` words begin in which each block that begins there is counted"
-            " without being looked at. They are all words while `special` is 0.",
-        ),
-        Field("plain_words", _HOOKS, "How many words that are; 0: each block is looked at."),
         Field("watch", _TURNS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
             "notes_fences",
@@ -244,42 +232,14 @@ def forget_access(s: Any) -> None:
 
 
 @routine
-def stretches_hold(s: Any) -> bool:
-    """Whether the table ``stretches`` is of the code that addresses mean now."""
-    same: bool = s.stretches_key == s.epoch << 2 | s.regime
-    return same
-
-
-@routine
-def work_out_plain(s: Any) -> None:
-    """Work ``plain_from`` and ``plain_words`` out anew."""
-    if s.special == 0:
-        s.plain_from, s.plain_words = 0, ALL_WORDS
-        return
-    leaves = (s.entries | s.alike) & (_LEAVING >> 16 * s.regime & 0xFFFF)
-    looks = s.deliver | s.weigh | s.tally | leaves
-    s.plain_from = s.stretch_from
-    s.plain_words = s.stretch_words if looks == 0 and stretches_hold(s) else 0
-
-
-@routine
-def forget_stretches(s: Any) -> None:
-    """Forget which stretches of code are harmless."""
-    s.stretches_key = -1
-    work_out_plain(s)
-
-
-@routine
 def begin_epoch(s: Any) -> None:
     """From here on addresses may mean other code and data."""
     s.epoch += 1
-    work_out_plain(s)
 
 
 @routine
 def work_out_special(s: Any) -> None:
-    """Work ``special``, ``plain_words`` and ``attend`` out anew."""
+    """Work ``special`` and ``attend`` out anew."""
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
-    work_out_plain(s)
     apart = s.deliver | s.notice | s.unattended | s.steps
     s.attend = -1 if apart != 0 else 2 * s.tally + s.weigh

@@ -1,4 +1,4 @@
-"""The state as a whole: its four parts in a row, and how a run of the engine begins."""
+"""The state as a whole: its five parts in a row, and how a run of the engine begins."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
+from spe_unicorn.host.native.state.request import Request
 from spe_unicorn.host.native.state.steer import Steer
 from spe_unicorn.host.native.state.transit import (
     Transit,
     forget_access,
-    work_out_plain,
     work_out_special,
 )
 from spe_unicorn.host.native.state.wiring import Wiring
 
 _TALLIED: Final = (*(f"tallied{n}" for n in range(LANES // 2)), "jumps")
-PARTS: Final = (Clock, Transit, Steer, Wiring)
-"""The four parts of the state, in the order in which they lie in memory."""
+PARTS: Final = (Clock, Transit, Request, Steer, Wiring)
+"""The five parts of the state, in the order in which they lie in memory."""
 
 
 class State(ctypes.Structure):
-    """What compiled hooks and Python share, in four parts; each field is also one of the whole."""
+    """What compiled hooks and Python share, in five parts; each field is also one of the whole."""
 
     _fields_ = [(part.__name__.lower(), part) for part in PARTS]
     _anonymous_ = tuple(part.__name__.lower() for part in PARTS)
@@ -34,18 +34,12 @@ class State(ctypes.Structure):
     def begin(self, budget: int, samples_itself: bool = False) -> None:
         """Begin a run of the engine, with ``budget`` operations and nothing to look out for.
 
-        With ``samples_itself`` the hook may take :attr:`room` samples by itself. What the run is to
-        look out for is set after this, and then :meth:`ready` is called.
+        With ``samples_itself`` the hook may take :attr:`room` samples by itself.
         """
         begin_run(self, budget)
         self.samples_itself = samples_itself
         if not samples_itself:
             self.room = 0
-
-    def ready(self) -> None:
-        """Finish what :meth:`begin` began, after what steers the run has been set."""
-        self.gap_epoch = self.epoch
-        self.update_special()
 
     def update_special(self) -> None:
         """Work :attr:`special` and :attr:`attend` out anew."""
@@ -75,7 +69,6 @@ def begin_run(s: Any, budget: Any) -> None:
     s.sends_events = s.sev = 0
     s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
     s.special = 0
-    work_out_plain(s)
     s.attend = 0
 
 

@@ -27,7 +27,6 @@ class Wiring(ctypes.Structure):
             ("store_hook", "What that code calls for a store that the engine's TLB does not have."),
             ("special_hook", "The hook for blocks that the block hook does not count by itself."),
             ("quick", "Table of blocks known to be harmless, by `slot_of`."),
-            ("stretches", "Table of stretches of harmless blocks: rows of `stretches.STRETCH`."),
             ("inline", "What inline counting shares with Python (`inline.INLINE`); 0 without it."),
             ("inline_hook", "What replaces calls of the block hook."),
             ("weights", "Table of how many members each block has."),

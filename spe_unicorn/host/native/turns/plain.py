@@ -30,7 +30,7 @@ PE_ROW: Final = np.dtype(
         for name in (
             *("engine", "start", "buffer", "state"),
             *("on", "asleep", "due", "turn"),
-            *("limit", "slice", "gic_at", "uart_at", "waits_at", "writes", "taken"),
+            *("limit", "slice", "gic_at", "uart_at", "own_calls", "waits_at", "writes", "taken"),
         )
     ]
 )
@@ -140,12 +140,11 @@ def _run(t: Any, p: Any, s: Any) -> Any:
     begin_run(s, horizon - executed)
     s.samples_itself = s.room = 0
     s.sends_events = 1  # no PE waits in a WFE
-    s.gic_at, s.uart_at = p.gic_at, p.uart_at
+    s.gic_at, s.uart_at, s.own_calls = p.gic_at, p.uart_at, p.own_calls
     s.begins_anew = 1
     s.gap_epoch = s.epoch
     look_out(s)
     el = current_el(s, p.engine, scratch)
-    s.regime = max(1, el)
     at_level(s, el)
     engine, user = pointer_to(p.engine), pointer_to(p.state)
     start, buffer = pointer_to(p.start), pointer_to(p.buffer)

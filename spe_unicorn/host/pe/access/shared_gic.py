@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,11 +17,24 @@ from spe_unicorn.arch.rules.effective import lower_security_state
 from spe_unicorn.devices.gicv3 import GICv3
 from spe_unicorn.devices.gicv3.access import gic_accessors
 from spe_unicorn.host.native.registers.gic import ANSWERED, GIC_PE
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import READ, Action
 from spe_unicorn.host.pe.stops import StopHandler
 
 _KNOWN: Final = 64
 """How many answers are remembered."""
+
+
+class _Interface:
+    """Has compiled code answer for the CPU interface of one PE, where ``levels`` says so."""
+
+    def __init__(self, levels: Callable[[], int]) -> None:
+        self._levels = levels
+
+    def offer(self, request: RunRequest) -> None:
+        """Have compiled code answer in a run of the engine in which counting operations is all."""
+        if request.plain:
+            request.gic_at = self._levels()
 
 
 class SharedGIC:
@@ -46,7 +59,7 @@ class SharedGIC:
             state.gic, state.gic_pes, state.gic_own = self._table.ctypes.data, len(pes), number
             for encoding, kind in ANSWERED:
                 pe.cpu.hooks.accesses.change(Action.GIC, encoding, kind)
-            pe.gic_levels = partial(self._levels, number)
+            pe.accelerators.append(_Interface(partial(self._levels, number)))
             pe.interrupts_rose = self._rose
 
     def _rose(self, pes: int) -> None:

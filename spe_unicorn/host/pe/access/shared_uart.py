@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from spe_unicorn.devices.pl011 import PL011
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.pe.stops import StopHandler
 
 
@@ -22,9 +23,10 @@ class SharedUART:
         self._patient = patient
         for pe in pes:
             pe.cpu.state.uart = uart.cells.ctypes.data
-            pe.uart_at = self._at
+            pe.accelerators.append(self)
             pe.uart_sent = uart.send
 
-    def _at(self) -> int:
-        """``State.uart_at`` for the run that begins."""
-        return self._base if self._patient() else 0
+    def offer(self, request: RunRequest) -> None:
+        """Have compiled code answer in a run of the engine, if nobody is told of each character."""
+        if request.plain and self._patient():
+            request.uart_at = self._base

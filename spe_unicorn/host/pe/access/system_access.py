@@ -170,7 +170,7 @@ class SystemAccesses:
         """
         state = self._state
         accessor = None if self.accessed else self._table.get(state.key)
-        if accessor is None:
+        if accessor is None or not self._is_plain(accessor.register):
             return False
         read = state.kind == READ
         verdict = access(self._cpu, accessor, read)
@@ -182,6 +182,10 @@ class SystemAccesses:
         self._cpu.pc = pc + 4 & _MASK
         self._cpu.advance_step()
         return True
+
+    def _is_plain(self, register: type[SysReg] | None) -> bool:
+        """Whether accesses to ``register`` may concern a device alone."""
+        return register is not None and isinstance(self._devices.get(register), PlainDeviceRegister)
 
     def answer(self) -> Answer:
         """Answer an MRS or MSR of a register that the engine has, in the middle of a run.

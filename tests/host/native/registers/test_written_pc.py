@@ -96,7 +96,7 @@ def test_an_access_is_made_once_and_where_it_is(cause, access, inline, monkeypat
     stops: list[Stop] = []
     settle = AfterStops.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, stop: (stops.append(stop), settle(self, stop))
+        AfterStops, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
     )
     outcomes = []
     for runner in (Runner, ReferenceRunner):

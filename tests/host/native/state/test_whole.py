@@ -31,6 +31,8 @@ PACKAGE = Path(spe_unicorn.__file__).parent
 WHOLE = PACKAGE / "host/native/state/whole.py"
 """Where `State` stands, whose methods call it `self`."""
 TURNS = PACKAGE / "host/native/turns/plain.py"
+ASKING = (PACKAGE / "host/native/requests.py", TURNS)
+"""Where requests are written: for Python, and in its place for the turns of compiled code."""
 BETWEEN_RUNS = {"begin_run"}
 """Compiled code that stands in Python's place, between two runs of the engine."""
 RECORD = PACKAGE.parent / "docs/adr/0040-fields-written-in-turns.md"
@@ -74,7 +76,8 @@ def stores() -> dict[str, set[Writer]]:
             field = (own or is_state(node.value)) and node.attr in WRITERS
             reset = own and WRITERS.get(node.attr) is Writer.HOOKS
             if field and not reset:
-                found[node.attr].add(side)
+                request = WRITERS[node.attr] is Writer.REQUEST and (begins or source in ASKING)
+                found[node.attr].add(Writer.REQUEST if request else side)
         for child in ast.iter_child_nodes(node):
             look(child, side, begins)
 
@@ -107,6 +110,8 @@ def test_a_field_is_written_by_the_side_that_it_names_and_no_other():
             assert sides == {Writer.HOOKS}, name
         elif writer is Writer.TURNS:
             assert sides == {Writer.HOOKS, Writer.PYTHON}, name
+        elif writer is Writer.REQUEST:
+            assert sides == {Writer.REQUEST}, name
         else:
             assert sides == {Writer.PYTHON}, name
 
@@ -159,14 +164,7 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert {field.name for field in Wiring.FIELDS} <= kept
     assert {field.name for field in Transit.FIELDS} - kept == {
         *("watch", "stop", "probe", "special", "attend", "samples_itself", "looked_at_pc"),
-        *("again", "control_key", "line", "line_stored", "plain_from", "plain_words"),
+        *("again", "control_key", "line", "line_stored"),
         *("notes_fences", "fence", "fence_before", "sev"),
     }
     assert state.line == state.line_stored == NO_LINE
-
-
-def test_samples_may_be_taken_in_a_run_that_knows_the_least_gap():
-    state = State(room=5, epoch=9, gap_epoch=1)
-    state.begin(100, samples_itself=True)
-    state.ready()
-    assert (state.room, state.samples_itself, state.gap_epoch, state.special) == (5, 1, 9, 1)

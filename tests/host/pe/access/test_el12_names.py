@@ -116,7 +116,7 @@ def test_they_do_not_leave_compiled_code(monkeypatch) -> None:
     stops: list[Stop] = []
     settle = AfterStops.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, stop: (stops.append(stop), settle(self, stop))
+        AfterStops, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
     )
     one = [*a.mov64(1, 0x40), a.msr(TTBR0, 1), a.mrs(2, TTBR0), a.msr(ELR, 2), a.mrs(3, SCTLR)]
     finish(host(one * 30, Runner))

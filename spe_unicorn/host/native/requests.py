@@ -1,0 +1,116 @@
+"""What one run of the engine may do: a request, written once, before the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from spe_unicorn.host.native.state.budget import UNBOUNDED
+from spe_unicorn.host.native.state.whole import State
+
+
+class Grant(NamedTuple):
+    """How far a run of the engine may go: see :class:`RunRequest`."""
+
+    budget: int
+    samples_itself: bool = False
+    members: int = UNBOUNDED
+
+
+@dataclass(slots=True)
+class RunRequest:
+    """What one run of the engine may do, complete.
+
+    ``EngineRuns`` makes it, and the accelerators add what compiled code may answer by itself. Then
+    :meth:`write` tells the hooks, which only read it. All numbers of operations are counted from
+    reset, but for ``budget`` and ``members``.
+    """
+
+    pc: int
+    """The address at which the run begins."""
+    until: int
+    """The address at which the run ends, ``engine.NEVER`` for none."""
+    budget: int
+    """Operations that the run may execute before Python is needed."""
+    limit: int
+    """Executed operations that no block of this run may pass: one that would is not begun."""
+    horizon: int
+    """Executed operations at which this run is to stop."""
+    members: int = UNBOUNDED
+    """Members of the population left before the chosen one, where micro-operations are members."""
+    samples_itself: bool = False
+    """Whether compiled code may take the samples that ``SampleRing.allow`` has allowed."""
+    straight: bool = False
+    """Whether the run executes ``budget`` operations in a row from ``pc`` on, so that the hooks
+    have no block to look at."""
+    plain: bool = False
+    """Whether nobody has to be told of an operation, so that counting it is all."""
+
+    # What the hooks look out for
+
+    watch: int = 0
+    """Marks of blocks to look out for at the PE's Exception level."""
+    entries: int = 0
+    """Bit ``4 * a + b``: an exception from EL a to EL b is entered in compiled code."""
+    control_set: int = 0
+    """The row of the table of control sets that holds; 0 if no write may lead to another."""
+    notes_fences: bool = False
+    """Whether context synchronization events are noted, and the engine does not stop at them."""
+    collects: bool = False
+    """Whether a write to a register of which only records tell is noticed."""
+    checking: int = 0
+    """What is checked before operations: bits of ``native.checks``."""
+    tally: int = 0
+    """What is added up of each block: see ``State.tally``."""
+    weigh: bool = False
+    """Whether members are counted by the weights of blocks."""
+    speculates: bool = False
+    """Whether operations on wrong paths are members."""
+    watched: bool = False
+    """Whether a ``ports.Watcher`` is told of what no hook sees."""
+    heard: bool = False
+    """Whether somebody is told of accesses to System registers."""
+    flow: tuple[bool, int] | None = None
+    """Whether profiling is enabled, and the Exception level, for the hook that follows the last
+    branch; None where there is no such hook."""
+
+    # What compiled code may answer by itself
+
+    begins_anew: bool = False
+    """Whether the hooks may have a block begin a second time."""
+    own_calls: int = 0
+    """Calls that nobody but the guest answers: OWN_HVC, OWN_SMC."""
+    sends_events: bool = False
+    """Whether the engine executes a SEV."""
+    gic_at: int = 0
+    """A bit for each Exception level: accesses to the CPU interface of the GIC are answered."""
+    uart_at: int = 0
+    """The physical address of the UART whose accesses are answered; 0 for none."""
+    sampling_at: int = 0
+    """A bit for each Exception level: reads of registers that move with samples are answered."""
+
+    def write(self, state: State) -> None:
+        """Tell the hooks, and begin to count."""
+        state.begin(self.budget, self.samples_itself)
+        state.limit, state.horizon = self.limit, self.horizon
+        state.watch, state.notes_fences = self.watch, self.notes_fences
+        state.entries, state.control_set = self.entries, self.control_set
+        state.collects, state.checking = self.collects, self.checking
+        state.tally, state.weigh, state.speculates = self.tally, self.weigh, self.speculates
+        if self.flow is not None:
+            state.flow_enabled, state.flow_el = self.flow
+        state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
+        state.sends_events, state.gic_at = self.sends_events, self.gic_at
+        state.uart_at, state.sampling_at = self.uart_at, self.sampling_at
+        state.gap_epoch = state.epoch
+        state.update_special()
+
+
+class Accelerator(Protocol):
+    """Compiled code that answers something within a run of the engine, in place of Python.
+
+    Each is optional: without it the engine stops, and Python answers the same.
+    """
+
+    def offer(self, request: RunRequest) -> None:
+        """Add to ``request`` what compiled code may answer by itself in that run."""
