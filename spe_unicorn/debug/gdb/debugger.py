@@ -108,7 +108,11 @@ class Debugger:
             if ending is Ending.EXIT:
                 self._client.tell_last(f"W{(self._board.exit_status or 0) & 0xFF:02x}")
                 return ending
-            if ending is Ending.UNTIL or (self._client.connection is None and not self._asked):
+            left_alone = self._client.connection is None and not self._asked
+            if ending is Ending.STOPPED and left_alone:
+                resume = self._remembering(RUN_ON)  # the stop was noted just before GDB went
+                continue
+            if ending is Ending.UNTIL or left_alone:
                 return ending
             last = ending in _LAST
             resume = self._hold(self._reply(ending, stopped))
@@ -198,9 +202,10 @@ class Debugger:
         )
 
     def _gone(self) -> None:
-        """The debugger has gone: forget its breakpoints and events."""
+        """The debugger has gone: forget its breakpoints and events, also while the machine runs."""
         self.breakpoints.clear()
         self.events.clear()
+        self._release()
 
     def _changed(self) -> None:
         """The debugger has written registers or memory: the past does not lead here any more."""
@@ -322,7 +327,8 @@ class Debugger:
                     self._ask()
         except ConnectionLost as lost:
             self._client.drop()
-            self._around.say(f"{lost}; the machine runs on")
+            goes_on = "waits for the next one" if self._asked else "runs on"
+            self._around.say(f"{lost}; the machine {goes_on}")
 
     def _ask(self) -> None:
         if not self._asked:
