@@ -41,6 +41,8 @@ _STATE: Final = 64 << 10
 """Bytes of the host that a snapshot takes beside its pages, about."""
 _FOR_INPUTS: Final = 8
 """Inputs between two snapshots may take one in so many bytes of the past."""
+_REASONS: Final = 2
+"""So often a PE may stop at one place: at a breakpoint, and in front of a watched access."""
 _KEPT_ALWAYS: Final = "slice_ended"
 """The signal by which the user and the clock are heard: it is not muted in a replay."""
 
@@ -280,7 +282,7 @@ class Travel:
         if position > self.end:
             raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
         for pe in self._board.pes:
-            pe.runner.stops.resume(())  # no breakpoint ends this run
+            pe.runner.stops.resume(())  # no breakpoint and no event ends this run
         moment = self._moments[self._before(position)]
         if not moment.at <= self.position <= position:
             self._restore(moment)
@@ -357,7 +359,7 @@ class Travel:
             if ending is not Ending.LIMIT and self.position <= last:
                 found = self.position
             stuck = stuck + 1 if self.position == before else 0
-            if stuck > len(self._board.pes):
+            if stuck > _REASONS * len(self._board.pes):
                 break  # every PE stops where it stands, so no operation is executed any more
         return found
 

@@ -133,7 +133,7 @@ class Debugger:
             for pe in board.pes:
                 step = (pe.cpu.pc, pe.cpu.executed) if pe.number in resume.steps else None
                 pe.runner.stops.resume(
-                    self.breakpoints.addresses, step, self.breakpoints.watchpoints
+                    self.breakpoints.addresses, step, self.breakpoints.watchpoints, events=True
                 )
             left = None if goal is None else max(goal - board.executed, 0)
             if self._travel is None:
