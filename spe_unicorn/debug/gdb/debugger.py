@@ -126,6 +126,7 @@ class Debugger:
         """Let the board run until something ends that."""
         board = self._board
         board.stop_no_more()
+        self._tell_forgotten()
         if self._around.stopping():
             return Ending.INTERRUPTED
         steps = 0
@@ -174,6 +175,7 @@ class Debugger:
         if self._travel is None:
             self._client.print("nothing of the past is kept: see --history\n")
             return self._reply_of(SIGTRAP, "replaylog:begin;", number)
+        self._tell_forgotten()
         said, signal = "", SIGTRAP
         try:
             if resume.backwards == "bs":
@@ -208,9 +210,22 @@ class Debugger:
         self._release()
 
     def _changed(self) -> None:
-        """The debugger has written registers or memory: the past does not lead here any more."""
+        """The debugger has written registers or memory, which becomes a part of the history."""
         if self._travel is not None:
             self._travel.changed()
+
+    def _tell_forgotten(self) -> None:
+        """Have GDB print what its writes make the next move forget: it waits for a stop by now."""
+        travel = self._travel
+        if travel is None:
+            return
+        if travel.forgets_past:
+            self._client.print(f"the past begins here, at operation {travel.position}\n")
+        elif travel.forgets_up_to is not None:
+            self._client.print(
+                f"operations {travel.position} to {travel.forgets_up_to} are forgotten: they do not"
+                " follow from what was written here\n"
+            )
 
     # Stop replies
 
