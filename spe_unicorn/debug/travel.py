@@ -5,9 +5,9 @@ farthest position that the machine has come to. Before that position a run is a 
 outside comes from a log, nothing is printed or recorded a second time, and no host file is touched.
 After it the machine runs as any other.
 
-Somebody outside may write registers or memory at any place (:meth:`Travel.changed`). The write is then
-part of the history: it stands at its place as a snapshot taken after it, and whoever comes there by a
-replay goes on from that snapshot.
+Somebody outside may write registers or memory at any place (:meth:`Travel.changed`). The write is
+then part of the history: it stands at its place as a snapshot taken after it, and whoever comes
+there by a replay goes on from that snapshot.
 
 >>> travel = Travel(machine.board)
 >>> travel.run(1_000_000)

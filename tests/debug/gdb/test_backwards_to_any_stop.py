@@ -48,7 +48,7 @@ STOPS: dict[str, tuple[str, int]] = {
     "register": (monitor("break-sysreg TPIDR_EL1 w"), 2),
     "exception": (monitor("break-event exception"), 4),
 }
-"""The packet of each stop, and where it stops in a round: so many operations after its beginning."""
+"""The packet of each stop, and after how many operations of a round it stops."""
 MIXES = [*combinations(STOPS, 1), *combinations(STOPS, 2), tuple(STOPS)]
 
 
