@@ -150,6 +150,8 @@ def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_pat
         client.ask(f"vCont;r{RAM + 4:x},{RAM + 12:x}:1")
         assert client.ask("p20") == RAM.to_bytes(8, "little").hex().encode()
         assert machine.operations == 3
+        client.ask(f"vCont;r{RAM + 4:x},{RAM + 12:x}:1")  # comes to its first place, and goes on
+        assert machine.operations == 6
 
     with_client(machine, talk)
 
