@@ -53,8 +53,9 @@ class Client:
     def has_come(self) -> bool:
         """Whether a debugger has come just now, and was accepted."""
         come = False
-        for source in select.select((self._listener, *self._strangers), (), (), 0)[0]:
-            if source is self._listener:
+        sources: list[Listener | Connection] = [self._listener, *self._strangers]
+        for source in select.select(sources, (), (), 0)[0]:
+            if isinstance(source, Listener):
                 self._accept()
             elif source in self._strangers:
                 come |= self._greet(source)
@@ -66,7 +67,7 @@ class Client:
         if self.connection is not None:
             sources.append(self.connection)
         for source in select.select(sources, (), (), _PATIENCE)[0]:
-            if source is self._listener:
+            if isinstance(source, Listener):
                 self._accept()
             elif source in self._strangers:
                 self._greet(source)
