@@ -14,7 +14,7 @@ from tests.code_names import CodeNames, quotations
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 
 
 NAMING = [*sorted((DOCS / "adr").glob("0*.md")), DOCS / "architecture.md", DOCS / "glossary.md"]

@@ -5,6 +5,10 @@ farthest position that the machine has come to. Before that position a run is a 
 outside comes from a log, nothing is printed or recorded a second time, and no host file is touched.
 After it the machine runs as any other.
 
+Somebody outside may write registers or memory at any place (:meth:`Travel.changed`). The write is
+then part of the history: it stands at its place as a snapshot taken after it, and whoever comes
+there by a replay goes on from that snapshot.
+
 >>> travel = Travel(machine.board)
 >>> travel.run(1_000_000)
 >>> travel.back_to(999_000)
@@ -41,8 +45,13 @@ _STATE: Final = 64 << 10
 """Bytes of the host that a snapshot takes beside its pages, about."""
 _FOR_INPUTS: Final = 8
 """Inputs between two snapshots may take one in so many bytes of the past."""
+_REASONS: Final = 2
+"""So often a PE may stop at one place: at a breakpoint, and in front of a watched access."""
 _KEPT_ALWAYS: Final = "slice_ended"
 """The signal by which the user and the clock are heard: it is not muted in a replay."""
+
+_GOES_ON_CHANGED: Final = frozenset({Ending.ASLEEP, Ending.FAILED})
+"""Endings after which somebody outside may have written what lets the machine go on."""
 
 Run = Callable[[int | None, bool], Ending]
 """Runs the board for at most so many operations; a debugger's stops end the run sooner.
@@ -63,11 +72,15 @@ class InterruptedTravelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A snapshot: its position, and how much had come from outside by then."""
+    """A snapshot: its position, and how much had come from outside by then.
+
+    ``written``: somebody outside wrote at this place, so that no replay leads to this state.
+    """
 
     at: int
     state: BoardState
     inputs: int
+    written: bool = False
 
 
 class Travel:
@@ -93,8 +106,11 @@ class Travel:
         ]
         self._saved_at: list[int] = []
         """Positions of all snapshots: saving forgets translations, and a replay does the same."""
-        self.end = board.executed
-        """The farthest position that the machine has come to."""
+        self._end = board.executed
+        self._changed = False
+        """Whether somebody outside wrote something that no snapshot holds yet."""
+        self._stands = board.executed
+        """Where the machine stood after its last move."""
         self._save()
 
     @property
@@ -105,7 +121,12 @@ class Travel:
     @property
     def begin(self) -> int:
         """The first position that can be gone back to."""
-        return self._moments[0].at
+        return self.position if self.forgets_past else self._moments[0].at
+
+    @property
+    def end(self) -> int:
+        """The farthest position that the machine has come to, and can come to again."""
+        return self.position if self._changed else self._end
 
     @property
     def replaying(self) -> bool:
@@ -118,23 +139,68 @@ class Travel:
         pages = {id(page) for m in self._moments for page in m.state.memory.pages.values()}
         return len(pages) * PAGE + len(self._moments) * _STATE + self._log.size
 
+    @property
+    def writes(self) -> list[int]:
+        """The positions at which somebody outside wrote, as far as they are kept."""
+        return [moment.at for moment in self._moments if moment.written]
+
     def close(self) -> None:
         """Go to the end, and forget the past; the board can be run without this object again."""
+        self._keep_changes()
         self._go_to_end()
         self._board.inputs.log = None
         self._moments.clear()
 
     def changed(self) -> None:
-        """Registers or memory were written from outside, so the past does not lead here any more.
+        """Registers or memory were written from outside; the next move of the machine keeps that.
 
-        A new past begins here. What had come after this position is forgotten, too.
+        The write becomes a part of the history. What had come after this place does not follow from
+        it, and is forgotten. If the machine was taken to another moment as a whole, the past begins
+        anew there.
         """
+        self._changed = True
+
+    @property
+    def forgets_past(self) -> bool:
+        """Whether the next move forgets all that came before: another moment was loaded."""
+        return self._changed and self.position != self._stands
+
+    @property
+    def forgets_up_to(self) -> int | None:
+        """The position up to which the next move forgets what had come after this place.
+
+        None where it forgets nothing, or also what came before.
+        """
+        forgets = self._changed and not self.forgets_past and self.position < self._end
+        return self._end if forgets else None
+
+    def _keep_changes(self) -> None:
+        """Make what was written from outside a part of the history, before the machine moves."""
+        if not self._changed:
+            return
+        here = self.position
         self._mute(False)
-        self._log = self._empty_log()
-        self._moments.clear()
-        self._saved_at.clear()
-        self.end = self.position
-        self._save()
+        if self.forgets_past:
+            self._log = self._empty_log()
+            self._moments.clear()
+            self._saved_at.clear()
+        self._changed = False
+        self._log.cut()
+        del self._saved_at[bisect_left(self._saved_at, here) :]
+        while self._moments and self._moments[-1].at >= here:
+            self._moments.pop()
+        self._end = here
+        self._save(written=bool(self._moments))
+
+    def _came_to_change(self, before: int) -> bool:
+        """In a replay from ``before`` on: take over what somebody outside wrote at this place."""
+        if self.position == before:
+            return False
+        moment = self._moments[self._before(self.position)]
+        if not moment.written or moment.at != self.position:
+            return False
+        self._restore(moment)
+        return True
 
     # Forwards
 
@@ -158,19 +224,25 @@ class Travel:
 
         Snapshots and inputs are kept on the way.
         """
+        self._keep_changes()
         goes_on = False
         while True:
             self._enter()
             self._overfull = False
+            before = self.position
             ending = run(self._piece(goal), goes_on)
             goes_on = True
-            self.end = max(self.end, self.position)
+            self._end = max(self._end, self.position)
             self._board.outside.replay()
             self._forget_again()
-            if ending is Ending.UNTIL and self._overfull and not self._stopped():
+            if self._came_to_change(before) and ending in _GOES_ON_CHANGED:
+                ending = Ending.LIMIT
+            if ending is Ending.UNTIL and self._overfull:
                 self._enter()
                 self._save()
-                continue
+                if not self._stopped():
+                    continue
+                ending = Ending.STOPPED
             if ending is not Ending.LIMIT or (goal is not None and self.position >= goal):
                 self._enter()
                 return ending
@@ -204,6 +276,7 @@ class Travel:
 
     def _enter(self) -> None:
         """Mute observers in a replay, and let them hear again at its end."""
+        self._stands = self.position
         self._log.replaying = self.replaying
         self._mute(self.replaying)
 
@@ -232,13 +305,13 @@ class Travel:
     def _stopped(self) -> bool:
         return any(pe.runner.stops.stopped is not None for pe in self._board.pes)
 
-    def _save(self) -> None:
+    def _save(self, *, written: bool = False) -> None:
         earlier = self._moments[-1].state.memory if self._moments else NO_PAGES
         state = self._saver.save(earlier, self._live)
         self._log.settle()
         self._saved_at.append(self.position)
-        self._moments.append(_Moment(self.position, state, self._log.cursor))
-        if len(self._moments) > _MOST:
+        self._moments.append(_Moment(self.position, state, self._log.cursor, written))
+        if sum(not moment.written for moment in self._moments) > _MOST:
             self._thin_out()
             self._spacing *= 2
         if self.size > self._history:
@@ -248,9 +321,10 @@ class Travel:
             self._log.forget(self._moments[0].inputs)
 
     def _thin_out(self) -> None:
-        """Forget every other snapshot; the first and the latest are kept."""
+        """Forget every other snapshot; the first, the latest and what was written are kept."""
         old, latest = self._moments[:-_LATEST], self._moments[-_LATEST:]
-        self._moments = old[::2] + latest
+        forgotten = {moment.at for moment in [m for m in old if not m.written][1::2]}
+        self._moments = [m for m in old if m.written or m.at not in forgotten] + latest
 
     def _restore(self, moment: _Moment) -> None:
         self._saver.restore(moment.state, self._live)
@@ -277,10 +351,11 @@ class Travel:
 
     def _went_to(self, position: int) -> Ending:
         """Go to a place of the past, unless the run is ended on the way: INTERRUPTED then."""
+        self._keep_changes()
         if position > self.end:
             raise ValueError(f"operation {position} has not come yet: {self.end} is the last")
         for pe in self._board.pes:
-            pe.runner.stops.resume(())  # no breakpoint ends this run
+            pe.runner.stops.resume(())  # no breakpoint and no event ends this run
         moment = self._moments[self._before(position)]
         if not moment.at <= self.position <= position:
             self._restore(moment)
@@ -304,6 +379,7 @@ class Travel:
         could be undone; the machine then stands at the beginning of what is kept. Raises
         InterruptedTravelError as :meth:`back_to`.
         """
+        self._keep_changes()
         pe = self._board.running if number is None else self._board.pes[number]
         count = pe.cpu.executed
         low, high = self.begin, self.position - 1
@@ -329,6 +405,7 @@ class Travel:
         to go on from there. Raises PastError where there is none; the machine then stands at the
         beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by INTERRUPTED.
         """
+        self._keep_changes()
         end = last = self.position
         with self._or_begin():
             number = self._before(end - 1)
@@ -357,7 +434,7 @@ class Travel:
             if ending is not Ending.LIMIT and self.position <= last:
                 found = self.position
             stuck = stuck + 1 if self.position == before else 0
-            if stuck > len(self._board.pes):
+            if stuck > _REASONS * len(self._board.pes):
                 break  # every PE stops where it stands, so no operation is executed any more
         return found
 

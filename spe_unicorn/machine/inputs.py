@@ -84,6 +84,12 @@ class InputLog:
         """Count bytes from here on: a snapshot was taken."""
         self._new = 0
 
+    def cut(self) -> None:
+        """Forget the inputs after this place: the machine goes another way from here."""
+        kept = self.cursor - self.begin
+        self.size -= sum(entry.size for entry in self.entries[kept:])
+        del self.entries[kept:]
+
     def forget(self, number: int) -> None:
         """Forget the inputs before that number: no replay goes back so far."""
         count = number - self.begin

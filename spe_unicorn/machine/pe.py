@@ -258,6 +258,7 @@ class ProcessingElement(Stateful[PEState]):
             self.leaves = False
             operations, until = 1, NEVER
         run = self.runner.run if self.alone else self.runner.turn
+        self.handler.sleeping = False  # also if it was woken, or restored, from a WFI for ever
         ending = run(operations, until)
         if self.alone:
             self.s.asleep = self.handler.sleeping

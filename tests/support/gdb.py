@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,11 +44,12 @@ class Held:
 
     said: list[str] = field(default_factory=list)
     ended: bool = False
+    killed: bool = False
     held: list[bool] = field(default_factory=list)
 
     def around(self) -> Surroundings:
         def kill() -> None:
-            self.ended = True
+            self.ended = self.killed = True
 
         return Surroundings(
             say=self.said.append,
@@ -127,6 +129,19 @@ class Client:
             self._arrived += [item for item in self._reader.feed(data) if isinstance(item, bytes)]
         return self._arrived.pop(0)
 
+    def try_to_send(self, data: bytes) -> None:
+        """Send to somebody who may have closed the connection."""
+        with suppress(OSError):
+            self._socket.sendall(data)
+
+    def rest(self) -> bytes:
+        """All that still comes before the other side closes the connection."""
+        found = b""
+        with suppress(ConnectionError):
+            while data := self._socket.recv(1 << 16):
+                found += data
+        return found
+
     def close(self) -> None:
         self._socket.close()
 
@@ -137,6 +152,7 @@ def with_client(
     *,
     operations: int | None = None,
     waits: bool = True,
+    history: int = HISTORY,
 ) -> tuple[Outcome, Held]:
     """Run a machine while ``talk`` connects to it as often as it likes.
 
@@ -144,7 +160,7 @@ def with_client(
     """
     listener = Listener(Address(port=0))
     held = Held()
-    debugger = machine.debug(listener, held.around(), waits=waits)
+    debugger = machine.debug(listener, held.around(), waits=waits, history=history)
     failures: list[BaseException] = []
     clients: list[Client] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spe_unicorn.debug.gdb.breakpoints import Breakpoints
 from spe_unicorn.debug.travel import Travel
 from spe_unicorn.host.engine.engine import NEVER
@@ -18,17 +20,17 @@ class Backwards:
         self._board = board
         self._breakpoints = breakpoints
         self._travel = travel
-        self._passed: tuple[ProcessingElement, int] | None = None
-        """The PE that stopped last, and the position: it first leaves that place."""
+        self._passed: dict[int, int] = {}
+        """The position at which each PE, by its number, stopped last: it first leaves it."""
         self._stops: dict[int, tuple[ProcessingElement, Stopped]] = {}
-        """The stops on the way, by position."""
+        """The stops on the way, by position: of several at one place, the last."""
 
     def to_last_stop(self) -> tuple[ProcessingElement, Stopped]:
         """Go back to the last stop before here: the PE that stopped, and why.
 
         Raises PastError where there was none, and InterruptedTravelError.
         """
-        self._passed = None
+        self._passed.clear()
         self._stops.clear()
         try:
             self._travel.back_to_stop(self._run)
@@ -46,9 +48,7 @@ class Backwards:
         board = self._board
         goal = None if left is None else board.executed + left
         if not goes_on:
-            passed = self._passed
-            leaves = passed[0] if passed is not None and passed[1] == board.executed else None
-            self._resume(leaves)
+            self._resume()
         while True:
             ending = board.run(None if goal is None else goal - board.executed, NEVER)
             if ending is Ending.INTERRUPTED:
@@ -57,15 +57,28 @@ class Backwards:
             if stopped is None or pe is None:
                 return ending
             if stopped.reason is not DebugReason.STEP:
-                self._passed = pe, board.executed
-                self._stops[board.executed] = pe, stopped
+                self._note(pe, stopped)
                 return ending
-            self._resume(None)  # it has left
+            self._passed.pop(pe.number, None)
+            self._resume()  # it has left
 
-    def _resume(self, leaves: ProcessingElement | None) -> None:
+    def _note(self, pe: ProcessingElement, stopped: Stopped) -> None:
+        """Note a stop. What is to be said of an event at the same place is said, too."""
+        position = self._board.executed
+        self._passed[pe.number] = position
+        earlier = self._stops.get(position)
+        if earlier is not None and not stopped.detail:
+            stopped = replace(stopped, detail=earlier[1].detail)
+        self._stops[position] = pe, stopped
+
+    def _resume(self) -> None:
+        breakpoints, position = self._breakpoints, self._board.executed
         for pe in self._board.pes:
-            step = (pe.cpu.pc, pe.cpu.executed) if pe is leaves else None
-            pe.runner.stops.resume(self._breakpoints.addresses, step, self._breakpoints.watchpoints)
+            leaves = self._passed.get(pe.number) == position
+            step = (pe.cpu.pc, pe.cpu.executed) if leaves else None
+            pe.runner.stops.resume(
+                breakpoints.addresses, step, breakpoints.watchpoints, events=True
+            )
 
     def _stopped(self) -> tuple[ProcessingElement | None, Stopped | None]:
         for pe in self._board.pes:

@@ -180,14 +180,17 @@ class Commands:
     def _write_registers(self, text: str) -> bytes:
         registers = self._registers[self._selected]
         data = bytes.fromhex(text)
+        changed = False
         for register in registers.general:
             size = register.bits // 8
             if len(data) < size:
                 break
             if data[:size] != registers.read(register.number):
                 registers.write(register.number, data[:size])
+                changed = True
             data = data[size:]
-        self._changed()
+        if changed:
+            self._changed()
         return b"OK"
 
     def _read_register(self, text: str) -> bytes:
@@ -195,7 +198,10 @@ class Commands:
 
     def _write_register(self, text: str) -> bytes:
         number, _, value = text.partition("=")
-        self._registers[self._selected].write(int(number, 16), bytes.fromhex(value))
+        registers, data = self._registers[self._selected], bytes.fromhex(value)
+        if registers.is_general(int(number, 16)) and registers.read(int(number, 16)) == data:
+            return b"OK"
+        registers.write(int(number, 16), data)
         self._changed()
         return b"OK"
 

@@ -1,7 +1,8 @@
 """The socket at which debuggers connect, and the connection of one: no call waits for ever.
 
 Whatever the other side sends or leaves unread at worst ends its connection, with a
-:class:`ConnectionLost` that says why in a sentence.
+:class:`ConnectionLost` that says why in a sentence. A connection that does not begin as a
+debugger's does is a web page's or somebody's mistake: nothing of it is obeyed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from spe_unicorn.debug.gdb.packets import Event, ProtocolError, Reader, frame
+from spe_unicorn.debug.gdb.packets import (
+    Event,
+    ProtocolError,
+    Reader,
+    begins_with_packet,
+    frame,
+)
 
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 10.0
 """Seconds for which the other side may leave data unread."""
 _CHUNK: Final = 1 << 16
+_CHUNKS: Final = 1 << 4
+"""The most pieces that are received at a time: who sends without end does not hold the run."""
+_SHOWN: Final = 16
+"""Bytes of a stranger's beginning that the user is shown."""
 _QUEUED: Final = 1 << 10
 """The most packets of the other side that wait for an answer; one more ends the connection."""
 _ADDRESS: Final = re.compile(r"(?:(?P<host>\[[^\]]+\]|[^:\[\]]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
@@ -140,11 +151,17 @@ def _forget_stale(path: str) -> None:
                 os.unlink(path)
 
 
+class StrangerError(ConnectionLost):
+    """The connection does not begin as a debugger's; the message says how it begins."""
+
+
 class Connection:
-    """A debugger that has connected."""
+    """Somebody who has connected: a debugger, once :attr:`greeted`."""
 
     def __init__(self, peer: socket.socket) -> None:
         self._peer = peer
+        self.greeted = False
+        """Whether the connection has begun as a debugger's does."""
         self._reader = Reader()
         self._packets: deque[bytes | None] = deque()
         """Packets that have arrived and were not taken; None is a Ctrl-C after a packet."""
@@ -185,8 +202,10 @@ class Connection:
         return found
 
     def receive(self) -> None:
-        """Take what has arrived. Raises ConnectionLost."""
-        while select.select((self._peer,), (), (), 0)[0]:
+        """Take what has arrived. Raises ConnectionLost, StrangerError."""
+        for _ in range(_CHUNKS):
+            if not select.select((self._peer,), (), (), 0)[0]:
+                return
             try:
                 data = self._peer.recv(_CHUNK)
             except OSError as error:
@@ -198,6 +217,11 @@ class Connection:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
+        if not self.greeted:
+            greets = begins_with_packet(data)
+            if greets is False:
+                raise StrangerError(f"its first bytes are {ascii(data[:_SHOWN])[1:]}")
+            self.greeted = greets is True
         try:
             arrived = self._reader.feed(data)
         except ProtocolError as error:
@@ -242,7 +266,8 @@ class Connection:
         try:
             self._peer.sendall(data)
         except OSError as error:
-            why = "the debugger does not read" if isinstance(error, TimeoutError) else str(error)
+            late = isinstance(error, TimeoutError)
+            why = "the debugger does not read" if late else error.strerror or str(error)
             raise ConnectionLost(f"the connection broke ({why})") from error
 
     def close(self) -> None:

@@ -108,7 +108,11 @@ class Debugger:
             if ending is Ending.EXIT:
                 self._client.tell_last(f"W{(self._board.exit_status or 0) & 0xFF:02x}")
                 return ending
-            if ending is Ending.UNTIL or (self._client.connection is None and not self._asked):
+            left_alone = self._client.connection is None and not self._asked
+            if ending is Ending.STOPPED and left_alone:
+                resume = self._remembering(RUN_ON)  # the stop was noted just before GDB went
+                continue
+            if ending is Ending.UNTIL or left_alone:
                 return ending
             last = ending in _LAST
             resume = self._hold(self._reply(ending, stopped))
@@ -122,6 +126,7 @@ class Debugger:
         """Let the board run until something ends that."""
         board = self._board
         board.stop_no_more()
+        self._tell_forgotten()
         if self._around.stopping():
             return Ending.INTERRUPTED
         steps = 0
@@ -129,7 +134,7 @@ class Debugger:
             for pe in board.pes:
                 step = (pe.cpu.pc, pe.cpu.executed) if pe.number in resume.steps else None
                 pe.runner.stops.resume(
-                    self.breakpoints.addresses, step, self.breakpoints.watchpoints
+                    self.breakpoints.addresses, step, self.breakpoints.watchpoints, events=True
                 )
             left = None if goal is None else max(goal - board.executed, 0)
             if self._travel is None:
@@ -170,6 +175,7 @@ class Debugger:
         if self._travel is None:
             self._client.print("nothing of the past is kept: see --history\n")
             return self._reply_of(SIGTRAP, "replaylog:begin;", number)
+        self._tell_forgotten()
         said, signal = "", SIGTRAP
         try:
             if resume.backwards == "bs":
@@ -198,14 +204,28 @@ class Debugger:
         )
 
     def _gone(self) -> None:
-        """The debugger has gone: forget its breakpoints and events."""
+        """The debugger has gone: forget its breakpoints and events, also while the machine runs."""
         self.breakpoints.clear()
         self.events.clear()
+        self._release()
 
     def _changed(self) -> None:
-        """The debugger has written registers or memory: the past does not lead here any more."""
+        """The debugger has written registers or memory, which becomes a part of the history."""
         if self._travel is not None:
             self._travel.changed()
+
+    def _tell_forgotten(self) -> None:
+        """Have GDB print what its writes make the next move forget: it waits for a stop by now."""
+        travel = self._travel
+        if travel is None:
+            return
+        if travel.forgets_past:
+            self._client.print(f"the past begins here, at operation {travel.position}\n")
+        elif travel.forgets_up_to is not None:
+            self._client.print(
+                f"operations {travel.position} to {travel.forgets_up_to} are forgotten: they do not"
+                " follow from what was written here\n"
+            )
 
     # Stop replies
 
@@ -322,7 +342,8 @@ class Debugger:
                     self._ask()
         except ConnectionLost as lost:
             self._client.drop()
-            self._around.say(f"{lost}; the machine runs on")
+            goes_on = "waits for the next one" if self._asked else "runs on"
+            self._around.say(f"{lost}; the machine {goes_on}")
 
     def _ask(self) -> None:
         if not self._asked:

@@ -17,6 +17,8 @@ _LONGEST: Final = 2 * PACKET_SIZE + 16
 _ESCAPE: Final = 0x7D
 _ESCAPED: Final = frozenset(b"#$}*")
 INTERRUPT: Final = 0x03
+_BEFORE_PACKETS: Final = bytes((*b"+-", INTERRUPT))
+"""What may come before the first packet, of GDB, LLDB and their like."""
 
 
 class Event(Enum):
@@ -32,6 +34,16 @@ class Event(Enum):
 
 class ProtocolError(Exception):
     """The other side does not speak the protocol; the connection is of no use any more."""
+
+
+def begins_with_packet(received: bytes) -> bool | None:
+    """Whether the first bytes of a connection are a debugger's; None if that is still open.
+
+    A debugger's first byte that is no acknowledgement and no Ctrl-C begins a packet. A request that
+    a browser sends begins with a word, a TLS connection with the byte 0x16.
+    """
+    rest = received.lstrip(_BEFORE_PACKETS)
+    return rest[:1] == b"$" if rest else None
 
 
 def frame(data: bytes) -> bytes:

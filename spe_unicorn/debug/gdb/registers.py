@@ -80,6 +80,13 @@ class PERegisters:
         """The registers in a ``g`` packet: the core's and the vectors."""
         return tuple(r for r in self.described if r.sysreg is None)
 
+    def is_general(self, number: int) -> bool:
+        """Whether a register is one of the core's or a vector: storing what it holds is no act.
+
+        Raises RegisterError for a number that has none.
+        """
+        return self._numbered(number).sysreg is None
+
     def read(self, number: int) -> bytes:
         """The bytes of a register. Raises RegisterError for a number that has none."""
         register = self._numbered(number)

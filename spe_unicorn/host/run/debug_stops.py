@@ -44,7 +44,10 @@ class Watchpoint:
 class DebugStops:
     """The stops of one PE. The runner looks here before each run of the engine."""
 
-    TRANSIT = ("_began", "_came_from", "_watchpoints", "active", "breakpoints", "goal", "stopped")
+    TRANSIT = (
+        *("_began", "_came_from", "_events", "_passes_watched", "_watched_at", "_watchpoints"),
+        *("active", "breakpoints", "goal", "stopped"),
+    )
 
     def __init__(self, cpu: UnicornCPU, checks: Checks) -> None:
         self.active = False
@@ -59,7 +62,13 @@ class DebugStops:
         self._engine = cpu.engine
         self._checks = checks
         self._watchpoints: tuple[Watchpoint, ...] = ()
+        self._events = False
+        """Whether the PE stops at events."""
         self._began = self._came_from = _NOWHERE
+        self._watched_at: tuple[int, int] | None = None
+        """The PC and the number of executed operations, if a watchpoint stopped the PE there."""
+        self._passes_watched = False
+        """Whether the operation that is stepped has been stopped by a watchpoint already."""
 
     def resume(
         self,
@@ -68,14 +77,23 @@ class DebugStops:
         watchpoints: Collection[Watchpoint] = (),
         *,
         passes: tuple[int, int] | None = None,
+        events: bool = False,
     ) -> None:
         """Say what the next run stops at.
 
         ``step`` and ``passes`` are each a PC and a number of executed operations, and so name the
-        next operation. Its breakpoints and watchpoints do not count. With ``step`` the PE stops
-        after that operation, or before it where an interrupt takes the PE elsewhere. With
-        ``passes`` the PE goes on.
+        next operation. Its breakpoint does not count, and its watchpoints do not if one of them has
+        just stopped the PE before it. With ``step`` the PE stops after that operation, or before it
+        where an interrupt takes the PE elsewhere. With ``passes`` the PE goes on. With ``events``
+        it stops where :meth:`stop` is called.
         """
+        here = self._cpu.pc, self._cpu.executed
+        if self.stopped is not None and self.stopped.reason is DebugReason.WATCHPOINT:
+            self._watched_at = here
+        elif self._watched_at != here:
+            self._watched_at = None
+        self._events = events
+        self._passes_watched = self._watched_at is not None
         self.breakpoints = frozenset(breakpoints)
         self.stopped = None
         self.goal = NEVER_HAPPENS
@@ -98,8 +116,9 @@ class DebugStops:
 
     def accesses(self, pc: int, accesses: tuple[MemoryAccess, ...]) -> bool:
         """Whether the PE stops before the operation at ``pc``, which makes these accesses."""
-        if pc == self._came_from and 0 <= self._cpu.executed - self._began <= 1:
-            return False  # it is the operation being stepped; it may have been counted already
+        stepped = pc == self._came_from and 0 <= self._cpu.executed - self._began <= 1
+        if stepped and self._passes_watched:  # the operation may have been counted already
+            return False
         for access in accesses:
             for watched in self._watchpoints:
                 kind = (access.read and watched.read) or (access.write and watched.write)
@@ -111,8 +130,11 @@ class DebugStops:
         return False
 
     def stop(self, detail: str) -> None:
-        """Stop after the operation that runs, for an event that somebody asked for."""
-        if self.stopped is None:
+        """Stop after the operation that runs, for an event that somebody asked for.
+
+        It is for nothing where the run does not stop at events (:meth:`resume`).
+        """
+        if self._events and self.stopped is None:
             self.stopped = Stopped(DebugReason.EVENT, detail)
             self.active = True
 

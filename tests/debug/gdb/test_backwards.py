@@ -75,18 +75,37 @@ def test_at_the_beginning_gdb_is_told_so(stores, tmp_path):
     assert f"= {RAM:#x}" in session.text
 
 
-def test_a_change_begins_a_new_past(stores, tmp_path):
+def test_a_write_is_a_part_of_the_history(stores, tmp_path):
+    """LEAF adds 1 to X2 each time, after the breakpoint."""
     session = with_gdb(
         stores,
         [
-            *(BREAK, "continue", "continue", "set $x2 = 77", "continue"),
+            *(BREAK, "continue", "continue", "set $x2 = 77", "continue", "p $x2"),
             *("reverse-continue", "p $x2", "reverse-continue", "p $x2"),
+            *("continue", "continue", "p $x2"),
         ],
         tmp_path,
     )
-    assert "No more reverse-execution history" in session.text
     values = [line.split("= ")[1] for line in session.lines if line.startswith("$")]
-    assert values == ["77", "77"]
+    assert values == ["78", "77", "0", "78"]
+    assert "forgotten" not in session.text
+
+
+def test_a_write_in_the_past_forgets_what_came_after_it_and_says_so(stores, tmp_path):
+    session = with_gdb(
+        stores,
+        [
+            *(BREAK, "continue", "continue", "reverse-continue", "set $x2 = $x2", "continue"),
+            *("p $x2", "reverse-continue", f"set *(long*){CELL:#x} = 5", "continue", "p $x2"),
+            *("reverse-continue", f"p *(long*){CELL:#x}", "reverse-continue", "p/x $pc"),
+        ],
+        tmp_path,
+    )
+    said = [line for line in session.lines if "are forgotten" in line]
+    assert len(said) == 1
+    values = [line.split("= ")[1] for line in session.lines if line.startswith("$")]
+    assert values == ["1", "1", "5", f"{RAM:#x}"]
+    assert "No more reverse-execution history" in session.text
 
 
 def test_without_history_gdb_knows_that_it_cannot(stores, tmp_path):

@@ -66,7 +66,7 @@ def test_noise_ends_a_connection_and_the_next_one_is_served():
             client = connect()
             noise = bytes(chance.choice(LETTERS) for _ in range(chance.randrange(1, 400)))
             with suppress(OSError):
-                client.send(noise.translate(None, b"kDcCsSvR"))
+                client.send(frame(b"?") + noise.translate(None, b"kDcCsSvR"))
                 client.send(b"$" + noise.translate(None, b"$#kDcCsSvR") + b"#00")
             client.close()
         client = connect()
@@ -80,7 +80,8 @@ def test_noise_ends_a_connection_and_the_next_one_is_served():
 
     _, held = with_client(machine, talk)
     assert machine.console.text.startswith("Hello from bare metal")
-    assert any("gone without detaching" in said for said in held.said)
+    assert any("the connection broke (" in said for said in held.said)
+    assert "a packet of more than 32784 bytes" in held.said[-1]
 
 
 def test_random_packets_raise_nothing(tmp_path):

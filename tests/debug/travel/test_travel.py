@@ -307,19 +307,6 @@ def test_observers_hear_nothing_twice():
     assert machine.console.output == plain.console.output
 
 
-def test_a_change_from_outside_begins_a_new_past(calls):
-    travel = Travel(calls.board)
-    travel.run(20_000)
-    travel.back_to(10_000)
-    calls.pes[0].x[0] = 7
-    travel.changed()
-    assert (travel.begin, travel.end) == (10_000, 10_000)
-    travel.run(1000)
-    travel.back_to(10_000)
-    assert calls.pes[0].x[0] == 7
-    assert travel.run(until=RAM + 0x10) is Ending.UNTIL
-
-
 def test_nothing_runs_on_for_ever_where_a_stop_never_comes(calls):
     travel = Travel(calls.board)
     travel.run(1000)

@@ -1,0 +1,186 @@
+"""The last value that is allowed and the first that is not, and what a write leads to."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from spe_unicorn import Machine
+from spe_unicorn.debug.gdb import memory as memories
+from spe_unicorn.debug.gdb.breakpoints import BreakpointError, Breakpoints
+from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
+from spe_unicorn.debug.gdb.memory import DebuggerMemory
+from spe_unicorn.debug.gdb.packets import ProtocolError, Reader, frame, unescape
+from spe_unicorn.debug.gdb.resume import parse_vcont
+from tests.support import a64
+from tests.support.elf_builder import RAM
+from tests.support.gdb import with_client
+from tests.support.small_programs import LOOP, program
+
+COUNTING = [a64.add_imm(0, 0, 1), a64.add_imm(1, 1, 1), a64.b(-8)]
+LONGEST = 0x8010
+"""Bytes of a packet on the wire before its `#`, the `$` among them: two times 0x4000, and 16."""
+
+
+def test_the_longest_packet_is_taken_and_a_longer_one_is_refused_though_it_is_whole():
+    assert Reader().feed(frame(b"x" * (LONGEST - 1))) == [b"x" * (LONGEST - 1)]
+    with pytest.raises(ProtocolError, match=f"{LONGEST + 1} bytes, {LONGEST} are allowed"):
+        Reader().feed(frame(b"x" * LONGEST))
+
+
+@pytest.mark.parametrize(
+    ("data", "plain"),
+    [(b"a}]b", b"a}b"), (b"}}a", b"]a"), (b"}\x03}\x04", b"#$"), (b"}]}", b"}"), (b"}]]", b"}]")],
+)
+def test_an_escape_is_for_one_byte(data, plain):
+    assert unescape(data) == plain
+
+
+def test_there_are_32_watchpoints_and_1024_breakpoints():
+    breakpoints = Breakpoints()
+    for n in range(32):
+        assert breakpoints.insert(2, 8 * n, 8)
+    with pytest.raises(BreakpointError, match="32 watchpoints"):
+        breakpoints.insert(2, 8 * 32, 8)
+    assert len(breakpoints.watchpoints) == 32
+    for n in range(1024):
+        assert breakpoints.insert(0, 4 * n, 4)
+    with pytest.raises(BreakpointError, match="1024 breakpoints"):
+        breakpoints.insert(0, 4 * 1024, 4)
+    assert len(breakpoints.addresses) == 1024
+    breakpoints.remove(2, 0, 8)
+    assert breakpoints.insert(2, 8 * 32, 8)
+
+
+def test_the_last_byte_of_all_can_be_watched_and_nothing_after_it():
+    breakpoints = Breakpoints()
+    assert breakpoints.insert(3, (1 << 64) - 1, 1)
+    assert breakpoints.kind_of_watch((1 << 64) - 1) == "rwatch"
+    with pytest.raises(BreakpointError):
+        breakpoints.insert(3, (1 << 64) - 1, 2)
+    with pytest.raises(BreakpointError):
+        breakpoints.insert(3, 0, 0)
+
+
+def test_the_first_action_of_vcont_that_names_a_thread_is_its_own():
+    assert parse_vcont(";s:1;c", range(3)).steps == {0}
+    assert parse_vcont(";c:1;s", range(3)).steps == {1, 2}
+    assert parse_vcont(";c:2;s:2;s:3", range(3)).steps == {2}
+    ranges = parse_vcont(";r10,20:1;r30,40", range(2))
+    assert ranges.ranges == {0: (0x10, 0x20), 1: (0x30, 0x40)}
+
+
+def test_1024_packets_wait_for_an_answer_and_one_more_ends_the_connection():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(ours)
+        connection.stop_acknowledging()
+        theirs.sendall(frame(b"g") * 1024)
+        connection.receive()
+        assert connection.waiting
+        theirs.sendall(frame(b"g"))
+        with pytest.raises(ConnectionLost, match="does not wait for answers"):
+            connection.receive()
+
+
+def test_ctrl_c_is_heard_after_the_packet_that_it_follows_and_forgotten_before_one():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(ours)
+        theirs.sendall(b"\x03" + frame(b"vCont;c") + b"\x03\x03")
+        connection.receive()
+        assert connection.packet() == b"vCont;c"
+        assert not connection.waiting
+        assert connection.interrupted()
+        assert not connection.interrupted()
+        theirs.sendall(b"\x03")
+        connection.receive()
+        assert connection.interrupted()
+
+
+def test_memory_over_the_end_of_a_page_is_that_of_both_pages(tmp_path, monkeypatch):
+    machine = Machine(program(tmp_path, LOOP))
+    pages = {0x1000: RAM + 0x5000, 0x2000: RAM + 0x3000}
+
+    def translate(pe, address):
+        page = pages.get(address & ~0xFFF)
+        found = memories.PASpace.NonSecure
+        return None if page is None else (page + (address & 0xFFF), found)
+
+    monkeypatch.setattr(memories, "translate", translate)
+    memory, pe = DebuggerMemory(machine.board), machine.board.pes[0]
+    assert memory.write(pe, 0x1FFC, b"abcdefgh")
+    assert machine.memory.read(RAM + 0x5FFC, 8) == b"abcd\0\0\0\0"
+    assert machine.memory.read(RAM + 0x3000, 4) == b"efgh"
+    assert memory.read(pe, 0x1FFC, 8) == b"abcdefgh"
+    assert memory.read(pe, 0x1000, 0x2001) == machine.memory.read(RAM + 0x5000, 0x1000) + (
+        machine.memory.read(RAM + 0x3000, 0x1000)
+    )
+    assert not memory.write(pe, 0x2FFC, b"ABCDEFGH")  # and nothing of it is written
+    assert machine.memory.read(RAM + 0x3FFC, 4) == bytes(4)
+
+
+@pytest.mark.parametrize("smp", [1, 2])
+def test_code_that_is_written_is_executed_also_where_it_was_translated(tmp_path, smp):
+    machine = Machine(program(tmp_path, a64.code(COUNTING)), smp=smp)
+
+    def talk(connect):
+        client = connect()
+        for _ in range(9):
+            client.ask("vCont;s:1")
+        assert client.ask("p0") == (3).to_bytes(8, "little").hex().encode()
+        word = a64.code([a64.add_imm(0, 0, 16)])
+        assert client.ask(f"M{RAM:x},4:{word.hex()}") == b"OK"
+        for _ in range(3):
+            client.ask("vCont;s:1")
+        assert client.ask("p0") == (19).to_bytes(8, "little").hex().encode()
+
+    with_client(machine, talk)
+
+
+def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path):
+    machine = Machine(program(tmp_path, a64.code(COUNTING)))
+
+    def talk(connect):
+        client = connect()
+        client.ask(f"vCont;r{RAM:x},{RAM + 8:x}:1")
+        assert machine.operations == 2
+        assert client.ask("p20") == (RAM + 8).to_bytes(8, "little").hex().encode()
+        client.ask(f"vCont;r{RAM + 4:x},{RAM + 12:x}:1")
+        assert client.ask("p20") == RAM.to_bytes(8, "little").hex().encode()
+        assert machine.operations == 3
+        client.ask(f"vCont;r{RAM + 4:x},{RAM + 12:x}:1")  # comes to its first place, and goes on
+        assert machine.operations == 6
+
+    with_client(machine, talk)
+
+
+@pytest.mark.parametrize("how", ["G", "P", "M", "X"])
+def test_what_is_written_in_the_past_is_there_when_the_way_comes_there_again(tmp_path, how):
+    machine = Machine(program(tmp_path, a64.code(COUNTING)))
+    cell = RAM + 0x1000
+    value = (500).to_bytes(8, "little")
+
+    def talk(connect):
+        client = connect()
+        for _ in range(9):
+            client.ask("vCont;s:1")
+        for _ in range(3):
+            client.ask("bs")
+        packets = {
+            "G": b"G" + value.hex().encode() + client.ask("g")[16:],
+            "P": b"P0=" + value.hex().encode(),
+            "M": b"M%x,8:%s" % (cell, value.hex().encode()),
+            "X": b"X%x,8:%s" % (cell, value),
+        }
+        assert client.ask(packets[how]) == b"OK"
+        said = client.ask("bs")
+        assert b"are forgotten" in bytes.fromhex(said[1:].decode())  # text comes first
+        client.answer()
+        client.ask("vCont;s:1")
+        found = client.ask("p0") if how in "GP" else client.ask(f"m{cell:x},8")
+        assert found == value.hex().encode()
+        assert machine.operations == 6
+
+    with_client(machine, talk)
