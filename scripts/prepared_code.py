@@ -35,7 +35,7 @@ def main() -> int:
             print(f"{prepared.PLACE.name} was made by {by}, and this is {this}: nothing to compare")
             return 0
         different = [
-            entry.name for entry in entries if prepared.read(entry) != prepared.made(entry)
+            entry.name for entry in entries if prepared.read_all(entry) != prepared.made(entry)
         ]
     if different:
         print("not what numba makes:", *different, sep="\n  ")

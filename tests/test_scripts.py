@@ -73,7 +73,8 @@ def git(folder: Path, *words: str) -> str:
 def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     (root / "scripts").mkdir(parents=True)
-    shutil.copy(SCRIPTS / "check-links", root / "scripts")
+    for name in ("check-links", "environment"):
+        shutil.copy(SCRIPTS / name, root / "scripts")
     (root / "README").write_text("text")
     git(root, "init", "-q")
     return root
@@ -139,3 +140,62 @@ def test_every_start_of_qemu_is_without_a_network_card() -> None:
     }
     assert len(starts) >= 4
     assert [str(file) for file, text in starts.items() if not NO_CARD.search(text)] == []
+
+
+# Help
+
+ALL = sorted(file.name for file in SCRIPTS.iterdir() if file.is_file() and os.access(file, os.X_OK))
+WITHOUT_WORDS = ("build-firmware", "build-site", "check-firmware", "check-links", "house")
+
+
+def head(script: str) -> str:
+    """The comment at the head of a script."""
+    lines = (SCRIPTS / script).read_text().splitlines()[1:]
+    end = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+    return "".join(f"{line.removeprefix('#').removeprefix(' ')}\n" for line in lines[:end])
+
+
+@pytest.mark.parametrize("script", ALL)
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_help_is_the_comment_at_the_head_and_nothing_is_made(tmp_path, script, word):
+    result = subprocess.run(
+        [SCRIPTS / script, word],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHON": "/nowhere", "SPE_UNICORN_VENV": str(tmp_path / "venv")},
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, head(script), "")
+    assert len(result.stdout) > 60
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("script", WITHOUT_WORDS)
+def test_a_script_that_takes_no_words_refuses_them(script):
+    refused = subprocess.run([SCRIPTS / script, "--quick"], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert (
+        refused.stderr == f"{script}: takes no words, such as --quick; --help says what it does\n"
+    )
+
+
+@pytest.mark.parametrize("words", [["--pages"], ["a", "b"]])
+def test_build_man_takes_one_folder_and_no_option(tmp_path, words):
+    refused = subprocess.run(
+        [SCRIPTS / "build-man", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert refused.returncode == 2
+    assert refused.stderr == "build-man: takes one FOLDER, and no option; --help says more\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stands_after_two_dashes_is_no_word_of_the_script(tmp_path):
+    """They are for spe-unicorn."""
+    result = subprocess.run(
+        [SCRIPTS / "linux", "--", "--help"],
+        env={**os.environ, "PYTHON": "/nowhere", "SPE_UNICORN_VENV": str(tmp_path / "venv")},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert "no /nowhere here" in result.stderr

@@ -109,7 +109,7 @@ def _fetch(folder: Path, suite: str) -> Packages:
             f"{folder} has room for {free >> 20} MiB, the packages need {_ROOM >> 20};"
             " --cache names another folder"
         )
-    apt = _Apt(folder / "apt", suite)
+    apt = Apt(folder / "apt", suite)
     apt.download("update", "-q", "--error-on=any")
     names = [*apt.kernels(), *apt.programs()]
     downloads = folder / "packages"
@@ -132,7 +132,7 @@ def unpack(package: Path, root: Path) -> None:
         raise GuestError(f"cannot unpack {package}: {why[0]}; delete it to fetch it again")
 
 
-class _Apt:
+class Apt:
     """apt on a state of its own. The host's settings for downloads (a proxy) hold here as well."""
 
     def __init__(self, folder: Path, suite: str) -> None:

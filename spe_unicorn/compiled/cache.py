@@ -73,17 +73,40 @@ def say_nothing() -> None:
 
 def say_once() -> None:
     """Say that something is being compiled, and where it is kept, on standard error."""
+    reason = _why_lost()
+    if reason is None:
+        _say(f"compiling its hooks for this machine (kept in {place()})")
+    else:
+        _say(
+            "compiling its hooks for this machine (not kept, so each run compiles anew:"
+            f" {place()}: {reason}; set {VARIABLE})"
+        )
+
+
+def say_if_lost() -> None:
+    """Say that machine code is made in each run, on standard error, if it cannot be kept."""
+    reason = _why_lost()
+    if reason is not None:
+        _say(f"each run takes a second to begin: {place()}: {reason}; set {VARIABLE}")
+
+
+def _why_lost() -> str | None:
+    """Why nothing can be kept; None if it can, or if nobody is to hear of it."""
+    if _said:
+        return None
+    try:
+        _folder(create=True)
+    except (OSError, _RefusedError) as error:
+        return error.strerror if isinstance(error, OSError) else str(error)
+    return None
+
+
+def _say(what: str) -> None:
     if _said or sys.stderr is None:
         return
     say_nothing()
-    try:
-        kept = f"kept in {_folder(create=True)}"
-    except (OSError, _RefusedError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        kept = f"not kept, so each run compiles anew: {place()}: {reason}; set {VARIABLE}"
-    line = f"spe-unicorn: compiling its hooks for this machine ({kept})"
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(f"spe-unicorn: {what}", file=sys.stderr, flush=True)
 
 
 def _folder(*, create: bool) -> Path:

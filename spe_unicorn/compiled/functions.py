@@ -81,7 +81,6 @@ class _Kept:
     def _object_code(self) -> bytes:
         code = cache.read(self.name, self.key)
         if code is None:
-            cache.say_once()
             code = self._made()
             cache.write(self.name, self.key, code)
         return code
@@ -124,7 +123,10 @@ class Entry(_Kept):
         ir = prepared.read(self)
         if ir is not None:
             with suppress(RuntimeError):  # LLVM code of another version of LLVM
-                return machine_code.emit(ir, machine_code.SYMBOL, optimized=False)
+                code = machine_code.emit(ir, machine_code.SYMBOL, optimized=False)
+                cache.say_if_lost()
+                return code
+        cache.say_once()
         return super()._made()
 
     def ir(self) -> str:

@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import llvmlite
 from llvmlite import binding
@@ -25,22 +25,50 @@ _engines: Final[list[Any]] = []
 """What keeps loaded machine code where it is, as long as this process lives."""
 
 
+class Host(NamedTuple):
+    """A kind of host, in LLVM's words: its triple, and the processor to optimize for."""
+
+    triple: str
+    cpu: str
+
+
+HOSTS: Final = (
+    Host("x86_64-unknown-linux-gnu", "x86-64-v3"),
+    Host("aarch64-unknown-linux-gnu", "generic"),
+)
+"""The kinds of hosts that have prepared code. Older processors of a kind run it too, for what LLVM
+makes of the code is for the processor that it is on."""
+
+
 @lru_cache(maxsize=1)
 def _initialize() -> None:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
 
 
-def _target(cpu: str | None = None) -> Any:
-    """The processor to make code for: this one, or ``cpu``."""
+def _target() -> Any:
+    """The processor that is here, to make code for."""
     _initialize()
-    this = binding.get_host_cpu_features().flatten()
     return binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name() if cpu is None else cpu,
-        features=this if cpu is None else "",
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
         opt=_OPTIMIZE,
         jit=True,
     )
+
+
+def _target_of(host: Host) -> Any:
+    """A processor of another kind of host, to make code for."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding.Target.from_triple(host.triple).create_target_machine(
+        cpu=host.cpu, features="", opt=_OPTIMIZE, jit=True
+    )
+
+
+def llvm_version() -> int:
+    """The version of LLVM that is here, without what stands after the first dot."""
+    return int(binding.llvm_version_info[0])
 
 
 def layout() -> str:
@@ -84,13 +112,18 @@ def emit(ir: str, name: str, *, optimized: bool = True) -> bytes:
     return code
 
 
-def improved(ir: str, name: str, cpu: str) -> str:
-    """The LLVM code of which :func:`emit` would make an object file, optimized for ``cpu``.
+def improved(ir: str, name: str, host: Host) -> str:
+    """The LLVM code of which :func:`emit` would make an object file, optimized for a kind of host.
 
-    It is the same text wherever it is made by the same compiler.
+    It is the same text wherever it is made by the same compiler. The LLVM code that it is made of
+    is as good for one kind of host as for the other: numbers and addresses have 64 bits on each,
+    and lie in memory alike. Raises RuntimeError if this LLVM cannot make code for such a host.
     """
+    target = _target_of(host)
     module = _module(ir, name)
-    _optimize(module, _target(cpu))
+    module.triple = host.triple
+    module.data_layout = str(target.target_data)
+    _optimize(module, target)
     known: dict[str, str] = {}
     text = _NAMES.sub(lambda found: known.setdefault(found[0], f"n{len(known)}"), str(module))
     return _OF_THE_HOST.sub("", text)

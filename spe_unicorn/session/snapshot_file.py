@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import zstandard
 
+from spe_unicorn import zstd
 from spe_unicorn.host.pe.at_rest import EngineState
 from spe_unicorn.machine.options import MachineOptions, Sampling
 from spe_unicorn.machine.snapshot.board_state import BoardState
@@ -212,7 +212,7 @@ def _parts(
 
 
 def _deflated(data: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=1).compress(data)  # threads cannot share one
+    return zstd.compress(data, 1)
 
 
 def _write(target: Path, path: object, pieces: Iterator[bytes]) -> int:
@@ -311,9 +311,9 @@ def _inflated(opened: _Opened, section: str, most: int) -> bytes:
 
 def _inflate(piece: memoryview, sizes: range) -> bytes:
     """What a piece unpacks to, which has one of these sizes."""
-    if zstandard.frame_content_size(piece) not in sizes:
+    if zstd.content_size(piece) not in sizes:
         raise SnapshotError("is damaged: a section is larger than any can be")
-    return zstandard.ZstdDecompressor().decompress(piece, allow_extra_data=False)
+    return zstd.decompress(piece)
 
 
 class _Memory(NamedTuple):
@@ -432,7 +432,7 @@ def _most_states(pes: int, drives: Iterable[str]) -> int:
 
 _DAMAGED: Final = (
     *(PlainError, KeyError, TypeError, AttributeError, ValueError, StopIteration),
-    *(zstandard.ZstdError, RecursionError, OverflowError),
+    *(zstd.ZstdError, RecursionError, OverflowError),
 )
 
 

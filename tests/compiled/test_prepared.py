@@ -13,7 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from spe_unicorn.compiled import Entry, entry, functions, machine_code, prepared, routine
+from spe_unicorn import zstd
+from spe_unicorn.compiled import Entry, cache, entry, functions, machine_code, prepared, routine
 from tests.support.every_entry import every_entry
 
 STEP = 3
@@ -52,10 +53,14 @@ def fresh() -> Entry:
     return Entry(tripled_and_one.function, "int64", "int64")
 
 
-def replace(place: Path, contents: bytes) -> None:
+def replace(place: Path, contents: bytes, comment: str | None = None) -> None:
+    """Put other bytes in the place of the only part, and perhaps another comment."""
+    prepared._is_known.cache_clear()
     with ZipFile(place) as archive:
         (name,) = archive.namelist()
+        before = archive.comment
     with ZipFile(place, "w") as archive:
+        archive.comment = before if comment is None else comment.encode()
         archive.writestr(name, contents)
 
 
@@ -81,7 +86,10 @@ def test_prepared_code_computes_what_its_text_says(archive, monkeypatch) -> None
     assert fresh()(5) == 16
 
 
-@pytest.mark.parametrize("contents", [b"", b"\xff", b"target datalayout", None])
+DAMAGED = [b"", b"\xff", b"target datalayout", zstd.compress(b"\xff", 1), None]
+
+
+@pytest.mark.parametrize("contents", DAMAGED)
 def test_a_damaged_file_is_as_good_as_none(archive, contents) -> None:
     if contents is None:
         archive.write_bytes(b"no archive")
@@ -100,14 +108,69 @@ def test_without_the_file_numba_makes_the_code(archive) -> None:
 def test_code_that_this_version_of_llvm_does_not_know_is_made_anew(archive) -> None:
     text = prepared.read(fresh())
     assert text is not None
-    replace(archive, text.replace("mul ", "multiply ").encode())
+    replace(archive, zstd.compress(text.replace("mul ", "multiply ").encode(), 1))
     assert "multiply" in str(prepared.read(fresh()))
     assert fresh()(5) == 16
+
+
+def test_code_of_a_newer_llvm_is_not_shown_to_this_one(archive) -> None:
+    """LLVM 20 ends the process by an assertion for some of what LLVM 22 wrote."""
+    text = prepared.read(fresh())
+    assert text is not None
+    packed = zstd.compress(text.encode(), 1)
+    for version, known in (("LLVM 99, newer", False), ("no version", False), ("LLVM 15", True)):
+        replace(archive, packed, version)
+        assert (prepared.read(fresh()) is not None) == known
+        assert fresh()(5) == 16
 
 
 def test_code_for_another_layout_of_data_is_not_taken(archive, monkeypatch) -> None:
     monkeypatch.setattr(machine_code, "layout", lambda: 'target datalayout = "E-m:e"\n')
     assert prepared.read(fresh()) is None
+
+
+LAYOUTS = {
+    "x86_64-unknown-linux-gnu": (
+        "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+    ),
+    "aarch64-unknown-linux-gnu": (
+        "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32"
+    ),
+}
+"""How data lie on each kind of host, as LLVM 22 says it."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_host_of_each_kind_gets_the_code_for_its_layout(monkeypatch, layout) -> None:
+    line = f'target datalayout = "{layout}"\n'
+    monkeypatch.setattr(machine_code, "layout", lambda: line)
+    assert [known.name for known in ENTRIES if prepared.read(known) is None] == []
+    for known in ENTRIES:
+        assert str(prepared.read(known)).startswith(line)
+
+
+def test_the_file_has_code_for_x86_64_and_aarch64() -> None:
+    assert [host.triple for host in machine_code.HOSTS] == [*LAYOUTS]
+    assert {len(prepared.read_all(known)) for known in ENTRIES} == {2}
+
+
+def test_nothing_is_said_where_nothing_is_compiled(archive, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(cache, "_said", False)
+    assert fresh()(5) == 16
+    assert capsys.readouterr().err == ""
+
+
+def test_a_cache_that_cannot_be_written_is_named_without_a_word_of_compiling(
+    archive, monkeypatch, tmp_path, capsys
+) -> None:
+    monkeypatch.setattr(cache, "_said", False)
+    monkeypatch.setenv("SPE_UNICORN_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    (tmp_path / "file").write_text("")
+    assert fresh()(5) == 16
+    assert capsys.readouterr().err == (
+        f"spe-unicorn: each run takes a second to begin: {tmp_path}/file/cache/compiled:"
+        " Not a directory; set SPE_UNICORN_CACHE_DIR\n"
+    )
 
 
 @pytest.mark.parametrize("known", ENTRIES, ids=lambda known: known.name)

@@ -106,12 +106,13 @@ def test_packages_that_are_there_are_not_fetched(tmp_path: Path) -> None:
     ("status", "apt", "expected"),
     [(0, True, 0), (77, True, 1), (77, False, 0), (1, True, 1), (1, False, 1), (2, False, 1)],
 )
-def test_only_without_apt_a_guest_that_cannot_be_had_is_skipped(
-    tmp_path: Path, status: int, apt: bool, expected: int
+@pytest.mark.parametrize("step", ["linux", "arm64"])
+def test_only_without_apt_a_guest_or_host_that_cannot_be_had_is_skipped(
+    tmp_path: Path, step: str, status: int, apt: bool, expected: int
 ) -> None:
     tree = Tree(tmp_path, ["apt-get"] if apt else [])
-    tree.script("linux", f"exit {status}")
-    result = tree.run("linux")
+    tree.script({"arm64": "arm64-host"}.get(step, step), f"exit {status}")
+    result = tree.run(step)
     assert result.returncode == expected, result.stdout
 
 

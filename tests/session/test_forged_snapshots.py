@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 from unicorn.arm64_const import UC_ARM64_REG_FPCR
 
-from spe_unicorn import Machine
+from spe_unicorn import Machine, zstd
 from spe_unicorn.host.engine.context import save_context
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.machine.storage.flash_files import memory_of
@@ -43,10 +42,10 @@ class Parts:
                 at += size
 
     def unpacked(self, name: str) -> bytes:
-        return b"".join(map(zstandard.decompress, self.sections[name]))
+        return b"".join(map(zstd.decompress, self.sections[name]))
 
     def put(self, name: str, *data: bytes) -> None:
-        self.sections[name] = [zstandard.compress(piece) for piece in data]
+        self.sections[name] = [zstd.compress(piece, 3) for piece in data]
 
     @property
     def states(self) -> dict[str, Any]:
@@ -129,7 +128,7 @@ def test_what_was_packed_again_is_good(parts, file, made):
 
 @pytest.mark.parametrize("section", ["states", "addresses", "gone"])
 def test_nothing_is_unpacked_that_is_larger_than_the_machine_allows(parts, file, section):
-    parts.sections[section] = [zstandard.compress(bytes(1 << 30))]
+    parts.sections[section] = [zstd.compress(bytes(1 << 30), 3)]
     parts.write(file)
     assert file.stat().st_size < 1 << 20
     tracemalloc.start()

@@ -11,12 +11,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import zstandard
 from attack import AttackError
 from command import call
 from mutation import HURTFUL, mutated
 
-from spe_unicorn import Machine, Sampling, SnapshotError, read_snapshot, write_snapshot
+from spe_unicorn import Machine, Sampling, SnapshotError, read_snapshot, write_snapshot, zstd
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.runs import MachineEndedError
 
@@ -130,15 +129,15 @@ def _forged(random: Random, data: bytes) -> bytes:
     elif kind < 0.3:
         name = random.choice(("addresses", "gone", "pages"))
         for n, piece in enumerate(parts.sections[name]):
-            raw = mutated(random, zstandard.ZstdDecompressor().decompress(piece))
-            parts.sections[name][n] = zstandard.ZstdCompressor().compress(raw)
+            raw = mutated(random, zstd.decompress(piece))
+            parts.sections[name][n] = zstd.compress(raw, 3)
     else:
-        raw = zstandard.ZstdDecompressor().decompress(parts.sections["states"][0])
+        raw = zstd.decompress(parts.sections["states"][0])
         states = json.loads(raw)
         for _ in range(random.choice((1, 1, 2, 5))):
             _hurt(random, states)
         text = json.dumps(states).encode()
-        parts.sections["states"] = [zstandard.ZstdCompressor().compress(text)]
+        parts.sections["states"] = [zstd.compress(text, 3)]
     return parts.packed()
 
 
