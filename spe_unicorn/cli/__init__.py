@@ -99,7 +99,8 @@ class _Guarded(click.Group):
             sys.stdout = io.StringIO()
             if isinstance(error, BrokenPipeError):
                 sys.exit(CLOSED_STATUS)
-            click.echo(f"spe-unicorn: {error.strerror or error}", err=True)
+            where = "" if error.filename is None else f"{error.filename}: "
+            click.echo(f"spe-unicorn: {where}{error.strerror or error}", err=True)
             sys.exit(BAD_STREAM)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

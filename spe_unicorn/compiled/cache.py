@@ -38,8 +38,15 @@ class _RefusedError(Exception):
 
 def place() -> Path:
     """The folder as it is meant to be, whether it can be used or not."""
-    chosen = os.environ.get(VARIABLE)
-    return Path(chosen or platformdirs.user_cache_dir("spe-unicorn", appauthor=False)) / "compiled"
+    return (_chosen() or Path("~/.cache/spe-unicorn")) / "compiled"
+
+
+def _chosen() -> Path | None:
+    """The folder for caches; None for a user who has no home."""
+    with suppress(RuntimeError):  # neither HOME nor an entry in the password file
+        chosen = os.environ.get(VARIABLE)
+        return Path(chosen or platformdirs.user_cache_dir("spe-unicorn", appauthor=False))
+    return None
 
 
 def read(name: str, key: str) -> bytes | None:
@@ -111,6 +118,8 @@ def _say(what: str) -> None:
 
 def _folder(*, create: bool) -> Path:
     """The folder, which is then the user's alone. Raises OSError or _RefusedError."""
+    if _chosen() is None:
+        raise _RefusedError("this user has no home")
     folder = place()
     if create:
         folder.parent.mkdir(parents=True, exist_ok=True)

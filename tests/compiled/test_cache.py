@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,26 @@ def test_without_a_home_nothing_is_kept_and_everything_runs(tmp_path: Path):
         "spe-unicorn: compiling its hooks for this machine"
         f" (not kept, so each run compiles anew: {home}/.cache/spe-unicorn/compiled:"
         " Not a directory; set SPE_UNICORN_CACHE_DIR)\n"
+    )
+
+
+def test_a_user_without_a_home_keeps_nothing_and_everything_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container that runs under a number that its password file does not have."""
+
+    def user_cache_dir(*_: Any, **__: Any) -> str:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("SPE_UNICORN_CACHE_DIR", raising=False)
+    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", user_cache_dir)
+    monkeypatch.setattr(cache, "_said", False)
+    assert cache.read(NAME, KEY) is None
+    cache.write(NAME, KEY, CODE)
+    cache.say_if_lost()
+    assert capsys.readouterr().err == (
+        "spe-unicorn: each run takes a second to begin: ~/.cache/spe-unicorn/compiled:"
+        " this user has no home; set SPE_UNICORN_CACHE_DIR\n"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from itertools import pairwise
+from pathlib import Path
 from typing import Final, NamedTuple
 
 REACH: Final = 1 << 31
@@ -24,21 +25,28 @@ class _Mapping(NamedTuple):
     rights: str
 
 
+_MAPS: Final = "/proc/self/maps"
+
+
 def _mappings() -> list[_Mapping]:
-    """What this process has mapped, in ascending order."""
+    """What this process has mapped, in ascending order; nothing where that cannot be known."""
     found = []
-    with open("/proc/self/maps", encoding="ascii") as maps:
-        for line in maps:
-            bounds, rights, *_ = line.split()
-            begin, end = (int(bound, 16) for bound in bounds.split("-"))
-            found.append(_Mapping(begin, end, rights))
+    try:
+        lines = Path(_MAPS).read_text("utf-8", "replace").splitlines()
+    except OSError:  # a container without /proc
+        return []
+    for line in lines:
+        bounds, rights, *_ = line.split()
+        begin, end = (int(bound, 16) for bound in bounds.split("-"))
+        found.append(_Mapping(begin, end, rights))
     return found
 
 
 def memory_near(place: int, size: int) -> int:
     """Map ``size`` bytes to write and execute, in reach of jumps from all code around ``place``.
 
-    Return their address, -1 if there is no room, or if the code at ``place`` cannot be written.
+    Return their address, -1 if there is no room, if the code at ``place`` cannot be written, or if
+    there is no /proc to tell where there is room.
     """
     mappings = _mappings()
     code = next((m for m in mappings if m.begin <= place < m.end), None)

@@ -7,7 +7,7 @@ import mmap
 
 import pytest
 
-from spe_unicorn.host.engine import known
+from spe_unicorn.host.engine import known, near_memory
 from spe_unicorn.host.engine.near_memory import REACH, memory_near, unmap
 
 SIZE = 1 << 20
@@ -49,3 +49,9 @@ def test_where_there_is_no_room_below_it_is_above():
 def test_code_that_cannot_be_written_has_none():
     code = mmap.mmap(-1, SIZE)
     assert memory_near(ctypes.addressof(ctypes.c_char.from_buffer(code)), SIZE) == -1
+
+
+def test_without_proc_there_is_none(monkeypatch, tmp_path):
+    _code, begin = code_of(SIZE)
+    monkeypatch.setattr(near_memory, "_MAPS", str(tmp_path / "maps"))
+    assert memory_near(begin, SIZE) == -1
