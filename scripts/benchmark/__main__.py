@@ -1,6 +1,7 @@
 """Measures the emulator against the bare engine. See docs/how-to/benchmark.md.
 
-Exit status: 0 whatever the speed, 1 if a program gave a wrong result, 2 for a wrong command line.
+Exit status: 0 whatever the speed, 1 if a program gave a wrong result or a figure could not be
+taken, 2 for a wrong command line. A figure whose library is not installed is left out, no error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import campaigns
-from commands import NAMES, find
+from commands import NAMES, Finding, find
 from counters import mean_cost, measure_counters, print_costs
 from measure import LOOPS, WORK, Result, measure
 from past import PAST, find_past
@@ -107,24 +108,54 @@ def _measure_counters(arguments: argparse.Namespace) -> None:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
-def _measure(arguments: argparse.Namespace) -> None:
+def _measure(arguments: argparse.Namespace) -> bool:
+    """Take the figures one by one; each is in the file of --json as soon as it is there.
+
+    Return whether all were taken. Each that was not is told and left out; where something ends
+    this before its time, what was taken until then is printed.
+    """
     seconds, rounds, against = arguments.seconds, arguments.rounds, arguments.against
+    by_program: list[list[Result]] = []
+    found: list[Finding] = []
+    missed: list[str] = []
     with sides(against) as there, Console(stderr=True).status("") as status:
-        by_program: list[list[Result]] = [
-            measure(name, there, seconds, rounds, status.update)
-            for name in arguments.programs or ()
-        ]
-        found = find(arguments.figures or (), there, rounds, status.update, _warn)
-        found += find_past(arguments.figures or (), rounds, status.update)
-        if campaigns.NAME in (arguments.figures or ()):
-            found += campaigns.campaign_findings(rounds, status.update)
-        commit = there[-1].commit
-    results = [side[0] for side in by_program]
-    older = [side[1] for side in by_program if len(side) > 1]
-    print_tables(Console(), results, older, found, against)
-    if arguments.json:
-        figures = as_json(results, older, found, seconds, rounds, commit)
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+        def take(name: str) -> None:
+            if name in (arguments.programs or ()):
+                by_program.append(measure(name, there, seconds, rounds, status.update))
+            elif name in PAST:
+                found.extend(find_past([name], rounds, status.update))
+            elif name == campaigns.NAME:
+                found.extend(campaigns.campaign_findings(rounds, status.update))
+            else:
+                found.extend(find([name], there, rounds, status.update, _warn))
+
+        try:
+            for name in (*(arguments.programs or ()), *(arguments.figures or ())):
+                why = campaigns.why_not() if name == campaigns.NAME else None
+                if why is not None:
+                    _warn(f"{name} is left out: {why}")
+                    continue
+                try:
+                    take(name)
+                except (ProgramError, OSError) as error:
+                    _warn(f"{name} is left out: {error}")
+                    missed.append(name)
+                    continue
+                if arguments.json:
+                    figures = as_json(
+                        *_by_side(by_program), found, seconds, rounds, there[-1].commit
+                    )
+                    arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+        finally:
+            status.stop()
+            print_tables(Console(), *_by_side(by_program), found, against)
+    return not missed
+
+
+def _by_side(by_program: list[list[Result]]) -> tuple[list[Result], list[Result]]:
+    """The results of this checkout, and those of the older one if there is one."""
+    return [side[0] for side in by_program], [side[1] for side in by_program if len(side) > 1]
 
 
 def main() -> int:
@@ -133,8 +164,8 @@ def main() -> int:
     try:
         if arguments.pmu:
             _measure_counters(arguments)
-        else:
-            _measure(arguments)
+        elif not _measure(arguments):
+            return 1
     except CommitError as wrong:
         _warn(str(wrong))
         return 2

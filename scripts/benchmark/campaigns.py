@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import quantiles
 
@@ -37,6 +38,14 @@ seed = "0-{last}"
 """Short runs, a quarter of them each with many records, few, and two times next to none."""
 _EMPTY = '[[runs]]\nfirmware = "hello.elf"\nseed = "1-{runs}"\n'
 """Runs of some hundred operations: all that they take is what a run costs."""
+
+
+def why_not() -> str | None:
+    """What has to be installed for this, in a sentence; None if it is there."""
+    lacking = [name for name in ("pyarrow", "distributed") if find_spec(name) is None]
+    if not lacking:
+        return None
+    return f"no {' and no '.join(lacking)} here; scripts/test installs all, or the extra dask"
 
 
 def campaign_findings(rounds: int, tell: Callable[[str], None]) -> list[Finding]:

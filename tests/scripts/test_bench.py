@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -165,3 +166,28 @@ def test_what_counters_cost_is_told_with_its_own_noise(tmp_path):
     assert figures["pmu_mean"] == pytest.approx(figures["pmu"]["crc"]["by_way"]["four"])
     assert all(found["noise"] >= abs(found["by_way"]["again"]) for found in figures["pmu"].values())
     assert "Geometric mean of all four over real work" in result.stdout
+
+
+def test_a_figure_that_cannot_be_taken_is_told_and_the_others_are_kept(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    """A library is missing for one, another gives no result; what was taken is in the file."""
+    file = tmp_path / "figures.json"
+    monkeypatch.syspath_prepend(str(BENCHMARK))
+    words = ["bench", "--figures", "trace,startup,campaign", "--rounds", "1", "--json", str(file)]
+    monkeypatch.setattr(sys, "argv", words)
+    campaigns, past = importlib.import_module("campaigns"), importlib.import_module("past")
+
+    def fail(*_: object) -> None:
+        raise importlib.import_module("sides").ProgramError("trace: it said nothing")
+
+    monkeypatch.setattr(campaigns, "find_spec", lambda name: None)
+    monkeypatch.setattr(past, "find_past", fail)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(BENCHMARK / "__main__.py"), run_name="bench")
+    assert ended.value.code == 1
+    assert list(json.loads(file.read_text())["figures"]) == ["startup"]
+    said = capsys.readouterr()
+    assert "trace is left out: trace: it said nothing" in said.err
+    assert "campaign is left out: no pyarrow and no distributed here" in said.err
+    assert "startup" in said.out or "hello" in said.out
