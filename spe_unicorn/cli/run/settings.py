@@ -271,8 +271,8 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "--clock",
             type=hertz,
             metavar="HZ",
-            help="Operations in a second of the guest: 100M makes its waits cheaper, 2.5G gives it"
-            " time; 1G unless the core profile says otherwise.",
+            help="Operations in a second of the guest: 100M or 62.5MHz makes its waits cheaper, 2.5G"
+            " gives it time; 1G unless the core profile says otherwise.",
         ),
         click.option(
             "--seed",
