@@ -160,6 +160,17 @@ class Machine:
         if self._runs.misuses is None:
             self._runs.misuses = watch_misuse(self.board, self._misused)
 
+    def finish_misuses(self) -> tuple[Misuse, ...] | None:
+        """The mistakes, with those that show at the end of the last run; None if nobody looks.
+
+        Runs that end by themselves have done so.
+        """
+        misuses = self._runs.misuses
+        if misuses is None:
+            return None
+        misuses.finish()
+        return tuple(misuses.found)
+
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
         """The PEs whose samples keep step with a loop: the samples are of a few operations only."""
@@ -199,13 +210,14 @@ class Machine:
     def run(
         self,
         operations: int | None = None,
-        until: str | Point | None = None,
+        until: str | Point | list[str | Point] | tuple[str | Point, ...] | None = None,
         timeout: float | None = None,
     ) -> Outcome:
         """Run on, up to whatever comes first; without arguments until the guest ends.
 
         ``operations`` is the most to execute, of all PEs together. ``until`` is a POINT as
-        ``session.point`` describes it; a PE that stands at its address has to come back to it.
+        ``session.point`` describes it, or several, of which one may be an address or a symbol;
+        ``reached`` of the outcome is the first. A PE that stands at an address has to come back.
         ``timeout`` is in seconds of the host. All but ``timeout`` is exact.
 
         Raises PointError for an unknown point or one that has gone by, and MachineEndedError if the
@@ -216,7 +228,8 @@ class Machine:
             raise ValueError(f"`operations` is a whole number from 0 on, got {operations!r}")
         if timeout is not None and (not isinstance(timeout, (int, float)) or not timeout >= 0):
             raise ValueError(f"`timeout` is a number of seconds from 0 on, got {timeout!r}")
-        return self._runs.run(operations, None if until is None else self.place(until), timeout)
+        points = until if isinstance(until, list | tuple) else () if until is None else (until,)
+        return self._runs.run(operations, [self.place(point) for point in points], timeout)
 
     # Snapshots
 
