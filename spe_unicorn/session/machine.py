@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import TrappedAccesses, watch_sampling, why_no_samples
+from spe_unicorn.debug.no_samples import (
+    TrappedAccesses,
+    watch_sampling,
+    why_few_samples,
+    why_no_samples,
+)
 from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.machine.board import Board
@@ -56,6 +61,10 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
 
 _NO_STATE = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
 """What parts raise for a state that their checks let through and that they cannot be in."""
+
+
+_PATIENCE = 10_000
+"""Operations that a guest has for what it must do after an event, where a run is cut short."""
 
 
 class Machine:
@@ -163,12 +172,13 @@ class Machine:
     def finish_misuses(self) -> tuple[Misuse, ...] | None:
         """The mistakes, with those that show at the end of the last run; None if nobody looks.
 
-        Runs that end by themselves have done so.
+        Of a run that ended by a limit or at a point, this is what the guest has left undone for
+        10,000 operations of its PE. Other runs have found all before.
         """
         misuses = self._runs.misuses
         if misuses is None:
             return None
-        misuses.finish()
+        misuses.finish(_PATIENCE)
         return tuple(misuses.found)
 
     @property
@@ -191,6 +201,11 @@ class Machine:
         """Accesses to SPE's registers that trapped, by PE and by the level that took them."""
         each = (history.trapped(cpu) for cpu, history in enumerate(self._sampling))
         return tuple(found for histories in each for found in histories)
+
+    @property
+    def why_few_samples(self) -> tuple[str | None, ...]:
+        """Why each PE has far fewer records than its interval promises; None if it has not."""
+        return tuple(why_few_samples(history.sampling()) for history in self._sampling)
 
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image. Raises PointError unless there is exactly one."""

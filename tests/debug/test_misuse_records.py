@@ -41,6 +41,23 @@ def test_the_dsb_comes_behind_psb_csync() -> None:
     assert found_in([*PROFILED, *steps, *RECORD]) == [RULE]
 
 
+@pytest.mark.parametrize(
+    ("steps", "swapped"),
+    [
+        ([STOP, a.ISB, DSB_NSH, a.PSB_CSYNC], True),
+        ([STOP, a.ISB, a.PSB_CSYNC], False),
+        ([STOP, a.ISB, DSB_NSH], False),
+    ],
+)
+def test_a_dsb_that_comes_too_early_is_told_in_words(steps: list[int], swapped: bool) -> None:
+    words = [*PROFILED, *steps, *RECORD, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    said = ": the DSB came before the PSB CSYNC, and belongs after it"
+    assert [misuse.what.endswith(said) for misuse in misuses.found] == [swapped]
+
+
 def test_loads_from_elsewhere_and_stores_are_no_reads_of_records() -> None:
     elsewhere = [*a.mov64(11, BUFFER + 0x8000), a.ldr(12, 11)]
     store = [*a.mov64(11, BUFFER), a.str_(31, 11)]

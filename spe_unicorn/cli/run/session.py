@@ -161,7 +161,7 @@ class _Session:
             self._print_places(reason, outcome.places)
         report = Report(
             *(outcome, reason, machine.few_places, machine.why_no_samples),
-            *(machine.trapped_accesses,),
+            *(machine.trapped_accesses, machine.why_few_samples),
         )
         if self.summary_follows:
             self.summary_follows = False
