@@ -164,8 +164,8 @@ def test_a_handler_that_leaves_the_cause_makes_a_storm(runner: type[Runner]) -> 
     assert rules(misuses)[0] == "interrupt-storm"
     assert misuses.found[0].pc == VECTORS + 0x280
     assert misuses.found[0].what == (
-        "PMBIRQ was due 10 times in a row, and the handler has neither read ICC_IARx_EL1 nor cleared"
-        " PMBSR_EL1.S"
+        "PMBIRQ was due 10 times in a row, and the handler has neither read ICC_IARx_EL1 nor"
+        " cleared PMBSR_EL1.S"
     )
     # an interrupt that comes again after it was served is none
     assert rules(found([*words, *ASSERT, *ASSERT, *ASSERT], SERVED, runner)) == []
