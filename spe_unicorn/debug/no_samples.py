@@ -287,8 +287,11 @@ class SamplingHistory:
         self._promised = 0.0
         self._up_to = 0
         """Members of the population that are counted in what was promised."""
-        self._period = 1
-        """Operations from sample to sample, on average, by PMSIRR_EL1 as it was last written."""
+        self._period: int | None = None
+        """Operations from sample to sample, on average, by PMSIRR_EL1 as it was last written.
+
+        None before the first look: what came before it, as in a snapshot, promised nothing.
+        """
         self._late = 0
         self._stop: tuple[str, int] | None = None
         """The last management event in words, and after how many operations it came."""
@@ -360,14 +363,15 @@ class SamplingHistory:
     def _promise(self) -> None:
         """Count what the interval up to now has promised, and look at the interval from now on."""
         population = self._unit.statistics.population
-        self._promised += (population - self._up_to) / self._period
+        if self._period is not None:
+            self._promised += (population - self._up_to) / self._period
         self._up_to = population
         reload = self._cpu.registers.read(PMSIRR_EL1)
         self._period = (max(reload.INTERVAL, 1) << 8) + (_RANDOM if reload.RND else 0)
 
     def _first_sample(self, distance: int) -> None:
         """Remember how far away the first sample is, if that is more than the interval."""
-        if distance > self._period:
+        if self._period is not None and distance > self._period:
             self._late = max(self._late, distance)
 
     def _wanted(self, filters: int) -> Iterator[tuple[int, str]]:

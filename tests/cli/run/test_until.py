@@ -67,7 +67,7 @@ def test_a_snapshot_may_be_of_the_point_where_the_run_ends(command, tmp_path):
     file = str(tmp_path / "hello.snap")
     save = ("--snapshot-at", "console:from", "--snapshot", file)
     assert command("run", "-q", *save, "--until", "console:from", HELLO).stdout == "Hello from"
-    rest = command("run", "-q", "--restore", file, "--until", "console:metal")
+    rest = command("run", "-q", "--restore", file, "--until", "console:metal", HELLO)
     assert rest.stdout == " bare metal"
 
 
@@ -109,5 +109,5 @@ def test_what_cannot_be_is_refused(command, arguments, said):
 def test_a_number_that_a_snapshot_is_beyond_is_refused(command, tmp_path):
     file = str(tmp_path / "hello.snap")
     command("run", "-q", "--snapshot-at", "100", "--snapshot", file, HELLO)
-    result = command("run", "--restore", file, "--until", "99", status=2)
+    result = command("run", "--restore", file, "--until", "99", HELLO, status=2)
     assert "--until: 100 operations have been executed already" in result.stderr

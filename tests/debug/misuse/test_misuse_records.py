@@ -9,7 +9,7 @@ from spe_unicorn.debug.misuse import watch_misuse
 from spe_unicorn.host.native import reads
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
+from tests.debug.misuse.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.user_engine import BUFFER, CODE, PMSCR_EL1, end, engine
