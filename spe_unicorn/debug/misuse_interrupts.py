@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from spe_unicorn.arch.exceptions.routing import ExceptionType, route_interrupt
+from spe_unicorn.arch.exceptions.entry import ExceptionType
+from spe_unicorn.arch.exceptions.routing import route_interrupt
 from spe_unicorn.arch.registers.spe import PMBSR
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.arch.registers.system import SPSR

@@ -41,7 +41,7 @@ def programs() -> dict[str, dict[str, Any]]:
     smp = [(name, MADE_FOR[name]) for name in ("spe_smp", "spe_coherence")]
     for name, options in (*RUNS.values(), *smp):
         found.setdefault(name, options)
-    about_spe = ("spe_", "interval", "mix")
+    about_spe = ("spe_", "interval", "mix", "pmu_overflow")
     return {n: o for n, o in found.items() if n.startswith(about_spe) and n != "spe_misuse"}
 
 
