@@ -393,6 +393,7 @@ static void freeze_by_spe(void) {
         isb();
         sampled_line(1, PMSCR_E1SPE);
         expect(pmu_count(0) == 2 + sampled, "the count, if the buffer fills at", sampled, pmu_count(0), 2 + sampled);
+        psb_csync(); /* of the last round: its buffer has not filled */
         write_sysreg(PMBLIMITR_EL1, 0);
         write_sysreg(PMBSR_EL1, 0);
         isb();

@@ -13,14 +13,18 @@ FREQUENCY: Final = 62_500_000
 """Of the system counter, in Hz: CNTFRQ_EL0."""
 CLOCK: Final = 1_000_000_000
 """Cycles of a PE in a second of the guest, unless somebody says otherwise."""
-CLOCK_STEP: Final = 1_000_000
-CLOCK_MIN, CLOCK_MAX = CLOCK_STEP, 10_000_000_000
-"""Clocks are multiples of the step, so that products with :attr:`Rate.ticks_of` keep 64 bits."""
+CLOCK_STEP: Final = 1_000
+CLOCK_MIN, CLOCK_MAX = 1_000_000, 10_000_000_000
+"""Clocks are multiples of the step, so that products in :func:`ticks` keep 64 bits."""
 
 
 def ticks(cycles: int, ticks_of: int, cycles_of: int) -> int:
-    """How far the system counter has come after so many cycles: ``ticks_of`` in ``cycles_of``."""
-    return cycles * ticks_of // cycles_of
+    """How far the system counter has come after so many cycles: ``ticks_of`` in ``cycles_of``.
+
+    Whole periods and the rest are counted apart: a product of all cycles would leave 64 bits.
+    """
+    whole = cycles // cycles_of
+    return whole * ticks_of + (cycles - whole * cycles_of) * ticks_of // cycles_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Rate:
     def of(cls, clock: int) -> Rate:
         """That of a PE with ``clock`` cycles a second. Raises ValueError for one that is none."""
         if not CLOCK_MIN <= clock <= CLOCK_MAX or clock % CLOCK_STEP:
-            raise ValueError(f"allowed are whole MHz from 1M to 10G, got {clock}")
+            raise ValueError(f"allowed are whole kHz from 1M to 10G, got {clock}")
         common = gcd(FREQUENCY, clock)
         return cls(FREQUENCY // common, clock // common)
 

@@ -68,10 +68,12 @@ def context_ids(text: str) -> frozenset[int]:
 
 
 def hertz(text: str) -> int:
-    """A frequency, such as ``100M``, ``2.5G`` or ``1000000000``, in whole MHz."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)", text, re.ASCII | re.IGNORECASE)
+    """A frequency, such as ``100M``, ``62.5MHz`` or ``1000000000``, in whole kHz."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([kmg]?)(?:hz)?", text, re.ASCII | re.IGNORECASE)
     if match is None:
-        raise click.BadParameter(f"{text!r} is no frequency; write 100M, 2.5G or a number of Hz")
+        raise click.BadParameter(
+            f"{text!r} is no frequency; write 100M, 62.5MHz, 2.5G or a number of Hz"
+        )
     digits, suffix = match.groups()
     value = Decimal(digits) * {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}[suffix.upper()]
     try:
@@ -79,7 +81,7 @@ def hertz(text: str) -> int:
     except ValueError:
         value = Decimal(0)
     if not value or value % CLOCK_STEP:
-        raise click.BadParameter(f"{text!r}: allowed are whole MHz from 1M to 10G")
+        raise click.BadParameter(f"{text!r}: allowed are whole kHz from 1M to 10G")
     return int(value)
 
 

@@ -12,7 +12,7 @@ and are read as zero, or as what is said: a table (``CPUECTLR_EL1 = "S3_0_C15_C1
 list of names of such tables, of which a later one goes before an earlier one.
 ``id`` are the core's ID registers as its manual has them (``ID_AA64ISAR0_EL1 = 0x...``): of what
 can be executed, no field shows more. ``clock`` is how many operations a second of the guest has, in
-whole MHz.
+whole kHz.
 """
 
 from __future__ import annotations

@@ -59,6 +59,8 @@ _CONTROLS: Final = frozenset({PMSCR_EL1, PMSCR_EL2})
 """Registers whose enables act in program order, without a context synchronization event."""
 _ENABLES: Final = 0b11
 """The bits of both that choose which Exception levels are profiled."""
+_GOES_ON: Final = frozenset({*_CONTROLS, PMBLIMITR_EL1, *PMBSR_BY_EL.values()})
+"""Registers with whose last write software lets profiling begin, or go on."""
 _COUNTERS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
 """Registers that act in program order: a context synchronization event orders accesses to them."""
 _MRS_MSR: Final = 0xFFF0_0000
@@ -130,6 +132,15 @@ class _Written:
     value: int
 
 
+@dataclass(frozen=True)
+class _Stop:
+    """A management event: its kind, after how many operations it came, where profiling began."""
+
+    kind: str
+    executed: int
+    place: _Place
+
+
 @dataclass
 class _Since:
     """What is remembered of a PE since it was reset."""
@@ -151,6 +162,8 @@ class _Since:
     """A write of a new pointer while PMBSR_ELx.S was set."""
     unaligned: tuple[_Place, str] | None = None
     """A write of an unaligned pointer with which nothing has been profiled so far."""
+    stopped: _Stop | None = None
+    """The last management event, while software has not looked at PMBSR_ELx."""
     lost: bool = False
     """Whether the last management event lost data and PMBPTR_EL1 was not written since."""
 
@@ -176,7 +189,7 @@ class _Watch:
         self._interrupts: InterruptWatch | None = None
         if board is not None and isinstance(pe, ProcessingElement):
             self._interrupts = InterruptWatch(board, pe, self._on_interrupt_misuse)
-            misuses.at_end.append(self._interrupts.finish)
+            misuses.at_end.append(self._finish)
         self._since = _Since(fresh=board is not None and not cpu.executed)
         self._translation = checks.translation(cpu)
         self._records = RecordsOnTheirWay(unit, NoticedLoads(cpu.hooks))
@@ -228,7 +241,7 @@ class _Watch:
         """An ISB, a PSB CSYNC, a DSB or an ERET."""
         self._look_at_loads()
         if mark is Mark.DSB:
-            self._since.order.dsb()
+            self._since.order.dsb(self._population)
             self._records.are_written(self._since.order.written)
             return
         if mark is Mark.PSB_CSYNC:
@@ -275,13 +288,32 @@ class _Watch:
 
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         if self._interrupts is not None:
-            self._interrupts.entered()
+            self._interrupts.entered(record.kind, entry.vector, entry.target_el)
         place = _Place(self._cpu.pc, self._cpu.el)
         self._context_synchronization(entry.target_el, False, place)
 
     def _on_management(self, event: ManagementEvent, el: int) -> None:
-        self._since.unchecked = True
-        self._since.lost = event.data_lost or event.external_abort
+        since, cpu = self._since, self._cpu
+        since.unchecked = True
+        since.lost = event.data_lost or event.external_abort
+        began = [w.place for register, w in since.writers.items() if register in _GOES_ON]
+        place = began[-1] if began else _Place(cpu.pc, cpu.el)
+        since.stopped = _Stop(event.kind, cpu.counted(), place)
+
+    def _finish(self, patience: int) -> None:
+        """The run is over: report what stays undone."""
+        told = self._interrupts is not None and self._interrupts.finish(patience)
+        stop = self._since.stopped
+        if stop is None or told or not profiling_stopped(self._cpu):
+            return
+        since = self._cpu.counted() - stop.executed
+        if since < patience:
+            return
+        what = f"a management event ({stop.kind}) stopped profiling {since} operations before the"
+        what += " end, and software has neither read nor written PMBSR_ELx since"
+        if self._interrupts is not None:
+            what += f"; {self._interrupts.enabled_instead()}"
+        self._report(rules.STOP_NOT_SERVED, stop.place, what)
 
     def _on_record(self, record: bytes, operation: Operation) -> None:
         self._look_at_loads()
@@ -291,6 +323,8 @@ class _Watch:
         """Report loads from records that are not certain to be in memory."""
         for load, what in self._records.loaded(self._since.order.written):
             place = _Place(load.pc, load.el)
+            if self._since.order.swapped:
+                what += ": the DSB came before the PSB CSYNC, and belongs after it"
             self._report(rules.RECORDS_NOT_SYNCHRONIZED, place, what, load.executed + 1)
 
     def _on_access(self, access: SystemAccess) -> None:
@@ -312,6 +346,8 @@ class _Watch:
     def _read(self, register: type[SysReg], access: SystemAccess) -> None:
         """A register was read. If the unit writes it, it may not show every profiled operation."""
         status = issubclass(register, PMBSR)
+        if status:
+            self._since.stopped = None
         if not status and register not in (PMBPTR_EL1, PMSICR_EL1):
             return
         visible = self._since.order.visible
@@ -335,8 +371,10 @@ class _Watch:
 
     def _write(self, register: type[SysReg], access: SystemAccess) -> None:
         cpu = self._cpu
-        if self._interrupts is not None and issubclass(register, PMBSR):
-            self._interrupts.status_written()
+        if issubclass(register, PMBSR):
+            self._since.stopped = None
+            if self._interrupts is not None:
+                self._interrupts.status_written(access.value)
         place = _Place(access.pc, access.el)
         what = f"MSR {access.name}, {access.value:#x}{fields(register, access.value, cpu.features)}"
         problems = list(checks.written(cpu, register, access.value))
@@ -448,14 +486,21 @@ class _Watch:
     def _problems(self) -> Iterator[Problem]:
         """What is wrong with how SPE is programmed."""
         cpu = self._cpu
-        unknown = self._since.fresh and PMSIRR_EL1 not in self._since.writers
-        if unknown:
-            what = f"nothing has written PMSIRR_EL1, which is {cpu.registers.raw(PMSIRR_EL1):#x}"
-            yield Problem(rules.INTERVAL_UNKNOWN, what)
+        unknown = {}
+        if self._since.fresh:
+            needed = checks.needed(cpu).items()
+            unknown = {r: rule for r, rule in needed if r not in self._since.writers}
+        for rule in dict.fromkeys(unknown.values()):
+            held = [
+                f"{r.__name__}, which is {cpu.registers.raw(r):#x}"
+                for r, its in unknown.items()
+                if its is rule
+            ]
+            yield Problem(rule, f"nothing has written {', nor '.join(held)}")
         for problem in checks.configuration(cpu):
-            if not unknown or PMSIRR_EL1 not in problem.registers:
+            if unknown.keys().isdisjoint(problem.registers):
                 yield problem
-        if self._board is not None and self._board.image is not None:
+        if self._board is not None and self._board.image is not None and PMBPTR_EL1 not in unknown:
             symbols = self._board.image.symbols
             sp = cpu.engine.get(SP)
             yield from checks.buffer(cpu, self._unit.in_memory, symbols, sp)

@@ -21,6 +21,7 @@ from spe_unicorn.arch.registers.spe import (
     PMSDSFR_EL1,
     PMSEVFR_EL1,
     PMSFCR_EL1,
+    PMSICR_EL1,
     PMSIDR_EL1,
     PMSIRR_EL1,
     PMSLATFR_EL1,
@@ -58,6 +59,8 @@ _CHOOSES_BY_BIT: Final = frozenset({PMSEVFR_EL1, PMSNEVFR_EL1, PMSDSFR_EL1})
 """Registers to which software may write any bit, to find out which bits the core has."""
 _INTERVALS: Final = {0: 256, 2: 512, 3: 768, 4: 1024, 5: 1536, 6: 2048, 7: 3072, 8: 4096}
 """PMSIDR_EL1.Interval in operations."""
+_BELOW_INTERVAL: Final = 0xFE
+"""Bits of PMSIRR_EL1 below INTERVAL that are RES0: all but RND."""
 _BADDR: Final = (1 << 48) - 2
 """TTBR_ELx.BADDR: where the tables are, without the ASID."""
 
@@ -92,7 +95,10 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
     if register is PMSCR_EL1 and Feature.FEAT_EL2 not in pe.features:
         extra &= ~PMSCR_EL1.PCT.mask  # writes are ignored
     if extra and register not in _CHOOSES_BY_BIT:
-        yield Problem(rules.RESERVED_BITS, f"this core has no {_bits(register, extra)}")
+        what = f"this core has no {_bits(register, extra)}"
+        if register is PMSIRR_EL1 and extra <= _BELOW_INTERVAL:
+            what = f"INTERVAL is bits 31:8, in units of 256 operations: {_interval_of(value)}?"
+        yield Problem(rules.RESERVED_BITS, what)
     yield from _reserved_values(pe, register, value)
     if register is PMSCR_EL2:
         owner = profiling_buffer_owner(pe)
@@ -100,6 +106,17 @@ def written(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
         if enables and owner is not None and owner.el == EL1:
             what = f"{_bits(register, enables)}: EL1 owns the buffer"
             yield Problem(rules.ENABLE_IGNORED, what)
+
+
+def _interval_of(value: int) -> str:
+    """What may be meant by a value of PMSIRR_EL1 with bits below INTERVAL, but for RND.
+
+    A value that has no more bits is taken for one of the field, else for a number of operations.
+    """
+    if value <= _BELOW_INTERVAL + 1:
+        return f"{value << PMSIRR_EL1.INTERVAL.lsb:#x}"
+    step = 1 << PMSIRR_EL1.INTERVAL.lsb
+    return f"{(value + step // 2) // step * step:#x}"
 
 
 def _reserved_values(pe: PE, register: type[SysReg], value: int) -> Iterator[Problem]:
@@ -150,6 +167,32 @@ def configuration(pe: PE) -> Iterator[Problem]:
     yield from _pointers(pe)
     yield from _interval(pe)
     yield from _filters(pe)
+
+
+def needed(pe: PE) -> dict[type[SysReg], Rule]:
+    """Registers that profiling looks at as they are, and what it is not to have written them.
+
+    All of them are UNKNOWN after a reset. The registers of filters count where PMSFCR_EL1 enables
+    their filter.
+    """
+    result: dict[type[SysReg], Rule] = {
+        PMSIRR_EL1: rules.INTERVAL_UNKNOWN,
+        PMSICR_EL1: rules.COUNTER_UNKNOWN,
+    }
+    if not discards(pe):
+        result[PMBPTR_EL1] = rules.POINTER_UNKNOWN
+    result[PMSFCR_EL1] = rules.FILTER_UNKNOWN
+    control = pe.registers.read(PMSFCR_EL1)
+    filters = (
+        (control.FE, PMSEVFR_EL1),
+        (control.FnE, PMSNEVFR_EL1),
+        (control.FL, PMSLATFR_EL1),
+        (control.FDS, PMSDSFR_EL1),
+    )
+    for enabled, register in filters:
+        if enabled and register in pe.registers:
+            result[register] = rules.FILTER_UNKNOWN
+    return result
 
 
 def _pointers(pe: PE) -> Iterator[Problem]:

@@ -56,17 +56,20 @@ class Misuses:
     ) -> None:
         self.found: list[Misuse] = []
         self.on_first = on_first
-        self.at_end: list[Callable[[], None]] = []
-        """Checks that :meth:`finish` makes, once."""
+        self.at_end: list[Callable[[int], None]] = []
+        """Checks that :meth:`finish` makes, once; each is told of its patience."""
         self._symbolize = symbolize
         self._locate = locate
         self._places: dict[tuple[Rule, int], Misuse] = {}
 
-    def finish(self) -> None:
-        """The run is over: find the mistakes that show at its end."""
+    def finish(self, patience: int = 0) -> None:
+        """The run is over: find the mistakes that show at its end.
+
+        The guest had to do something for at least ``patience`` operations of its PE, and has not.
+        """
         looks, self.at_end = self.at_end, []
         for look in looks:
-            look()
+            look(patience)
 
     def add(self, rule: Rule, pc: int, el: int, operation: int, cpu: int | None, what: str) -> None:
         """``rule`` was broken at ``pc``."""

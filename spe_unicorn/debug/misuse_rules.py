@@ -65,6 +65,28 @@ INTERVAL_UNKNOWN: Final = Rule(
     "D24.7, PMSIRR_EL1",
     "write PMSIRR_EL1 before profiling is enabled",
 )
+COUNTER_UNKNOWN: Final = Rule(
+    "counter-unknown",
+    "PMSICR_EL1 is UNKNOWN after a reset, and so is how far away the first sample is",
+    "D24.7, PMSICR_EL1",
+    "write 0 to PMSICR_EL1 before profiling is enabled: the first sample then comes after an"
+    " interval",
+)
+FILTER_UNKNOWN: Final = Rule(
+    "filter-unknown",
+    "PMSFCR_EL1 and the filters that it enables are UNKNOWN after a reset, and so is which records"
+    " are kept",
+    "D24.7, PMSFCR_EL1",
+    "write PMSFCR_EL1 before profiling is enabled, 0 to keep all records, and before that the"
+    " registers of the filters that it enables: PMSEVFR_EL1, PMSNEVFR_EL1, PMSLATFR_EL1,"
+    " PMSDSFR_EL1",
+)
+POINTER_UNKNOWN: Final = Rule(
+    "pointer-unknown",
+    "PMBPTR_EL1 is UNKNOWN after a reset, and so is where records are written",
+    "D24.7, PMBPTR_EL1",
+    "write the start of the buffer to PMBPTR_EL1 before profiling is enabled",
+)
 INTERVAL_ZERO: Final = Rule(
     "interval-zero",
     "with PMSIRR_EL1.INTERVAL 0 the interval between samples is UNKNOWN",
@@ -185,11 +207,18 @@ ENABLE_IGNORED: Final = Rule(
     "write 0b00 to MDCR_EL2.E2PB first",
 )
 
+STOP_NOT_SERVED: Final = Rule(
+    "stop-not-served",
+    "a management event stops profiling until software writes 0 to PMBSR_ELx.S",
+    "D17.4, R_TWFRY; D17.8",
+    "enable INTID 21 with a handler, or read PMBSR_ELx whenever the buffer is drained; then start a"
+    " new buffer",
+)
 STATUS_UNKNOWN: Final = Rule(
     "status-unknown",
     "PMBSR_ELx.S is UNKNOWN after a reset, and PMBIRQ is asserted while it is 1",
     "D24.7, PMBSR_EL1; D17.8",
-    "write 0 to PMBSR_ELx before the interrupt is enabled",
+    "write 0 to PMBSR_ELx before the interrupt is enabled and unmasked",
 )
 INTERRUPT_NOT_TAKEN: Final = Rule(
     "interrupt-not-taken",
@@ -197,6 +226,13 @@ INTERRUPT_NOT_TAKEN: Final = Rule(
     "D17.8; PPI 21 by Arm's base system architecture",
     "enable INTID 21, its group in GICD_CTLR and ICC_IGRPENx_EL1, raise ICC_PMR_EL1, clear"
     " PSTATE.I; or poll PMBSR_EL1 and leave the interrupt disabled",
+)
+INTERRUPT_STORM: Final = Rule(
+    "interrupt-storm",
+    "PMBIRQ stays asserted while PMBSR_ELx.S is 1, so a handler that leaves it 1 is entered again"
+    " as soon as it returns",
+    "D17.8",
+    "write 0 to PMBSR_ELx in the handler, then ISB, before it writes ICC_EOIRx_EL1",
 )
 INTERRUPT_NOT_ENDED: Final = Rule(
     "interrupt-not-ended",

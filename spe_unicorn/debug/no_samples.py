@@ -1,8 +1,8 @@
-"""Why software that programs SPE got no records, in one sentence.
+"""Why software that programs SPE got no records, or far fewer than it asked for, in one sentence.
 
-:func:`why_no_samples` is a pure function of :class:`Sampling`. A :class:`SamplingHistory` gathers a
-Sampling while a PE runs: it looks at each write to a register of SPE until there is a record. It
-changes nothing for the guest.
+:func:`why_no_samples` and :func:`why_few_samples` are pure functions of :class:`Sampling`. A
+:class:`SamplingHistory` gathers a Sampling while a PE runs: it looks at each write to a register of
+SPE, closely until there is a record. It changes nothing for the guest.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ from spe_unicorn.spe.unit import StatisticalProfilingUnit
 _SPE_NAMES: Final = frozenset(accessor.name for accessor in SPE_ACCESSORS)
 _LONGEST_LOOP: Final = 1024
 """The end of a loop is looked for among so many operations from a sampled one on."""
+_FEW: Final = 4
+"""Samples are few if so many times as many were promised."""
+_ENOUGH: Final = 8
+"""Of fewer samples than these nobody says that they are few."""
+_RANDOM: Final = 128
+"""What RND adds to an interval on average: eight random bits."""
 _TESTS: Final = (
     (PMSFCR_EL1.FE.mask | PMSFCR_EL1.FnE.mask, SampleEvent.FEED_EVENT),
     (PMSFCR_EL1.FT.mask, SampleEvent.FEED_OP),
@@ -82,7 +88,10 @@ class Sampling:
     by number, None if the core has none for the tests of filters. ``one_place`` is the place of all
     samples, if there are several and they have one place. ``loop`` is the number of operations of
     the loop around that place, if it is known. ``period`` is that of sampling from outside, of
-    operations or of an ``event``.
+    operations or of an ``event``. ``promised`` is how many samples the intervals of PMSIRR_EL1 come
+    to, of what was profiled. ``late`` is the largest distance to a first sample that PMSICR_EL1
+    held, if that is more than the interval. ``stop`` is the management event that has stopped
+    profiling while software lets it go on, and ``stopped_for`` the operations since.
     """
 
     statistics: Statistics
@@ -101,6 +110,10 @@ class Sampling:
     event: str | None = None
     levels: tuple[int, ...] = ()
     """Exception levels at which profiling was enabled last."""
+    promised: int = 0
+    late: int = 0
+    stop: str | None = None
+    stopped_for: int = 0
 
 
 def why_no_samples(sampling: Sampling) -> str | None:
@@ -127,6 +140,41 @@ def why_no_samples(sampling: Sampling) -> str | None:
     events = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.management_events.items()))
     why = f"management events: {events}" if events else "the buffer was off when they came"
     return f"{counts.lost} records were lost ({why}): look at PMBPTR_EL1 and PMBLIMITR_EL1"
+
+
+def why_few_samples(sampling: Sampling) -> str | None:
+    """Why there are far fewer records than the interval promises; None if there are not.
+
+    What filters drop was chosen, and counts as a sample.
+    """
+    counts = sampling.statistics
+    if not counts.written:
+        return None
+    if sampling.stop is not None and sampling.stopped_for >= _FEW * counts.population:
+        return (
+            f"{counts.population} operations were profiled, and {sampling.stopped_for} have been"
+            f" executed since {sampling.stop} stopped profiling: serve PMBIRQ, or look at"
+            " PMBSR_ELx, and write 0 to it"
+        )
+    if sampling.promised >= max(_ENOUGH, _FEW * counts.selected):
+        text = (
+            f"{counts.selected} of {counts.population} profiled operations were selected, and the"
+            f" interval of PMSIRR_EL1 promises about {sampling.promised}"
+        )
+        if not sampling.late:
+            return text
+        held = "held" if sampling.counter_written else "was never written, and held"
+        return (
+            f"{text}: PMSICR_EL1 {held} {sampling.late:#x}, the distance to the first sample; write"
+            " 0 to it before profiling is enabled"
+        )
+    others = counts.selected - counts.collisions
+    if counts.selected >= _ENOUGH and counts.selected >= _FEW * others:
+        return (
+            f"{counts.collisions} of {counts.selected} selected operations collided with samples in"
+            " flight: sample less often"
+        )
+    return None
 
 
 def _never_profiled(sampling: Sampling) -> str:
@@ -236,6 +284,17 @@ class SamplingHistory:
         self._interval = 0
         self._trapped: dict[int, tuple[Counter[str], str, Place, int, str]] = {}
         """By the Exception level that the accesses trapped to."""
+        self._promised = 0.0
+        self._up_to = 0
+        """Members of the population that are counted in what was promised."""
+        self._period: int | None = None
+        """Operations from sample to sample, on average, by PMSIRR_EL1 as it was last written.
+
+        None before the first look: what came before it, as in a snapshot, promised nothing.
+        """
+        self._late = 0
+        self._stop: tuple[str, int] | None = None
+        """The last management event in words, and after how many operations it came."""
         if isinstance(unit, StatisticalProfilingUnit):
             cpu.registers.written.connect(self._on_write)
             unit.managed.connect(self._on_management)
@@ -243,6 +302,7 @@ class SamplingHistory:
     def reset(self) -> None:
         """The PE was reset: what was written before matters no more."""
         self._written.clear()
+        self._stop = None
 
     def on_trap(self, accessor: Accessor, verdict: SystemAccessTrap, read: bool) -> None:
         """An access that traps: of those to SPE's registers the first is remembered."""
@@ -270,6 +330,8 @@ class SamplingHistory:
         if not isinstance(unit, StatisticalProfilingUnit):
             return Sampling(unit.statistics)
         filters = self._filters.get(PMSFCR_EL1, 0)
+        self._promise()
+        stop = self._stop if profiling_stopped(self._cpu) and self._goes_on() else None
         places = {pc for pc, _ in unit.tally.counts}
         one = places.pop() if len(places) == 1 and unit.tally.samples > 1 else None
         return Sampling(
@@ -286,7 +348,31 @@ class SamplingHistory:
             one_place=None if one is None else Place(one, self._symbolize(one)),
             loop=None if one is None else self._loop(one),
             levels=self._levels,
+            promised=int(self._promised),
+            late=self._late,
+            stop=None if stop is None else stop[0],
+            stopped_for=0 if stop is None else self._cpu.counted() - stop[1],
         )
+
+    def _goes_on(self) -> bool:
+        """Whether software has the buffer on, and a level chosen."""
+        cpu = self._cpu
+        on = bool(cpu.registers.read(PMBLIMITR_EL1).E)
+        return on and any(profiling_chosen(cpu, el) for el in range(EL2 + 1))
+
+    def _promise(self) -> None:
+        """Count what the interval up to now has promised, and look at the interval from now on."""
+        population = self._unit.statistics.population
+        if self._period is not None:
+            self._promised += (population - self._up_to) / self._period
+        self._up_to = population
+        reload = self._cpu.registers.read(PMSIRR_EL1)
+        self._period = (max(reload.INTERVAL, 1) << 8) + (_RANDOM if reload.RND else 0)
+
+    def _first_sample(self, distance: int) -> None:
+        """Remember how far away the first sample is, if that is more than the interval."""
+        if self._period is not None and distance > self._period:
+            self._late = max(self._late, distance)
 
     def _wanted(self, filters: int) -> Iterator[tuple[int, str]]:
         """The enabled filters, by their bits in PMSFCR_EL1."""
@@ -314,14 +400,20 @@ class SamplingHistory:
 
     def _on_write(self, register: type[SysReg], old: int, new: int) -> None:
         unit = self._unit
-        if unit.statistics.written or register not in SPE_REGISTERS:
+        if register not in SPE_REGISTERS:
             return
         cpu = self._cpu
+        self._promise()
+        if register is PMSICR_EL1:
+            self._first_sample(PMSICR_EL1(new).COUNT)
+        if unit.statistics.written:
+            return
         place = Place(cpu.pc, self._symbolize(cpu.pc))
         write = f"MSR {register.__name__}, {new:#x} at {place}, operation {cpu.counted()}"
         if old != new or register not in self._written:
             self._written[register] = write
-        self._touched = self._touched or bool(new)
+        if not issubclass(register, PMBSR):  # software may raise the interrupt by it alone
+            self._touched = self._touched or bool(new)
         obstacles = tuple(self._obstacles())
         nearest = self._nearest
         left = len(obstacles)
@@ -335,14 +427,18 @@ class SamplingHistory:
         """Profiling is enabled at some Exception level: remember how."""
         cpu = self._cpu
         registers = cpu.registers
+        if PMSICR_EL1 not in self._written:
+            self._first_sample(registers.read(PMSICR_EL1).COUNT)
         self._levels = tuple(el for el in range(EL2 + 1) if profiling_chosen(cpu, el))
         for register in (PMSFCR_EL1, PMSEVFR_EL1, PMSLATFR_EL1, PMSIRR_EL1):
             self._filters[register] = registers.raw(register)
         self._interval = (max(registers.read(PMSIRR_EL1).INTERVAL, 1) << 8) + 1
 
     def _on_management(self, event: ManagementEvent, el: int) -> None:
-        what = f"a management event ({event.kind}), operation {self._cpu.counted()}"
+        executed = self._cpu.counted()
+        what = f"a management event ({event.kind}), operation {executed}"
         self._written[PMBSR_BY_EL[el]] = what
+        self._stop = what, executed
 
     def _since(self, register: type[SysReg]) -> str:
         written = self._written.get(register)

@@ -23,6 +23,8 @@ class Synchronization:
     """Members whose effect on registers a direct read shows."""
     written: int = 0
     """Members whose records a load finds."""
+    dsb_came_early: bool = False
+    """Whether the last DSB came before a PSB CSYNC that had members to synchronize."""
 
     def context_synchronization(self, population: int) -> None:
         """An ISB, an exception entry or return, after ``population`` members."""
@@ -33,10 +35,17 @@ class Synchronization:
         """A PSB CSYNC."""
         self.drained = self.fenced
 
-    def dsb(self) -> None:
-        """A DSB of loads and stores."""
+    def dsb(self, population: int) -> None:
+        """A DSB of loads and stores, after ``population`` members."""
         self.written = self.drained
+        self.dsb_came_early = self.drained != population
+
+    @property
+    def swapped(self) -> bool:
+        """Whether a DSB stands before the PSB CSYNC that it was to follow."""
+        return self.dsb_came_early and self.drained > self.written
 
     def everything(self, population: int) -> None:
         """All ``population`` members are certain: an event has ordered everything."""
         self.fenced = self.drained = self.visible = self.written = population
+        self.dsb_came_early = False

@@ -190,7 +190,7 @@ class MachineOptions:
     semihosting_dir: File | None = None
     """A folder in which the guest may open, change and remove files."""
     clock: int | None = None
-    """Operations in a second of the guest, in whole MHz; None for what the core says, or 1 GHz."""
+    """Operations in a second of the guest, in whole kHz; None for what the core says, or 1 GHz."""
     sampling: Sampling | None = field(default=None)
     """Sampling from outside, in place of the SPE that the guest sees."""
 

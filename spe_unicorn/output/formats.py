@@ -30,7 +30,7 @@ class RecordWriter(Protocol):
         """Add one whole record, with or without the padding after it."""
         ...
 
-    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+    def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
         """Add a management event at a time of the system counter, where the format has a place."""
         ...
 

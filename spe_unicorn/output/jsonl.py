@@ -169,7 +169,7 @@ class JSONLinesWriter:
             self._file.write(line.encode() + b"\n")
         self._offsets[cpu] = offset + len(record)
 
-    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+    def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
         """Add nothing: the format has no place for management events."""
         del ticks, data_lost, cpu
 

@@ -17,6 +17,7 @@ from spe_unicorn.output.perf_format import (
     ATTRIBUTE_ENTRY_SIZE,
     ATTRIBUTE_FLAGS,
     AUX,
+    AUX_EVENT_SHIFT,
     AUX_TRUNCATED,
     AUXTRACE,
     AUXTRACE_INFO,
@@ -113,14 +114,15 @@ class PerfDataWriter:
         if len(pending) >= CHUNK:
             self._flush(cpu)
 
-    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+    def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
         """Add a management event of a cpu, at a time: a piece of the buffer without bytes.
 
-        Raises as :meth:`write` does.
+        ``kind`` is one of ``perf_format.AUX_EVENTS``. Raises as :meth:`write` does.
         """
         with self._whole_or_none():
             time = ticks * self._multiplier >> _TIME_SHIFT
-            body = AUX.pack(self._written[cpu], 0, AUX_TRUNCATED if data_lost else 0)
+            flags = kind << AUX_EVENT_SHIFT | (AUX_TRUNCATED if data_lost else 0)
+            body = AUX.pack(self._written[cpu], 0, flags)
             self._write_record(RecordType.AUX, body, cpu=cpu, time=time)
 
     def close(self) -> None:

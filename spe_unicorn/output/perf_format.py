@@ -105,6 +105,18 @@ AUX = Struct("<QQQ")
 AUX_TRUNCATED = 1
 AUX_FLAGS = {AUX_TRUNCATED: "data lost", 4: "gap", 8: "collision"}
 """What the flags of a piece of the buffer mean; bit 1 says that old data were overwritten."""
+AUX_EVENT_SHIFT = 8
+"""Bits 15:8 of the flags are the PMU's: of a piece without bytes they hold the event's kind."""
+AUX_EVENTS = {
+    0: "buffer full",
+    0x1E: "granule protection check fault",
+    0x1F: "IMPLEMENTATION DEFINED management event",
+    0x24: "fault at stage 1",
+    0x25: "fault at stage 2",
+    0x40: "buffer not allowed",
+    0x44: "record too large",
+}
+"""Kinds of management events: PMBSR_ELx.EC, and of EC 0 but for a full buffer 0x40 and the BSC."""
 
 AUXTRACE_INFO = Struct("<I4xQQ")
 """Kind of trace, PMU type, whether maps are per cpu."""

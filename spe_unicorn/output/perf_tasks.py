@@ -8,6 +8,8 @@ from typing import NamedTuple
 from spe_unicorn.output.perf_format import (
     ATTRIBUTE,
     AUX,
+    AUX_EVENT_SHIFT,
+    AUX_EVENTS,
     AUX_FLAGS,
     FORK,
     HEADER,
@@ -78,7 +80,12 @@ class Handover(NamedTuple):
     def text(self) -> str:
         """What happened."""
         said = [text for bit, text in AUX_FLAGS.items() if self.flags & bit]
-        return ", ".join(said) or ("buffer full" if not self.size else "buffer read")
+        kind = self.flags >> AUX_EVENT_SHIFT & 0xFF
+        if self.size:
+            return ", ".join(said) or "buffer read"
+        if kind or not said:
+            said.insert(0, AUX_EVENTS.get(kind, "management event"))
+        return ", ".join(said)
 
 
 def handover(record: bytes, ends: Ends) -> Handover | None:

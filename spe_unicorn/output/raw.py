@@ -16,7 +16,7 @@ class RawWriter:
         del cpu  # a raw stream has no place for it
         self._file.write(record)
 
-    def manage(self, ticks: int, data_lost: bool, cpu: int = 0) -> None:
+    def manage(self, ticks: int, data_lost: bool, kind: int = 0, cpu: int = 0) -> None:
         """Add nothing: the format has no place for management events."""
         del ticks, data_lost, cpu
 

@@ -33,13 +33,22 @@ class Run:
     places: str = ""
     command: str = ""
     problem: str = ""
+    until: str | None = None
+    """The POINT at which it was to end."""
 
     @property
     def how_it_ended(self) -> str:
         """A sentence without its end."""
+        ended = self.cause or f"the run ended by {self.ending}"
         if self.ending == "exit":
-            return f"the guest ended with status {self.exit_status}"
-        return self.cause or f"the run ended by {self.ending}"
+            ended = f"the guest ended with status {self.exit_status}"
+        missed = self.until is not None and self.ending != "until"
+        return f"{ended}, and {self.until} was not reached" if missed else ended
+
+    @property
+    def came_to_its_end(self) -> bool:
+        """Whether it ended where it was to end, with whatever status."""
+        return self.ending == ("exit" if self.until is None else "until")
 
 
 def run_elf(path: Path, how: ElfTests) -> Run:
@@ -51,17 +60,20 @@ def run_elf(path: Path, how: ElfTests) -> Run:
 
     try:
         options = MachineOptions(path, arguments=how.arguments, **how.machine)
-        words = command_words(options, ("--max-insns", str(how.max_insns)))
+        until = () if how.until is None else ("--until", how.until)
+        words = command_words(options, (*until, "--max-insns", str(how.max_insns)))
         command = piped(how.input.encode(), shlex.join(words))
         with Machine(options, records=False) as machine:
             machine.as_one_console().type(how.input)
-            outcome = machine.run(how.max_insns, timeout=how.timeout)
+            outcome = machine.run(how.max_insns, how.until, how.timeout)
             console = machine.console.text.replace("\r\n", "\n")[-_CONSOLE:]
     except (ValueError, OSError) as error:
         return Run(problem=str(error))
     places = whereabouts_text(outcome.places)
     cause = outcome.cause or ""
-    return Run(outcome.ending, outcome.exit_status, console, cause, places, command)
+    return Run(
+        outcome.ending, outcome.exit_status, console, cause, places, command, until=how.until
+    )
 
 
 class Results:
@@ -134,7 +146,7 @@ class ElfFile(pytest.File):
         if report.bailed_out is not None:
             bad.append(f"Bail out! {report.bailed_out}")
         failed = any(test.verdict == "failed" for test in report.tests)
-        if run.ending != "exit" or (run.exit_status and not failed):
+        if not run.came_to_its_end or (run.exit_status and not failed):
             bad.append(run.how_it_ended)
         if bad and report.half:
             bad.append(f"the last line is not whole: {report.half!r}")
@@ -145,7 +157,7 @@ class ElfFile(pytest.File):
 def _plain(run: Run) -> tap.Test:
     if run.problem:
         return tap.Test(0, run.problem, "failed")
-    passed = run.ending == "exit" and run.exit_status == 0
+    passed = run.came_to_its_end and not run.exit_status
     return tap.Test(0, run.how_it_ended, "passed" if passed else "failed")
 
 
@@ -181,7 +193,7 @@ class ElfItem(pytest.Item):
         lines += test.diagnostics
         if run.command:
             lines += ["", f"to see it again: {run.command}"]
-        if run.ending != "exit" and run.places:
+        if run.ending not in ("exit", "until") and run.places:
             lines += ["", run.places.rstrip()]
         if not test.diagnostics and run.console:
             lines += ["", "console:", *run.console.splitlines()[-20:]]

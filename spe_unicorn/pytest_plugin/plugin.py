@@ -28,7 +28,7 @@ _MARKER: Final = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--spe-elf`` and ``--spe-update-golden``."""
+    """``--spe-elf``, ``--spe-until`` and ``--spe-update-golden``."""
     group = parser.getgroup("spe-unicorn", "firmware on spe-unicorn")
     group.addoption(
         "--spe-elf",
@@ -37,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATTERN",
         help="ELF files that are tests: one a line of TAP, else one by the exit status; may be"
         " given more than once",
+    )
+    group.addoption(
+        "--spe-until",
+        metavar="POINT",
+        help="the files of --spe-elf end well there, as by console:PASSED, instead of by the exit"
+        " status of the guest",
     )
     group.addoption(
         "--spe-update-golden",
@@ -52,17 +58,25 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ELVES] = {}
     patterns = config.getoption("--spe-elf")
     pyproject = config.rootpath / "pyproject.toml"
+    until = config.getoption("--spe-until")
+    if until is not None and not patterns:
+        raise pytest.UsageError("--spe-until needs --spe-elf")
     if not patterns and not (pyproject.is_file() and b"spe-unicorn" in pyproject.read_bytes()):
         return
     from spe_unicorn.pytest_plugin.settings import ElfTests, SettingsError, from_pyproject
+    from spe_unicorn.session.point import PointError, parse_point
 
     elves = config.stash[_ELVES]
     try:
+        if until is not None:
+            parse_point(until)
         for tests in from_pyproject(pyproject):
             elves.update(dict.fromkeys(tests.paths(), tests))
-        asked = ElfTests(config.invocation_params.dir, tuple(patterns))
+        asked = ElfTests(config.invocation_params.dir, tuple(patterns), until=until)
         for path in asked.paths():
             elves.setdefault(path, asked)
+    except PointError as error:
+        raise pytest.UsageError(f"--spe-until: {error}") from None
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     named = [path for path, tests in elves.items() if tests is asked]

@@ -24,8 +24,9 @@ class ElfTests:
     """ELF files that are tests, and how they are run.
 
     ``files`` are patterns beside ``root``. ``machine`` are options of MachineOptions by name.
-    ``input`` is typed on the console before the run. ``max_insns`` is in operations, ``timeout`` in
-    seconds of the host.
+    ``input`` is typed on the console before the run. ``until`` is the POINT at which the run ends
+    well, None where the guest ends itself. ``max_insns`` is in operations, ``timeout`` in seconds
+    of the host.
     """
 
     root: Path
@@ -33,6 +34,7 @@ class ElfTests:
     machine: dict[str, Any] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     input: str = ""
+    until: str | None = None
     max_insns: int = 1_000_000_000
     timeout: float = 60.0
 
@@ -71,12 +73,13 @@ def from_pyproject(path: Path) -> list[ElfTests]:
 
 def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
     from spe_unicorn.machine.options import MachineOptions
-    from spe_unicorn.session.toml_values import MACHINE, seconds, text, texts, whole
+    from spe_unicorn.session.toml_values import MACHINE, point, seconds, text, texts, whole
 
     checks: dict[str, Callable[[Any], Any]] = {
         "files": texts,
         "arguments": texts,
         "input": text,
+        "until": point,
         "max_insns": whole(1),
         "timeout": seconds,
     }

@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name, state_name
-from spe_unicorn.report.spaces import Spaces, names_at, symbol_or_nothing
+from spe_unicorn.report.lines import Lines
+from spe_unicorn.report.spaces import Spaces, function_or_nothing, names_at, symbol_or_nothing
 from spe_unicorn.report.texts import texts
 from spe_unicorn.symbols.places import Places
+from spe_unicorn.symbols.table import printable
 
 Masked = np.ma.MaskedArray[Any, Any]
 Columns = dict[str, Masked]
@@ -30,12 +32,16 @@ _COUNTERS = (
 )
 
 
-def named_columns(arrays: RecordArrays, places: Places | Spaces | None = None) -> Columns:
+def named_columns(
+    arrays: RecordArrays, places: Places | Spaces | None = None, *, lines: bool = True
+) -> Columns:
     """Columns named as the keys of docs/reference/outputs.md.
 
     Nested keys are joined by a dot (``counters.total``). Addresses are numbers here. ``events`` is
     text, words with spaces between them. With ``places`` there are ``symbol``, ``target_symbol``
-    and ``va_symbol``, as ``name+0x10``, masked where there is none.
+    and ``va_symbol``, as ``name+0x10``, masked where there is none, and of the PC ``function``,
+    the bytes from its start to the PC as ``function_offset`` and, with ``lines``, ``line``. Lines
+    take reading the DWARF of the files.
     """
     result: Columns = {"offset": _all(arrays.offset), "cpu": _all(arrays.cpu)}
 
@@ -80,7 +86,38 @@ def named_columns(arrays: RecordArrays, places: Places | Spaces | None = None) -
             column = result[name]
             names = names_at(places, np.asarray(column.data), symbol_or_nothing)
             put(symbol, names, ~np.ma.getmaskarray(column) & (names != ""))
+        _put_function(result, places, lines=lines)
     return result
+
+
+def _put_function(result: Columns, places: Places | Spaces, *, lines: bool) -> None:
+    """Add the function of each PC, how far the PC is behind its start, and the source line."""
+    pcs = np.asarray(result["pc"].data)
+    there = ~np.ma.getmaskarray(result["pc"])
+
+    def put(name: str, values: Array, known: Array) -> None:
+        result[name] = np.ma.masked_array(values, ~(there & known))
+
+    functions = names_at(places, pcs, _function)
+    known = functions != ""
+    put("function", functions, known)
+    offsets = np.zeros(len(pcs), np.uint64)
+    offsets[known] = names_at(places, pcs, _offset)[known].astype(np.uint64)
+    put("function_offset", offsets, known)
+    if lines:
+        found = names_at(places, pcs, Lines().at)
+        put("line", found, found != "")
+
+
+def _function(places: Places, address: int) -> str:
+    return printable(function_or_nothing(places, address))
+
+
+def _offset(places: Places, address: int) -> str:
+    """How far an address is behind the start of its function, empty where there is none."""
+    place = places.at(address)
+    symbol = None if place is None else place.file.symbols.function_at(place.linked)
+    return "" if place is None or symbol is None else str(place.linked - symbol.address)
 
 
 def _all(values: Array) -> Masked:

@@ -20,6 +20,7 @@ from spe_unicorn.report.annotation import Disassemble, annotate, find, sources_o
 from spe_unicorn.report.arrow import library
 from spe_unicorn.report.overview import kinds
 from spe_unicorn.report.samples import UNKNOWN, Samples
+from spe_unicorn.spe.packets import Event
 from spe_unicorn.symbols.sources import Sources
 
 MOST_SAMPLES = 200_000
@@ -71,6 +72,7 @@ def page_data(
     symbols, symbol = _indexed(samples, "symbol")
     places, place = _indexed(samples, "address")
     targets, target = _indexed(samples, "target")
+    target[samples.with_event(Event.NOT_TAKEN)] = _NONE  # some cores say where it would have gone
     sources, source = _indexed(samples, "source")
     cpus, cpu = _indexed(samples, "cpu")
     processes, process = _indexed(samples, "process")

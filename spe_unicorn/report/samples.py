@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from spe_unicorn.output.arrays import Array, Has, RecordArrays, canonical
 from spe_unicorn.output.names import CONTEXTS, DATA_SOURCES, operation_name
+from spe_unicorn.report.lines import Lines
 from spe_unicorn.report.recording import Recording
-from spe_unicorn.report.spaces import Name, Spaces
+from spe_unicorn.report.spaces import Name, Spaces, function_or_nothing
 from spe_unicorn.report.texts import coded, texts
 from spe_unicorn.spe.packets import Event
-from spe_unicorn.symbols.lines import LineTable, read_lines
 from spe_unicorn.symbols.places import Places
 
 Labels = npt.NDArray[np.object_]
@@ -68,7 +68,7 @@ class Samples:
         self.arrays = recording.raw_arrays
         self._labels: dict[str, Labels] = {}
         self._coded: dict[str, tuple[list[str], Array]] = {}
-        self._lines: dict[str, LineTable] = {}
+        self._lines = Lines()
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -124,14 +124,7 @@ class Samples:
 
     def line_of(self, places: Places, address: int) -> str:
         """The source line of an address, as ``main.c:12``."""
-        place = places.at(address)
-        if place is None:
-            return UNKNOWN
-        name = str(place.file.path)
-        if name not in self._lines:
-            self._lines[name] = read_lines(place.file)
-        line = self._lines[name].at(place.linked)
-        return UNKNOWN if line is None else line.short
+        return self._lines.at(places, address) or UNKNOWN
 
     @cached_property
     def pcs(self) -> npt.NDArray[np.uint64]:
@@ -142,9 +135,7 @@ class Samples:
 
 def _function(places: Places, address: int) -> str:
     """The function that an address is in."""
-    place = places.at(address)
-    symbol = None if place is None else place.file.symbols.function_at(place.linked)
-    return UNKNOWN if symbol is None else symbol.name
+    return function_or_nothing(places, address) or UNKNOWN
 
 
 def _object_or_region(places: Places, address: int) -> str:

@@ -158,6 +158,13 @@ def names_at(
     return texts(addresses, lambda address: say(one, address))
 
 
+def function_or_nothing(places: Places, address: int) -> str:
+    """The function that an address is in, without an offset; empty where there is none."""
+    place = places.at(address)
+    symbol = None if place is None else place.file.symbols.function_at(place.linked)
+    return "" if symbol is None else symbol.name
+
+
 def symbol_or_nothing(places: Places, address: int) -> str:
     """``name+0x10``, empty where no symbol covers an address."""
     return places.symbolize(address) or ""

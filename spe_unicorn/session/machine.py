@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse_found import Misuse
-from spe_unicorn.debug.no_samples import TrappedAccesses, watch_sampling, why_no_samples
+from spe_unicorn.debug.no_samples import (
+    TrappedAccesses,
+    watch_sampling,
+    why_few_samples,
+    why_no_samples,
+)
 from spe_unicorn.debug.resonance import FewPlaces, few_places
 from spe_unicorn.debug.tracing.filters import TraceFilter, parse_filter
 from spe_unicorn.machine.board import Board
@@ -56,6 +61,10 @@ if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they 
 
 _NO_STATE = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
 """What parts raise for a state that their checks let through and that they cannot be in."""
+
+
+_PATIENCE = 10_000
+"""Operations that a guest has for what it must do after an event, where a run is cut short."""
 
 
 class Machine:
@@ -160,6 +169,18 @@ class Machine:
         if self._runs.misuses is None:
             self._runs.misuses = watch_misuse(self.board, self._misused)
 
+    def finish_misuses(self) -> tuple[Misuse, ...] | None:
+        """The mistakes, with those that show at the end of the last run; None if nobody looks.
+
+        Of a run that ended by a limit or at a point, this is what the guest has left undone for
+        10,000 operations of its PE. Other runs have found all before.
+        """
+        misuses = self._runs.misuses
+        if misuses is None:
+            return None
+        misuses.finish(_PATIENCE)
+        return tuple(misuses.found)
+
     @property
     def few_places(self) -> tuple[FewPlaces, ...]:
         """The PEs whose samples keep step with a loop: the samples are of a few operations only."""
@@ -181,6 +202,11 @@ class Machine:
         each = (history.trapped(cpu) for cpu, history in enumerate(self._sampling))
         return tuple(found for histories in each for found in histories)
 
+    @property
+    def why_few_samples(self) -> tuple[str | None, ...]:
+        """Why each PE has far fewer records than its interval promises; None if it has not."""
+        return tuple(why_few_samples(history.sampling()) for history in self._sampling)
+
     def symbol(self, name: str) -> int:
         """The address of a symbol of the image. Raises PointError unless there is exactly one."""
         place = resolve(parse_point(name), self.image.symbols, self.image.path.name)
@@ -199,13 +225,14 @@ class Machine:
     def run(
         self,
         operations: int | None = None,
-        until: str | Point | None = None,
+        until: str | Point | list[str | Point] | tuple[str | Point, ...] | None = None,
         timeout: float | None = None,
     ) -> Outcome:
         """Run on, up to whatever comes first; without arguments until the guest ends.
 
         ``operations`` is the most to execute, of all PEs together. ``until`` is a POINT as
-        ``session.point`` describes it; a PE that stands at its address has to come back to it.
+        ``session.point`` describes it, or several, of which one may be an address or a symbol;
+        ``reached`` of the outcome is the first. A PE that stands at an address has to come back.
         ``timeout`` is in seconds of the host. All but ``timeout`` is exact.
 
         Raises PointError for an unknown point or one that has gone by, and MachineEndedError if the
@@ -216,7 +243,8 @@ class Machine:
             raise ValueError(f"`operations` is a whole number from 0 on, got {operations!r}")
         if timeout is not None and (not isinstance(timeout, (int, float)) or not timeout >= 0):
             raise ValueError(f"`timeout` is a number of seconds from 0 on, got {timeout!r}")
-        return self._runs.run(operations, None if until is None else self.place(until), timeout)
+        points = until if isinstance(until, list | tuple) else () if until is None else (until,)
+        return self._runs.run(operations, [self.place(point) for point in points], timeout)
 
     # Snapshots
 

@@ -10,12 +10,13 @@ from typing import Literal
 from spe_unicorn.debug.misuse_found import Misuse
 from spe_unicorn.debug.whereabouts import Whereabouts
 from spe_unicorn.host.engine.known import Counted
+from spe_unicorn.session.point import Place
 from spe_unicorn.spe.sampler import Statistics
 
 Ending = Literal["exit", "until", "limit", "timeout", "interrupted", "asleep", "failed"]
 """Why a run ended.
 
-exit: the guest ended itself. until: the point was reached. limit: so many operations were executed.
+exit: the guest ended itself. until: a point was reached. limit: so many operations were executed.
 timeout: so much time of the host went by. interrupted: somebody stopped it. asleep: all PEs wait
 for an interrupt that nothing can raise. failed: the guest did what cannot go on.
 """
@@ -50,6 +51,8 @@ class Outcome:
     executed: int
     misuses: tuple[Misuse, ...] | None = None
     """None if the machine does not look for mistakes."""
+    reached: Place | None = None
+    """The point that was reached, where the run ended by ``until``."""
     inline: Counted | None = field(default=None, compare=False)
     """Whether blocks counted themselves, and how many. The host decides that, not the guest."""
 

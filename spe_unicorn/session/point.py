@@ -15,7 +15,7 @@ with the symbols of the image that runs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
@@ -45,7 +45,7 @@ class AtAddress:
     """The first arrival at a virtual address; ``name`` is the text that asked for it."""
 
     address: int
-    name: str = ""
+    name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return self.name or f"{self.address:#x}"

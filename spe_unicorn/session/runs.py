@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import replace
@@ -64,19 +64,25 @@ class Runs:
         if self.ended is not None:
             raise MachineEndedError(f"{self.ended}: make a new Machine to run it again")
 
-    def run(self, operations: int | None, place: Place | None, timeout: float | None) -> Outcome:
-        """Run on, up to whatever comes first. Raises PointError for a place that has gone by."""
+    def run(
+        self, operations: int | None, places: Collection[Place], timeout: float | None
+    ) -> Outcome:
+        """Run on, up to whatever comes first.
+
+        Raises PointError for a place that has gone by, and for two addresses.
+        """
         board = self._board
-        limit, address = operations, NEVER
+        limit, address = operations, _address(places)
+        printed: list[AtOutput] = []
         with ExitStack() as while_running:
-            if isinstance(place, AtOperation):
-                limit = self._left(place, operations)
-            elif isinstance(place, AtAddress):
-                address = place.address
-            elif isinstance(place, AtOutput):
-                for written in self._written:
-                    search = _Search(place.text.encode(), board.reached)
-                    while_running.callback(written.connect(search))
+            for place in places:
+                if isinstance(place, AtOperation):
+                    limit = self._left(place, limit)
+                elif isinstance(place, AtOutput):
+                    for written in self._written:
+                        found = partial(self._on_output, place, printed)
+                        search = _Search(place.text.encode(), found)
+                        while_running.callback(written.connect(search))
             if timeout is not None:
                 look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
                 while_running.callback(board.slice_ended.connect(look))
@@ -84,7 +90,8 @@ class Runs:
             began = time.monotonic()
             ending = self.drive(limit, address)
         seconds = time.monotonic() - began
-        outcome = self._outcome(*self._why(ending, place, operations))
+        reached = printed[0] if printed else self._reached(ending, places)
+        outcome = self._outcome(*self._why(ending, reached, operations), reached)
         return replace(outcome, seconds=seconds, executed=board.executed - before)
 
     def stop(self, ending: Ending, cause: str) -> None:
@@ -92,6 +99,20 @@ class Runs:
         if self._stopped is None:
             self._stopped = ending, cause
         self._board.stop()
+
+    def _on_output(self, place: AtOutput, printed: list[AtOutput]) -> None:
+        """The console has printed the text of a place."""
+        printed.append(place)
+        self._board.reached()
+
+    def _reached(self, ending: ports.Ending, places: Collection[Place]) -> Place | None:
+        """The place that ended a run, if one did and it is no output."""
+        if ending is ports.Ending.UNTIL:
+            return next((place for place in places if isinstance(place, AtAddress)), None)
+        if ending is ports.Ending.LIMIT:
+            at = AtOperation(self._board.executed)
+            return at if at in places else None
+        return None
 
     def _left(self, place: AtOperation, operations: int | None) -> int:
         executed = self._board.executed
@@ -105,16 +126,14 @@ class Runs:
             self.stop("timeout", f"the time limit of {timeout:g} s was reached")
 
     def _why(
-        self, ended: ports.Ending, place: Place | None, operations: int | None
+        self, ended: ports.Ending, reached: Place | None, operations: int | None
     ) -> tuple[Ending, str | None]:
-        """How the run ended, and the sentence that says why."""
+        """How the run ended, at a place or else, and the sentence that says why."""
         board = self._board
         ending = _ENDINGS[ended]
         stopped, self._stopped = self._stopped, None
-        if ending == "limit" and isinstance(place, AtOperation) and place.count == board.executed:
-            ending = "until"
-        if ending == "until":
-            return ending, f"{place} was reached"
+        if ending == "until" or (ending == "limit" and reached is not None):
+            return "until", f"{reached or 'what was waited for'} was reached"
         if ending == "limit":
             return ending, f"the limit of {operations} operations was reached"
         if ending == "asleep":
@@ -124,7 +143,7 @@ class Runs:
         failure = board.running.handler.failure
         return ending, None if failure is None else failure.reason
 
-    def _outcome(self, ending: Ending, cause: str | None) -> Outcome:
+    def _outcome(self, ending: Ending, cause: str | None, reached: Place | None) -> Outcome:
         board = self._board
         if ending == "exit":
             self.ended = f"the guest has ended with status {board.exit_status}"
@@ -146,8 +165,19 @@ class Runs:
             ),
             0,
             None if misuses is None else tuple(misuses.found),
+            reached if ending == "until" else None,
             reduce(add, (pe.cpu.hooks.counted_inline for pe in board.pes)),
         )
+
+
+def _address(places: Collection[Place]) -> int:
+    """The one address among places. Raises PointError for two."""
+    ways = {place.address: str(place) for place in places if isinstance(place, AtAddress)}
+    if len(ways) > 1:
+        raise PointError(
+            f"{' and '.join(ways.values())} are two addresses: one run goes up to one of them"
+        )
+    return next(iter(ways), NEVER)
 
 
 class _Search:

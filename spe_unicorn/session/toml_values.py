@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from spe_unicorn.machine.options import KINDS_OF_OPTIONS, parse_size
+from spe_unicorn.session.point import parse_point
 
 MOST: Final = (1 << 63) - 1
 """The largest whole number that an option, a limit or a table of results can have."""
@@ -16,6 +17,12 @@ def text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"is a text, got {value!r}")
     return value
+
+
+def point(value: Any) -> str:
+    """A POINT, as ``session.point`` reads it."""
+    parse_point(text(value))
+    return str(value)
 
 
 def truth(value: Any) -> bool:

@@ -28,6 +28,46 @@ def test_what_is_no_size_of_ram_is_refused_by_name(text):
         parameters.size(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "clock"),
+    [
+        ("100M", 100_000_000),
+        ("62.5M", 62_500_000),
+        ("62.5MHz", 62_500_000),
+        ("62500k", 62_500_000),
+        ("62500kHz", 62_500_000),
+        ("62500000Hz", 62_500_000),
+        ("2.5ghz", 2_500_000_000),
+        ("1000000000", 1_000_000_000),
+        ("24.576M", 24_576_000),
+    ],
+)
+def test_clocks_have_decimal_suffixes(text, clock):
+    assert parameters.hertz(text) == clock
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "M",
+        "MHz",
+        "1 M",
+        "1.M",
+        "-1M",
+        "1T",
+        "0x100000",
+        "1e9",
+        "999k",
+        "10.000001G",
+        "1.0000005M",
+    ],
+)
+def test_what_is_no_clock_is_refused(text):
+    with pytest.raises(click.BadParameter, match=r"allowed are whole kHz|is no frequency"):
+        parameters.hertz(text)
+
+
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("0x10", 16), ("-1", -1)])
 def test_numbers_may_be_hexadecimal(text, number):
     assert parameters.number(text) == number

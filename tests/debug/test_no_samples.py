@@ -10,7 +10,13 @@ from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers import spe
 from spe_unicorn.arch.registers.system import MDCR_EL2 as MDCR
 from spe_unicorn.arch.registers.system import VBAR_EL2
-from spe_unicorn.debug.no_samples import Sampling, watch_sampling, why_no_samples
+from spe_unicorn.debug.no_samples import (
+    Sampling,
+    SamplingHistory,
+    watch_sampling,
+    why_few_samples,
+    why_no_samples,
+)
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -76,6 +82,89 @@ def why(words: list[int], el: int = EL1, **options: object) -> str | None:
         board.pes[0].start(el, CODE)
     board.run(len(words) + 10 * WORK)
     return why_no_samples(history.sampling())
+
+
+def few(words: list[int], **registers: int) -> str | None:
+    """Why there are few samples, of a driver that finds registers as they are said."""
+    return why_few_samples(history_of(words, **registers).sampling())
+
+
+def history_of(words: list[int], **registers: int) -> SamplingHistory:
+    board = Board(MachineOptions(ram=1 << 20))
+    (history,) = watch_sampling(board)
+    board.load(image_of({CODE: a.code(words)}, CODE))
+    for name, value in registers.items():
+        board.cpu.registers.set_raw(getattr(spe, name), value)
+    board.run(len(words) + 10 * WORK)
+    return history
+
+
+LONG = [a.NOP] * 10
+"""600 times this loop with its counter are 7200 operations: 28 samples of an interval of 256."""
+
+
+def test_as_many_samples_as_the_interval_promises_are_not_few() -> None:
+    assert few(driver(LONG)) is None
+    assert few(driver(LONG, interval=write(PMSIRR_EL1, 0x101))) is None  # RND
+    assert few(driver(LONG, interval=write(PMSIRR_EL1, 0x2000))) is None  # none is promised
+
+
+def test_a_first_sample_that_is_far_away_is_told_with_its_distance() -> None:
+    text = few(driver(LONG, counter=write(PMSICR_EL1, 6500)))
+    assert text is not None
+    assert re.fullmatch(
+        r"3 of 72\d\d profiled operations were selected, and the interval of PMSIRR_EL1 promises"
+        r" about 28: PMSICR_EL1 held 0x1964, the distance to the first sample; write 0 to it before"
+        r" profiling is enabled",
+        text,
+    )
+    text = few(driver(LONG, counter=[]), PMSICR_EL1=6500)
+    assert text is not None
+    assert "28: PMSICR_EL1 was never written, and held 0x1964, the distance" in text
+
+
+def test_a_stop_that_lasts_is_told_with_its_event() -> None:
+    first = {"pointer": write(PMBPTR_EL1, BUFFER + 0x1_0000 - 192)}  # a record, and no second one
+    text = few([*driver(LONG, **first)[:-5], a.b(0)])  # without the end, where software stops
+    assert text is not None
+    assert re.fullmatch(
+        r"\d+ operations were profiled, and \d{4,5} have been executed since a management event"
+        r" \(full\), operation \d+ stopped profiling: serve PMBIRQ, or look at PMBSR_ELx, and write"
+        r" 0 to it",
+        text,
+    )
+    assert few(driver(LONG, **first)) is None  # software has stopped by itself
+
+
+def test_collisions_make_few_samples_of_many() -> None:
+    def told(selected: int, collisions: int) -> str | None:
+        counts = Statistics(1000, selected, collisions, written=selected - collisions)
+        return why_few_samples(Sampling(counts, touched=True))
+
+    assert told(100, 75) == (
+        "75 of 100 selected operations collided with samples in flight: sample less often"
+    )
+    assert told(100, 74) is None
+    assert told(7, 6) is None
+
+
+def test_what_is_promised_counts_each_interval_for_its_time() -> None:
+    def told(promised: int, selected: int) -> bool:
+        counts = Statistics(10_000, selected, written=selected)
+        return why_few_samples(Sampling(counts, touched=True, promised=promised)) is not None
+
+    assert told(40, 10)
+    assert not told(39, 10)
+    assert not told(7, 1)
+    assert told(8, 1)
+    # 7200 operations at 256, then as many at 65536: 28 are promised, not 56
+    slow = driver(LONG, interval=write(PMSIRR_EL1, 0x1_0000))
+    history = history_of([*driver(LONG)[:-1], *slow])
+    assert history.sampling().promised == 28
+
+
+def test_an_interrupt_that_software_raises_by_the_status_is_no_wish_for_samples() -> None:
+    assert why([*write(PMBSR_EL1, 1 << 17), a.msr(PMBSR_EL1, 31), a.b(0)]) is None
 
 
 def test_a_driver_with_samples_needs_no_reason() -> None:

@@ -26,6 +26,11 @@ ON_PURPOSE: dict[str, set[str]] = {
 """Rules that a program breaks to show what the architecture does about it."""
 
 
+ELSEWHERE = {
+    *("counter-unknown", "filter-unknown", "pointer-unknown", "stop-not-served"),
+    *("status-unknown", "interrupt-storm"),
+}
+"""Rules that spe_misuse keeps: small drivers break them in tests/debug."""
 PLACES = {"interrupt-not-ended": "on_interrupt"}
 """Functions of mistakes that are not called as their rules are."""
 
@@ -36,7 +41,7 @@ def programs() -> dict[str, dict[str, Any]]:
     smp = [(name, MADE_FOR[name]) for name in ("spe_smp", "spe_coherence")]
     for name, options in (*RUNS.values(), *smp):
         found.setdefault(name, options)
-    about_spe = ("spe_", "interval", "mix")
+    about_spe = ("spe_", "interval", "mix", "pmu_overflow")
     return {n: o for n, o in found.items() if n.startswith(about_spe) and n != "spe_misuse"}
 
 
@@ -58,7 +63,9 @@ def test_every_mistake_is_found_once_in_the_function_that_makes_it() -> None:
     assert machine.run().exit_status == 0
     misuses.finish()
     expected = [
-        (rule.name, PLACES.get(rule.name, rule.name.replace("-", "_")), 1) for rule in RULES
+        (rule.name, PLACES.get(rule.name, rule.name.replace("-", "_")), 1)
+        for rule in RULES
+        if rule.name not in ELSEWHERE
     ]
     # what is lost there is lost since nothing is where the buffer is, which is enabled twice
     expected.append(("buffer-outside-memory", "resumed_after_loss", 2))
@@ -69,7 +76,7 @@ def test_what_is_no_mistake_on_a_core_is_not_found_there() -> None:
     machine, misuses = watched("spe_misuse")
     machine.run()
     misuses.finish()
-    names = {rule.name for rule in RULES}
+    names = {rule.name for rule in RULES} - ELSEWHERE
     assert names - {name for name, _, _ in found(misuses)} == {
         "interval-too-short",  # it recommends none
         "resumed-after-loss",  # External aborts on records are ignored

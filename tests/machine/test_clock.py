@@ -17,7 +17,15 @@ WFI = 0xD503_207F
 
 
 @pytest.mark.parametrize(
-    ("clock", "ticks"), [(None, 62), (100_000_000, 625), (1_000_000, 62_500), (2_500_000_000, 25)]
+    ("clock", "ticks"),
+    [
+        (None, 62),
+        (100_000_000, 625),
+        (1_000_000, 62_500),
+        (62_500_000, 1000),
+        (62_501_000, 999),  # 1000 operations take 15.99974 us, 999.98 ticks
+        (2_500_000_000, 25),
+    ],
 )
 def test_the_counter_goes_so_many_ticks_in_a_thousand_operations(clock, ticks) -> None:
     nop = 0xD503_201F
@@ -48,7 +56,7 @@ def test_a_core_may_say_it_and_the_machine_otherwise() -> None:
     core = parse_core(b'name = "x"\nmidr = 1\nclock = 2000000000\n', "x")
     assert MachineOptions(core=core).frequency == 2_000_000_000
     assert MachineOptions(core=core, clock=5_000_000).frequency == 5_000_000
-    with pytest.raises(CoreError, match="clock: allowed are whole MHz from 1M to 10G, got 5"):
+    with pytest.raises(CoreError, match="clock: allowed are whole kHz from 1M to 10G, got 5"):
         parse_core(b'name = "x"\nmidr = 1\nclock = 5\n', "x")
 
 
@@ -59,5 +67,5 @@ def test_the_device_tree_says_it() -> None:
 
 
 def test_one_that_no_machine_has_is_refused() -> None:
-    with pytest.raises(OptionError, match="`clock`: allowed are whole MHz from 1M to 10G, got 7"):
+    with pytest.raises(OptionError, match="`clock`: allowed are whole kHz from 1M to 10G, got 7"):
         MachineOptions(clock=7)

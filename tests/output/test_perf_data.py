@@ -439,13 +439,25 @@ def test_management_events_are_pieces_without_bytes(tmp_path):
     writer.write(encode(other(timestamp=100), 6), 1)
     writer.manage(62_500_000, False, cpu=1)  # one tick is 16 ns
     writer.manage(62_500_001, True, cpu=1)
+    writer.manage(62_500_002, True, 0x24, cpu=1)  # PMBSR_EL1.EC: a fault at stage 1
+    writer.manage(62_500_003, False, 0x25, cpu=1)
+    writer.manage(62_500_004, False, 0x44, cpu=1)
     writer.close()
     found = read_file(str(path))
     assert found.handovers == [
         Handover(1_000_000_000, 1, 0, 0),
         Handover(1_000_000_016, 1, 0, 1),
+        Handover(1_000_000_032, 1, 0, 0x2401),
+        Handover(1_000_000_048, 1, 0, 0x2500),
+        Handover(1_000_000_064, 1, 0, 0x4400),
     ]
-    assert [piece.text for piece in found.handovers] == ["buffer full", "data lost"]
+    assert [piece.text for piece in found.handovers] == [
+        "buffer full",
+        "data lost",
+        "fault at stage 1, data lost",
+        "fault at stage 2",
+        "record too large",
+    ]
     assert found.clocks[-1].ticks(1_000_000_016) == 62_500_001
     assert found.command == "spe-unicorn run 'a file'"
     dump = perf("report", "-D", "-i", str(path)).stdout
@@ -454,6 +466,9 @@ def test_management_events_are_pieces_without_bytes(tmp_path):
     ) == [
         ("1000000000", "0"),
         ("1000000016", "0x1"),
+        ("1000000032", "0x2401"),
+        ("1000000048", "0x2500"),
+        ("1000000064", "0x4400"),
     ]
     header = perf("report", "--header-only", "-i", str(path)).stdout
     assert "# cmdline : spe-unicorn run a file" in header

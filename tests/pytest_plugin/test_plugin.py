@@ -309,6 +309,55 @@ def test_an_elf_that_hangs_in_half_a_line_is_told_so(folder: pytest.Pytester) ->
     )
 
 
+def test_a_suite_that_idles_at_its_end_passes_at_its_last_line(folder: pytest.Pytester) -> None:
+    elf(folder, "idles", "Running\nPROJECT EXECUTION SUCCESSFUL\n", None)
+    elf(folder, "fails", "Running\nPROJECT EXECUTION FAILED\n", None)
+    elf(folder, "leaves", "Running\n", 0)
+    folder.makepyprojecttoml("""
+        [[tool.spe-unicorn.elf]]
+        files = ["idles.elf", "fails.elf", "leaves.elf"]
+        until = "console:EXECUTION SUCCESSFUL"
+        max_insns = 100_000
+    """)
+    result = run(folder, "-v")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*idles.elf::exit status PASSED*",
+            "the limit of 100000 operations was reached, and console:EXECUTION SUCCESSFUL was not"
+            " reached",
+            "to see it again: spe-unicorn run --until 'console:EXECUTION SUCCESSFUL' --max-insns"
+            " 100000 *fails.elf",
+            "the guest ended with status 0, and console:EXECUTION SUCCESSFUL was not reached",
+        ]
+    )
+
+
+def test_lines_of_tap_count_up_to_the_point_as_well(folder: pytest.Pytester) -> None:
+    elf(folder, "a", "1..2\nok 1 - one\nok 2 - two\n# done\n", None)
+    result = run(folder, "--spe-elf", "a.elf", "--spe-until", "console:# done", "-v")
+    result.assert_outcomes(passed=2)
+    elf(folder, "b", "1..1\nok 1 - one\n", 0)
+    result = run(folder, "--spe-elf", "b.elf", "--spe-until", "console:# done", "-v")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["the guest ended with status 0, and console:# done was not*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--spe-until", "main"), "--spe-until needs --spe-elf"),
+        (("--spe-elf", "hello.elf", "--spe-until", "12ab"), "--spe-until: '12ab' is no POINT*"),
+    ],
+)
+def test_a_point_that_is_none_is_a_usage_error(
+    folder: pytest.Pytester, arguments: tuple[str, ...], said: str
+) -> None:
+    result = run(folder, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
 def test_no_output_of_a_guest_reaches_the_terminal_as_a_command(folder: pytest.Pytester) -> None:
     elf(folder, "a", "1..2\nok 1 - \x1b[2J clear\nnot ok 2 - \x07 bell\n# \x1b]0;title\x07\n")
     elf(folder, "b", "\x1b[31mred\n", 1)
@@ -363,6 +412,7 @@ def test_pyproject_names_files_options_input_and_limits(folder: pytest.Pytester)
     ("line", "said"),
     [
         ("filez = []", "*table 1 *: nothing is called 'filez': did you mean 'files'?"),
+        ("files = ['hello.elf']\nuntil = '1x'", "*table 1 *: until: '1x' is no POINT*"),
         ("core = 'max'", "*table 1 *: files is missing, a list of patterns"),
         ("files = ['hello.elf']\nsmp = 12", "*table 1 *: `smp` is a number of PEs from 1 to 8*"),
         ("files = 'hello.elf'", "*table 1 *: files: is a list of texts, got 'hello.elf'"),

@@ -45,3 +45,52 @@ def test_chance_is_that_of_the_test_of_two_proportions():
     assert isclose(chance_of(600, 1000, 500, 1000), 6.96e-6, rel_tol=0.01)
     assert chance_of(5, 5, 7, 7) == 1.0
     assert chance_of(0, 0, 1, 7) is None
+
+
+def marks(hot_before, hot_after, **view):
+    """The mark of main, of 100 samples of each recording."""
+    before, after = (
+        samples(*[load(0x40000100)] * hot, *[other(0x40000140)] * (100 - hot))
+        for hot in (hot_before, hot_after)
+    )
+    table = difference(before, after, "symbol", View(**view))
+    return {row[-1]: row[6] for row in table.rows}["main"]
+
+
+def test_a_difference_is_marked_below_one_in_a_hundred():
+    # 50 and 68 of 100: z = 0.18 / sqrt(0.59 * 0.41 * 0.02) = 2.588, p = 0.0097
+    assert marks(50, 68) == marks(68, 50) == "*"
+    # 50 and 67 of 100: z = 0.17 / sqrt(0.585 * 0.415 * 0.02) = 2.440, p = 0.0147
+    assert marks(50, 67) == marks(67, 50) == ""
+
+
+def test_chance_is_counted_by_samples_whatever_they_weigh():
+    def lasting(cycles):
+        return load(0x40000100, counters=((0, cycles), (1, 1), (2, 0)))
+
+    rest = [load(0x40000140)] * 5 + [other(0x40000140)] * 5  # of the latter none has a latency
+    before, after = samples(*[lasting(10)] * 10, *rest), samples(*[lasting(1000)] * 10, *rest)
+    rows = difference(before, after, "symbol", View(by="latency")).rows
+    # main has 100 of 165 cycles, then 10,000 of 10,065; and 10 of 20 samples in both
+    assert rows[0][-1] == "main"
+    assert isclose(rows[0][0], 10_000 / 10_065 - 100 / 165)
+    assert rows[0][3:7] == (10, 10, 1.0, "")
+    # of 20 samples, not of the 15 that have a latency: z = 0.25 / sqrt(0.375 * 0.625 * 0.1) = 1.633
+    fewer = samples(*[lasting(10)] * 5, *[load(0x40000140)] * 10, *[other(0x40000140)] * 5)
+    rows = difference(before, fewer, "symbol", View(by="latency")).rows
+    (row,) = [row for row in rows if row[-1] == "main"]
+    assert isclose(row[5], 0.1025, abs_tol=0.0005)
+
+
+def test_a_share_at_the_limit_is_shown():
+    found = samples(*[load(0x40000100)] * 95, *[other(0x40000140)] * 5)
+    shown = difference(found, found, "symbol", View(limit=0.05)).rows
+    assert sorted(row[-1] for row in shown) == ["main", "work"]
+    assert len(difference(found, found, "symbol", View(limit=0.0501)).rows) == 1
+
+
+def test_what_is_small_in_one_recording_alone_is_shown():
+    before = samples(*[load(0x40000100)] * 99, other(0x40000140))
+    after = samples(*[load(0x40000100)] * 50, *[other(0x40000140)] * 50)
+    for pair in ((before, after), (after, before)):
+        assert len(difference(*pair, "symbol", View(limit=0.05)).rows) == 2

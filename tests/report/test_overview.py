@@ -128,3 +128,20 @@ def test_every_sample_is_in_one_group_of_every_key(key, by):
 
 def test_the_words_of_perf_stand_for_keys_that_there_are():
     assert set(PERF_KEYS.values()) <= set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("by", "bit"), [("l1d-miss", 3), ("tlb-walk", 5), ("mispredict", 7), ("llc-miss", 9)]
+)
+def test_a_sample_weighs_one_by_the_event_that_it_has(by, bit):
+    # bits of the Events packet, Arm ARM D18.2.6
+    with_it = other(events=1 << bit | 2, events_size=2)
+    without = other(events=0xFFFF & ~(1 << bit), events_size=2)
+    assert samples(with_it, without, other()).weights(by).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_sample_weighs_its_total_latency_or_one():
+    found = samples(load(counters=((0, 700), (1, 30), (2, 5))), other())
+    assert found.weights("latency").tolist() == [700.0, 0.0]
+    assert found.weights("samples").tolist() == [1.0, 1.0]
+    assert [group.weight for group in found.groups(("address",), found.weights("latency"))] == [700]

@@ -1,8 +1,10 @@
 """The HTML page, in a browser: it shows the numbers of the records and asks nobody for anything."""
 
+import base64
 import re
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 import spe_unicorn
@@ -17,7 +19,7 @@ from spe_unicorn.symbols.elf import ElfFile, Piece
 from spe_unicorn.symbols.table import Symbol, SymbolTable
 from tests.report.recordings import samples
 from tests.support.browser import browse, hard_to_use
-from tests.support.samples import branch, load, of_every_sort, other, store
+from tests.support.samples import branch, load, of_every_sort, other, pc, store
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +146,56 @@ def test_of_very_many_samples_a_part_stands_for_all(tmp_path, monkeypatch):
     shown = opened(tmp_path, found)
     assert shown.text("shown") == "40 of 40 samples"
     assert "10 of them are on this page, and counts are scaled" in shown.text("what")
+
+
+def column(data, name):
+    kind, text = data["columns"][name]
+    return np.frombuffer(base64.b64decode(text), kind).tolist()
+
+
+def test_a_branch_that_is_not_taken_goes_nowhere():
+    # event 6 is Not taken; a core may give the next operation as the target
+    taken, passed = branch(0x40000100, target=pc(0x40000140)), 1 << 6 | 2
+    not_taken = branch(0x40000104, target=pc(0x40000108), events=passed)
+    data = page_data(samples(taken, not_taken), disassemble)
+    first, second = column(data, "target")
+    assert data["targets"][first] == "work"
+    assert second == 255
+
+
+@pytest.mark.parametrize(
+    ("most", "kind", "nothing"),
+    [
+        (254, "u1", 0xFF),
+        (255, "<u2", 0xFFFF),
+        (0xFFFE, "<u2", 0xFFFF),
+        (0xFFFF, "<u4", 0xFFFF_FFFF),
+    ],
+)
+def test_indexes_take_the_fewest_bytes_that_leave_a_number_for_nothing(most, kind, nothing):
+    narrow = page._narrow(np.array([0, most, 0xFFFF_FFFF], "<u4"))
+    assert narrow.dtype == np.dtype(kind)
+    assert narrow.tolist() == [0, most, nothing]
+
+
+def test_indexes_of_nothing_alone_take_a_byte():
+    assert page._narrow(np.full(2, 0xFFFF_FFFF, "<u4")).tolist() == [255, 255]
+
+
+def test_latencies_keep_sixteen_bits_and_a_number_for_none():
+    long = load(counters=((0, 0xFFFF), (1, 1), (2, 0)))
+    data = page_data(samples(long, other()), disassemble)
+    assert column(data, "latency") == [0xFFFF, 0x1_0000]
+
+
+@pytest.mark.parametrize(
+    ("most", "count", "weight"), [(10, 10, 4.0), (40, 40, 1.0), (39, 20, 2.0), (13, 10, 4.0)]
+)
+def test_a_sample_of_the_page_weighs_as_many_as_it_stands_for(monkeypatch, most, count, weight):
+    monkeypatch.setattr(page, "MOST_SAMPLES", most)
+    data = page_data(samples(*[load(0x40000100)] * 40), disassemble)
+    assert (data["count"], data["weight"]) == (count, weight)
+    assert len(column(data, "time")) == count
 
 
 def test_a_checker_of_accessibility_finds_nothing_serious(made):

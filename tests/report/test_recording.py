@@ -1,6 +1,7 @@
 """Records for programs: whatever the way, they say what ``decode`` says."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +87,21 @@ def test_symbols_come_from_the_recording_or_are_given(tmp_path):
     for symbols in (elf, str(elf), [f"{elf}"]):
         frame = spe_unicorn.read(path, symbols).dataframe()
         assert frame["symbol"].fillna("?").tolist() == ["main+0x4", "?"]
-    assert "symbol" not in spe_unicorn.read(path).arrays()
+        assert frame["function"].fillna("?").tolist() == ["main", "?"]
+        assert frame["function_offset"].fillna(99).tolist() == [4, 99]
+        line, nothing = frame["line"].fillna("?").tolist()
+        assert re.fullmatch(r"hello\.c:\d+", line)
+        assert nothing == "?"
+    columns = spe_unicorn.read(path).arrays()
+    assert not {"symbol", "function", "function_offset", "line"} & set(columns)
+
+
+def test_samples_of_one_function_are_one_group_wherever_they_are_in_it(tmp_path):
+    (main,) = (s.address for s in read_elf(HELLO).symbols if s.name == "main")
+    path = written(tmp_path / "a.spe", [load(main), load(main + 4), load(main + 8), other(0x1000)])
+    frame = spe_unicorn.read(path, HELLO).dataframe()
+    assert frame.groupby("function").size().to_dict() == {"main": 3}
+    assert len(frame.groupby("symbol")) == 3
 
 
 def test_what_cannot_be_read_is_refused_and_what_is_damaged_says_so(tmp_path):

@@ -15,13 +15,14 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.memory import GuestMemoryError
-from spe_unicorn.session.point import PointError
+from spe_unicorn.session.point import AtOperation, PointError
 from spe_unicorn.session.runs import MachineEndedError
 from tests.support import a64
 from tests.support.elf_builder import RAM, Sym
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, ECHO, EXIT_7, LOOP, SLEEP, program
 
 COPY = shipped_firmware("spe_copy")
+HELLO = shipped_firmware("hello")
 SMP = shipped_firmware("spe_smp")
 
 THREE_CALLS = a64.code(
@@ -140,6 +141,26 @@ def test_a_run_in_pieces_is_the_run():
     assert outcome.operations == whole.operations
     assert pieces.pes[0].records.raw == whole.pes[0].records.raw
     assert pieces.console.output == whole.console.output
+
+
+def test_of_several_points_the_first_to_come_ends_the_run():
+    machine = Machine(HELLO)
+    first = machine.run(until=("main", "console:bare", "1000000"))
+    assert (first.ending, str(first.reached)) == ("until", "main")
+    second = machine.run(until=["main", "console:bare", "1000000"])
+    assert (second.cause, str(second.reached)) == ("console:bare was reached", "console:bare")
+    third = machine.run(until=(str(machine.operations + 3), "console:metal"))
+    assert third.reached == AtOperation(second.operations + 3)
+    last = machine.run(until=("console:nix", "1000000"))
+    assert (last.ending, last.reached) == ("exit", None)
+
+
+def test_one_run_goes_up_to_one_address():
+    machine = Machine(HELLO)
+    main = hex(machine.symbol("main"))
+    assert machine.run(until=("main", main)).ending == "until"
+    with pytest.raises(PointError, match="_start and main are two addresses"):
+        machine.run(until=("_start", "main"))
 
 
 @pytest.mark.parametrize("until", ["main", "console:ok"])

@@ -172,7 +172,7 @@ def _save_records(path: Path, records: list[bytes], program: Path | None) -> int
         spaces = Spaces(RecordFile("", "raw", streams), choices, lambda: arrays)
     except ElfError:  # a kernel that is no ELF file
         spaces = Spaces(RecordFile("", "raw", streams), (), lambda: arrays)
-    write_records(path, named_columns(arrays, spaces))
+    write_records(path, named_columns(arrays, spaces, lines=False))
     return len(arrays)
 
 

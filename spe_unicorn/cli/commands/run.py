@@ -34,9 +34,9 @@ def run(**options: Any) -> None:
     options. The guest's console is standard input and output; with "-" as the file of -o, --json
     or --trace it is standard error instead.
 
-    Exit status: the guest's own; 2 wrong usage or a bad file; 3 mistakes under --warn error; 124 a
-    limit was reached; 125 the guest sleeps for ever; 126 the guest did what it cannot go on from;
-    130 Ctrl-C.
+    Exit status: the guest's own; 0 at --until; 2 wrong usage or a bad file; 3 mistakes under --warn
+    error; 4 an end before --until; 124 a limit was reached; 125 the guest sleeps for ever; 126 the
+    guest did what it cannot go on from; 130 Ctrl-C.
     """
     from spe_unicorn.cli.run.session import run_session
 

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 _USUAL = "cycles,instructions,branches"
 _MODELLED = ",branch-misses,cache-references,cache-misses"
 _RATIOS = {
-    E.INST_RETIRED: (E.CPU_CYCLES, 1.0, "insn per cycle"),
     E.BR_MIS_PRED_RETIRED: (E.BR_RETIRED, 100.0, "% of all branches"),
     E.L1D_CACHE_REFILL: (E.L1D_CACHE, 100.0, "% of all L1D accesses"),
 }
-"""What is printed beside a count: of which other event, times what, and the words."""
+"""What is printed beside a count: of which other event, times what, and the words.
+
+Instructions per cycle are none of them: each operation is a cycle here, whatever the core's model.
+"""
 _WIDTH = 18
 
 

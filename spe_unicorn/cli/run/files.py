@@ -12,8 +12,8 @@ from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.output.formats import OutputError, open_output
 from spe_unicorn.output.image import RecordingInfo
 
-Happening = tuple[int, bool]
-"""A management event: its time in ticks, and whether data are lost."""
+Happening = tuple[int, bool, int]
+"""A management event: its time in ticks, whether data are lost, and its kind."""
 T = TypeVar("T", str, bytes, Happening)
 
 STANDARD_OUTPUT = "-"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from spe_unicorn.arch.registers.spe import EventClass
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.run.files import Files, Happening, OutputFile
 from spe_unicorn.cli.run.settings import Settings
@@ -13,6 +15,8 @@ from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.reproduce import command_words
 from spe_unicorn.spe.management import ManagementEvent
 from spe_unicorn.spe.unit import StatisticalProfilingUnit
+
+_OTHER: Final = 0x40
 
 
 def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
@@ -34,10 +38,17 @@ def record_to_file(machine: Machine, settings: Settings, files: Files) -> None:
             _record_management_events(pe, pe.unit, managed)
 
 
+def _kind(event: ManagementEvent) -> int:
+    """The kind of an event in a perf.data file, as ``output.perf_format.AUX_EVENTS`` has it."""
+    if event.EC != EventClass.OTHER or event.is_full:
+        return int(event.EC)
+    return _OTHER | event.status
+
+
 def _record_management_events(
     pe: ProcessingElement, unit: StatisticalProfilingUnit, file: OutputFile[Happening]
 ) -> None:
     def tell(event: ManagementEvent, _el: int) -> None:
-        file.write((pe.cpu.physical_count(), event.data_lost))
+        file.write((pe.cpu.physical_count(), event.data_lost, _kind(event)))
 
     unit.managed.connect(tell)

@@ -30,7 +30,7 @@ _GROUPS = {
     ),
     "Snapshots": ("--snapshot-at", "--snapshot", "--restore"),
     "A debugger": ("--gdb", "--gdb-continue", "--history"),
-    "When it ends": ("--max-insns", "--timeout"),
+    "When it ends": ("--until", "--max-insns", "--timeout"),
 }
 """Options by the heading that they stand under; what is not named here stands at the end."""
 

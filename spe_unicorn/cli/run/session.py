@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spe_unicorn.cli.errors import UsageProblem
@@ -11,6 +12,7 @@ from spe_unicorn.cli.run.consoles import CONSOLE, Consoles
 from spe_unicorn.cli.run.debugging import debug, listening
 from spe_unicorn.cli.run.device_tree import dump_device_tree
 from spe_unicorn.cli.run.files import Files, complaint
+from spe_unicorn.cli.run.legs import Legs, check_points
 from spe_unicorn.cli.run.messages import say
 from spe_unicorn.cli.run.progress import Progress
 from spe_unicorn.cli.run.recording import record_to_file
@@ -36,7 +38,6 @@ from spe_unicorn.machine.boot.image import LoadError
 from spe_unicorn.machine.options import OptionError
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
-from spe_unicorn.session.point import PointError
 
 if TYPE_CHECKING:  # a run that nobody debugs needs no debugger
     from spe_unicorn.debug.gdb.connection import Listener
@@ -79,13 +80,16 @@ class _Session:
         except (CoreError, LoadError, OptionError) as error:
             raise UsageProblem(spelled(str(error))) from error
         check_target(settings.snapshot_at, settings.snapshot)
-        if settings.snapshot_at is not None:
-            try:
-                self.machine.place(settings.snapshot_at)
-            except PointError as error:
-                raise UsageProblem(f"--snapshot-at: {error}") from None
         if settings.restored is not None:
             settings.restored.restore(self.machine)
+        points = {
+            "--snapshot-at": settings.snapshot_at,
+            "--trace-start": settings.trace_start,
+            "--trace-stop": settings.trace_stop,
+            "--until": settings.until,
+        }
+        check_points(self.machine, points, "--until")
+        self.legs = Legs(self.machine, settings.max_insns, settings.until)
         self.board = self.machine.board
         traced = any(trace.file is None for trace in settings.trace)
         self.progress = Progress(enabled=not settings.quiet and not traced)
@@ -138,6 +142,7 @@ class _Session:
             machine.stop()
         try:
             outcome, problem = self._run_machine()
+            outcome = replace(outcome, misuses=machine.finish_misuses())
         except BaseException:
             self.files.close()
             raise
@@ -156,7 +161,7 @@ class _Session:
             self._print_places(reason, outcome.places)
         report = Report(
             *(outcome, reason, machine.few_places, machine.why_no_samples),
-            *(machine.trapped_accesses,),
+            *(machine.trapped_accesses, machine.why_few_samples),
         )
         if self.summary_follows:
             self.summary_follows = False
@@ -168,22 +173,23 @@ class _Session:
 
     def _run_machine(self) -> tuple[Outcome, str | None]:
         """Run the machine; what became of it, and what kept the snapshot from being written."""
-        limit, path, point = (
-            self.settings.max_insns,
-            self.settings.snapshot,
-            self.settings.snapshot_at,
-        )
+        legs, path, point = self.legs, self.settings.snapshot, self.settings.snapshot_at
         if (remark := self.traces.remark) is not None and not self.settings.quiet:
             say(f"spe-unicorn: {remark}\n")
         if self.traces.have_points:
-            return self.traces.run(limit)
+            return self.traces.run(legs)
         if path is None or point is None:
-            return self.machine.run(limit), None
-        return run_with_snapshot(self.machine, limit, point, path)
+            return legs.run(None), None
+        return run_with_snapshot(self.machine, legs, point, path)
 
     def _reason(self, outcome: Outcome) -> Reason:
         misuse_is_error = self.settings.warn == "error"
-        return reason_of(outcome, self.stopper.reason, misuse_is_error=misuse_is_error)
+        return reason_of(
+            outcome,
+            self.stopper.reason,
+            misuse_is_error=misuse_is_error,
+            missed=self.settings.until if self.legs.missed else None,
+        )
 
     def _print_places(self, reason: Reason, places: tuple[Whereabouts, ...]) -> None:
         """Where the guest was. With -q only if the end is not one that the user asked for."""

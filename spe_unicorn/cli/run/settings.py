@@ -54,6 +54,7 @@ class Settings:
     secure_console: str | None = None
     virtio_console: str | None = None
     """Where it leads; None for what :class:`Session` chooses, where the machine has one."""
+    until: Point | None = None
     max_insns: int | None = None
     timeout: float | None = None
     trace: tuple[TraceChoice, ...] = ()
@@ -271,8 +272,8 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             "--clock",
             type=hertz,
             metavar="HZ",
-            help="Operations in a second of the guest: 100M makes its waits cheaper, 2.5G gives it"
-            " time; 1G unless the core profile says otherwise.",
+            help="Operations in a second of the guest: 100M or 62.5MHz makes its waits cheaper,"
+            " 2.5G gives it time; 1G unless the core profile says otherwise.",
         ),
         click.option(
             "--seed",
@@ -281,6 +282,13 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
             metavar="N",
             show_default=True,
             help="Source of all chance in the machine.",
+        ),
+        click.option(
+            "--until",
+            type=point,
+            metavar="POINT",
+            help="End with exit status 0 there: a number of operations, 0x and an address,"
+            " SYMBOL[+0xN] or console:TEXT.",
         ),
         click.option(
             "--max-insns",

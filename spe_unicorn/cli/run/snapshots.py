@@ -19,6 +19,7 @@ from spe_unicorn.output.names import printable
 from spe_unicorn.session.point import Point, PointError, parse_point
 
 if TYPE_CHECKING:
+    from spe_unicorn.cli.run.legs import Legs
     from spe_unicorn.session.machine import Machine
     from spe_unicorn.session.outcome import Outcome
     from spe_unicorn.session.snapshot import Snapshot
@@ -164,24 +165,17 @@ class NotReachedError(Exception):
 
 
 def run_with_snapshot(
-    machine: Machine, operations: int | None, at: Point, path: str
+    machine: Machine, legs: Legs, at: Point, path: str
 ) -> tuple[Outcome, str | None]:
     """Run up to ``at``, write the snapshot, run on; the outcome of all, and what went wrong."""
     from spe_unicorn.session.snapshot import SnapshotError
     from spe_unicorn.session.snapshot_file import write_snapshot
 
-    began = machine.operations
-    first = machine.run(operations, until=at)
-    if first.ending != "until":
+    first = legs.run(at)
+    if not legs.came_to(at):
         return first, f"{at} was not reached: no snapshot was written"
     try:
         write_snapshot(machine.save(), path)
     except SnapshotError as error:
         return first, str(error)
-    left = None if operations is None else operations - (machine.operations - began)
-    rest = machine.run(left)
-    cause = rest.cause
-    if rest.ending == "limit":
-        cause = f"the limit of {operations} operations was reached"
-    seconds, executed = first.seconds + rest.seconds, first.executed + rest.executed
-    return replace(rest, cause=cause, seconds=seconds, executed=executed), None
+    return legs.run(None), None

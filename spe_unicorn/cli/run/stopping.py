@@ -12,6 +12,7 @@ from spe_unicorn.signals import Signal
 
 if TYPE_CHECKING:  # commands that run no guest load no engine
     from spe_unicorn.session.outcome import Outcome
+    from spe_unicorn.session.point import Point
 
 _NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 """The signals that end a run, as people know them."""
@@ -20,6 +21,7 @@ _SHOW, _PRESS = signal.SIGUSR1, signal.SIGUSR2
 
 BAD_FILE_STATUS = 2
 MISUSE_STATUS = 3
+MISSED_STATUS = 4
 LIMIT_STATUS = 124
 ASLEEP_STATUS = 125
 FAILED_STATUS = 126
@@ -33,9 +35,10 @@ OUTPUT = "output"
 
 _CUT_SHORT = frozenset({"interrupted", "asleep"})
 """How a run ends that was asked to: at once, or where it waited for input."""
-_OF_ITSELF = frozenset({"exit", "interrupted"})
-"""How a run ends that nothing of ours has ended."""
+_OF_ITSELF = frozenset({"exit", "until", "interrupted"})
+"""How a run ends that nothing but the guest and the user has ended."""
 _STATUS = {
+    "until": 0,
     "limit": LIMIT_STATUS,
     "asleep": ASLEEP_STATUS,
     "failed": FAILED_STATUS,
@@ -47,8 +50,8 @@ _STATUS = {
 class Reason:
     """Why a run ended: a word for programs, a sentence for people, and the exit status.
 
-    The words are exit, misuse, limit, timeout, interrupted, killed, closed, output, asleep and
-    failed.
+    The words are exit, until, misuse, missed, limit, timeout, interrupted, killed, closed, output,
+    asleep and failed.
     There is no sentence if the guest ended the run itself.
     """
 
@@ -67,8 +70,17 @@ class Reason:
         return self.ending in ("limit", "interrupted", "killed")
 
 
-def reason_of(outcome: Outcome, asked: Reason | None, *, misuse_is_error: bool) -> Reason:
-    """Why a run ended that came to ``outcome``, and that was ``asked`` to end for a reason."""
+def reason_of(
+    outcome: Outcome,
+    asked: Reason | None,
+    *,
+    misuse_is_error: bool,
+    missed: Point | None = None,
+) -> Reason:
+    """Why a run ended that came to ``outcome``, and that was ``asked`` to end for a reason.
+
+    ``missed`` is the point at which it was to end, if the guest ended itself before.
+    """
     if asked is not None and (asked.ending == OUTPUT or outcome.ending in _CUT_SHORT):
         return asked
     ending, cause, status = outcome.ending, outcome.cause, outcome.exit_status
@@ -78,6 +90,9 @@ def reason_of(outcome: Outcome, asked: Reason | None, *, misuse_is_error: bool) 
         if status is not None:
             cause += f", and ended with status {status}"
         return Reason("misuse", cause, MISUSE_STATUS)
+    if missed is not None and not status:
+        cause = f"the guest ended with status {status}, and {missed} was not reached"
+        return Reason("missed", cause, MISSED_STATUS)
     if ending == "exit" and status is not None:
         return Reason(ending, cause, status)
     return Reason(ending, cause, _STATUS[ending])

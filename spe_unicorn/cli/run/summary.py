@@ -33,6 +33,8 @@ class Report:
     """Why each PE has no record; None where there are some, or nobody wanted any."""
     trapped: tuple[TrappedAccesses, ...] = ()
     """Accesses to SPE that trapped."""
+    few_samples: tuple[str | None, ...] = ()
+    """Why each PE has far fewer records than its interval promises; None where it has not."""
 
 
 def summary(report: Report) -> str:
@@ -74,14 +76,15 @@ def summary(report: Report) -> str:
 
 
 def _no_samples(report: Report) -> str:
-    """A line for each PE that should have had samples, if none has any."""
+    """A line for each PE that should have had samples, if none has any, or had far more."""
     outcome = report.outcome
-    if outcome.statistics.written:
-        return ""
     several = len(outcome.shares) > 1
+    what, reasons = "no samples", report.no_samples
+    if outcome.statistics.written:
+        what, reasons = "few samples", report.few_samples
     return "".join(
-        f"  no samples{f' on cpu {cpu}' if several else ''}: {spelled(why)}\n"
-        for cpu, why in enumerate(report.no_samples)
+        f"  {what}{f' on cpu {cpu}' if several else ''}: {spelled(why)}\n"
+        for cpu, why in enumerate(reasons)
         if why is not None
     )
 
@@ -157,8 +160,15 @@ def json_object(report: Report) -> dict[str, Any]:
                 **_json_place(place),
                 **_json_counts(s.operations, s.statistics, s.pmu_events),
                 "no_samples": None if why is None else spelled(why),
+                "few_samples": None if few is None else spelled(few),
             }
-            for place, s, why in zip(outcome.places, outcome.shares, report.no_samples, strict=True)
+            for place, s, why, few in zip(
+                outcome.places,
+                outcome.shares,
+                report.no_samples,
+                report.few_samples,
+                strict=True,
+            )
         ],
     }
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 
 from spe_unicorn.cli.errors import UsageProblem
+from spe_unicorn.cli.run.legs import Legs
 from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.debug.tracing.filters import FilterError, resolved
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.outcome import Outcome
-from spe_unicorn.session.point import AtOperation, Point, PointError
+from spe_unicorn.session.point import AtOperation
 
 Write = Callable[[str], None]
 
@@ -51,8 +51,6 @@ class Traces:
                 f"{options[0]} and --snapshot-at: one run goes up to one of them; trace a second"
                 " run, from the snapshot"
             )
-        for name, point in points.items():
-            self._check_point(name, point)
         try:
             resolved(settings.trace_filter, self._machine.board.names)
         except FilterError as error:
@@ -60,17 +58,6 @@ class Traces:
         numbers = [p.count for p in points.values() if isinstance(p, AtOperation)]
         if len(numbers) > 1 and numbers[0] > numbers[1]:
             raise UsageProblem("--trace-stop: that point is before the one of --trace-start")
-
-    def _check_point(self, name: str, point: Point | None) -> None:
-        if point is None:
-            return
-        try:
-            self._machine.place(point)
-        except PointError as error:
-            raise UsageProblem(f"{name}: {error}") from None
-        gone = self._machine.operations
-        if isinstance(point, AtOperation) and point.count < gone:
-            raise UsageProblem(f"{name}: {gone} operations have been executed already")
 
     @property
     def have_points(self) -> bool:
@@ -91,18 +78,17 @@ class Traces:
             return None
         return f"--trace {slow[0]} looks at each operation: inline counting is off while it does"
 
-    def run(self, operations: int | None) -> tuple[Outcome, str | None]:
+    def run(self, legs: Legs) -> tuple[Outcome, str | None]:
         """Run the machine from point to point; what became of it, and what was not reached."""
         start, stop = self._settings.trace_start, self._settings.trace_stop
-        legs = _Legs(self._machine, operations)
         if start is not None:
             outcome = legs.run(start)
-            if outcome.ending != "until":
+            if not legs.came_to(start):
                 return outcome, f"{start} was not reached: nothing was traced"
             self._begin()
         if stop is not None:
             outcome = legs.run(stop)
-            if outcome.ending != "until":
+            if not legs.came_to(stop):
                 return outcome, None
             self._ends.close()
         return legs.run(None), None
@@ -122,25 +108,3 @@ class Traces:
                     self._settings.trace_filter,
                 )
             )
-
-
-class _Legs:
-    """A run in several parts, which together are one."""
-
-    def __init__(self, machine: Machine, operations: int | None) -> None:
-        self._machine = machine
-        self._operations = operations
-        self._began = machine.operations
-        self._seconds = 0.0
-
-    def run(self, until: Point | None) -> Outcome:
-        """Run on, at most to the point; what became of all parts up to now."""
-        done = self._machine.operations - self._began
-        left = None if self._operations is None else self._operations - done
-        outcome = self._machine.run(left, until=until)
-        self._seconds += outcome.seconds
-        whole = replace(outcome, seconds=self._seconds)
-        if outcome.ending == "limit":
-            cause = f"the limit of {self._operations} operations was reached"
-            return replace(whole, cause=cause)
-        return whole

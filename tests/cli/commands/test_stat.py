@@ -27,7 +27,7 @@ def test_counts_stand_on_standard_error_and_the_console_on_standard_output(comma
     found = counts(result.stderr)
     assert list(found) == ["cycles", "instructions", "branches"]
     assert found["cycles"] >= found["instructions"] > found["branches"] > 0
-    assert "insn per cycle" in result.stderr
+    assert "#" not in result.stderr  # a cycle is an operation: their ratio says nothing
 
 
 def test_the_cycles_are_the_operations_of_the_run(command, run_json):

@@ -33,6 +33,7 @@ PLACE = {
     "last_exception",
     "hints",
     "no_samples",
+    "few_samples",
 }
 
 
@@ -133,6 +134,7 @@ def test_each_pe_has_its_counts_and_its_place(run_json, tmp_path, options):
     first = {key: cpus[0][key] for key in PLACE}
     last = first.pop("last_exception")
     assert first.pop("no_samples") is None
+    assert first.pop("few_samples") is None
     (hint,) = first.pop("hints")
     assert hint == "RAM ends before: give it more by --ram, or look for a wrong pointer"
     assert first == {

@@ -73,7 +73,7 @@ def system_word(random: Random) -> int:
 
 
 SHARED = {
-    "ticks": (ticks, (lambda random: random.getrandbits(56), one_to(125), one_to(2000))),
+    "ticks": (ticks, (lambda random: random.getrandbits(56), one_to(62_500), one_to(10_000_000))),
     "slot_of": (slot_of, (word, lambda random: 1 + random.randrange(1024))),
     "access_address": (access_address, (word, word, small(4), small(5), power(7))),
     "vector_address": (vector_address, (word, small(4), small(4), small(2), small(512))),

@@ -84,10 +84,28 @@ def test_nor_is_a_driver_that_polls() -> None:
 
 
 def test_the_status_is_cleared_before_the_interrupt_is_enabled() -> None:
-    begin = gic()
+    begin = [*gic(), *UNMASK]
     misuses = found([*begin, *enable(21), *CLEAR])
     assert rules(misuses) == ["status-unknown"]
     assert misuses.found[0].pc == RAM + 4 * (len(begin) + len(enable(21)) - 1)
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_while_the_interrupt_is_masked_the_status_may_be_unknown(runner: type[Runner]) -> None:
+    assert rules(found([*gic(), *enable(21), *CLEAR, *UNMASK], runner=runner)) == []
+    no_group = gic(groups=[])
+    assert rules(found([*no_group, *UNMASK, *enable(21), *CLEAR, *GIC["groups"]])) == []
+    # unmasked before it is cleared
+    at = RAM + 4 * (len(gic()) + len(enable(21)) - 1)
+    for words in ([*gic(), *enable(21), *UNMASK, *CLEAR], [*gic(), *enable(21), *UNMASK]):
+        misuses = found(words, SERVED, runner)
+        assert rules(misuses) == ["status-unknown"]
+        assert misuses.found[0].pc == at
+
+
+def test_an_interrupt_that_is_disabled_again_needs_no_status() -> None:
+    disable = store(GICR_ISENABLER0 + 0x80, 1 << 21)
+    assert rules(found([*gic(), *enable(21), *disable, *UNMASK, *CLEAR])) == []
 
 
 @pytest.mark.parametrize(
@@ -129,6 +147,28 @@ def test_an_interrupt_is_ended_before_its_handler_returns(runner: type[Runner]) 
     misuses = found([*CLEAR, *gic(), *enable(21), *UNMASK, *ASSERT], handler, runner)
     assert rules(misuses) == ["interrupt-not-ended"]
     assert misuses.found[0].pc == VECTORS + 0x280
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_handler_that_leaves_the_cause_makes_a_storm(runner: type[Runner]) -> None:
+    words = [*CLEAR, *gic(), *enable(21), *UNMASK, *ASSERT]
+    leaves = [a.mrs(9, ICC_IAR1_EL1), a.msr(ICC_EOIR1_EL1, 9), a.ERET]
+    misuses = found(words, leaves, runner)
+    assert rules(misuses) == ["interrupt-storm"]
+    assert misuses.found[0].pc == VECTORS + 0x280
+    assert misuses.found[0].what == (
+        "INTID 21 was acknowledged 10 times in a row, and PMBSR_EL1.S was not cleared"
+    )
+    assert misuses.found[0].count > 10
+    misuses = found(words, [a.ERET], runner)
+    assert rules(misuses)[0] == "interrupt-storm"
+    assert misuses.found[0].pc == VECTORS + 0x280
+    assert misuses.found[0].what == (
+        "PMBIRQ was due 10 times in a row, and the handler has neither read ICC_IARx_EL1 nor"
+        " cleared PMBSR_EL1.S"
+    )
+    # an interrupt that comes again after it was served is none
+    assert rules(found([*words, *ASSERT, *ASSERT, *ASSERT], SERVED, runner)) == []
 
 
 def test_a_return_from_an_exception_in_the_handler_is_not_its_own() -> None:

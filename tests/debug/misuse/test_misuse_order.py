@@ -8,7 +8,7 @@ import spe_unicorn
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers.system import TTBR0_EL2
 from spe_unicorn.debug.misuse import watch_misuse
-from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
+from tests.debug.misuse.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.support import a64 as a
 from tests.support.small_boards import RAM, board_at
 from tests.support.user_engine import (

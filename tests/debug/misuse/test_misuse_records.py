@@ -9,7 +9,7 @@ from spe_unicorn.debug.misuse import watch_misuse
 from spe_unicorn.host.native import reads
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
+from tests.debug.misuse.drivers import ENABLE, SET_UP, STOP, WORK, found_in, names
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 from tests.support.user_engine import BUFFER, CODE, PMSCR_EL1, end, engine
@@ -39,6 +39,23 @@ def test_no_other_barrier_will_do(barrier: int) -> None:
 def test_the_dsb_comes_behind_psb_csync() -> None:
     steps = [STOP, a.ISB, DSB_NSH, a.PSB_CSYNC]
     assert found_in([*PROFILED, *steps, *RECORD]) == [RULE]
+
+
+@pytest.mark.parametrize(
+    ("steps", "swapped"),
+    [
+        ([STOP, a.ISB, DSB_NSH, a.PSB_CSYNC], True),
+        ([STOP, a.ISB, a.PSB_CSYNC], False),
+        ([STOP, a.ISB, DSB_NSH], False),
+    ],
+)
+def test_a_dsb_that_comes_too_early_is_told_in_words(steps: list[int], swapped: bool) -> None:
+    words = [*PROFILED, *steps, *RECORD, a.NOP]
+    spe = spe_unicorn.attach(engine(words))
+    misuses = watch_misuse(spe)
+    spe.emu_start(CODE, end(words))
+    said = ": the DSB came before the PSB CSYNC, and belongs after it"
+    assert [misuse.what.endswith(said) for misuse in misuses.found] == [swapped]
 
 
 def test_loads_from_elsewhere_and_stores_are_no_reads_of_records() -> None:

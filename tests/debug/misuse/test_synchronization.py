@@ -8,11 +8,13 @@ from spe_unicorn.debug.synchronization import Synchronization
 def after(*steps: int | str) -> Synchronization:
     """A number is a context synchronization event after so many members of the population."""
     order = Synchronization()
+    population = 0
     for step in steps:
         if isinstance(step, int):
-            order.context_synchronization(step)
+            population = step
+            order.context_synchronization(population)
         elif step == "dsb":
-            order.dsb()
+            order.dsb(population)
         else:
             order.psb_csync()
     return order
@@ -47,3 +49,12 @@ def test_memory_holds_what_was_drained_in_front_of_a_dsb():
     assert after(7, "psb", 9, "dsb").written == 7
     assert after(7, "psb", 9).written == 0
     assert after(7, "dsb", "psb").written == 0
+
+
+def test_a_dsb_before_the_psb_csync_that_it_was_to_follow_is_swapped():
+    assert after(7, "dsb", "psb").swapped
+    assert not after(7, "dsb").swapped  # no PSB CSYNC yet
+    assert not after(7, "psb", "dsb").swapped
+    assert not after(7, "dsb", "psb", "dsb").swapped
+    assert not after(7, "psb", "dsb", "psb", 7).swapped
+    assert after(7, "psb", "dsb", 9, "dsb", "psb").swapped

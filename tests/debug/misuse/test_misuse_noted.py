@@ -11,7 +11,7 @@ from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.exact_runs import ExactRuns
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
-from tests.debug.drivers import ENABLE, SET_UP, STOP, WORK
+from tests.debug.misuse.drivers import ENABLE, SET_UP, STOP, WORK
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, Result, image_of
 from tests.support.user_engine import (

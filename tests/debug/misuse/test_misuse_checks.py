@@ -220,6 +220,27 @@ def test_reserved_bits_and_values_are_named(register, value, broken):
     assert broken_by_writing(register, value) == [broken]
 
 
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [
+        (4, "0x400"),  # INTERVAL as if it began at bit 0
+        (0xFE, "0xfe00"),
+        (1000, "0x400"),  # a number of operations
+        (1025 + 0x80, "0x500"),
+        (0x1_0002, "0x10000"),
+    ],
+)
+def test_an_interval_in_the_wrong_bits_is_asked_about(value, asked):
+    (problem,) = checks.written(careful_pe(), PMSIRR_EL1, value)
+    assert problem.rule.name == "reserved-bits"
+    assert problem.what == f"INTERVAL is bits 31:8, in units of 256 operations: {asked}?"
+
+
+def test_bits_above_the_interval_are_named():
+    (problem,) = checks.written(careful_pe(), PMSIRR_EL1, 1 << 40 | 2)
+    assert problem.what == "this core has no bit 1, bit 40"
+
+
 def test_what_is_reserved_depends_on_the_core():
     assert broken_by_writing(PMSFCR_EL1, 1 << 4, core="max") == []
     assert broken_by_writing(PMBLIMITR_EL1, LIMIT | 1 << 7, core="max") == []
@@ -281,7 +302,7 @@ def test_names_of_rules_are_words_and_each_is_there_once():
 
 
 def test_the_page_has_every_rule_as_it_is():
-    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "misuse.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "reference" / "misuse.md"
     rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
     assert rows == [f"| `{rule.name}` | {rule.text} | {rule.source} |" for rule in RULES]
 
