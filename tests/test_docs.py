@@ -15,6 +15,7 @@ from tests.code_names import CodeNames, quotations
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FOR_DEVELOPERS = ROOT / "CONTRIBUTING.md"
+GLOSSARY = (DOCS / "glossary.md").read_text()
 PAGES = [
     *(ROOT / "README.md", ROOT / "SECURITY.md", FOR_DEVELOPERS),
     *sorted(DOCS.rglob("*.md")),
@@ -38,7 +39,7 @@ def test_a_page_about_the_code_names_what_exists(page, code):
 
 def test_the_architecture_page_and_the_glossary_name_code():
     for page in ("architecture.md", "glossary.md"):
-        assert "host/run/runner.py" in quotations((DOCS / page).read_text())
+        assert "host/run/horizons.py" in quotations((DOCS / page).read_text())
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,26 @@ def test_a_name_of_code_that_exists_is_known(name, code):
 )
 def test_a_wrong_name_of_code_is_found(name, code):
     assert not code.has(name)
+
+
+WORDS = re.findall(r"^\| ([a-z][^|(]*?)(?: \([^|]*)? \| .* \| `([^`]+)` \|$", GLOSSARY, re.M)
+
+
+def test_the_glossary_is_in_alphabetical_order():
+    assert len(WORDS) == GLOSSARY.count("\n| ") - 1
+    words = [word for word, _ in WORDS]
+    assert words == sorted(words)
+
+
+def plain_words(text: str) -> str:
+    return re.sub(r"[\s_-]+", " ", text.lower())
+
+
+@pytest.mark.parametrize(("word", "place"), WORDS, ids=[word for word, _ in WORDS])
+def test_a_word_of_the_glossary_is_in_the_code_that_it_names(word, place):
+    path = ROOT / "spe_unicorn" / place
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    assert any(plain_words(word) in plain_words(file.read_text()) for file in files)
 
 
 def test_every_room_is_on_the_architecture_page():
