@@ -14,10 +14,17 @@ from tests.code_names import CodeNames, quotations
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
+FOR_DEVELOPERS = ROOT / "CONTRIBUTING.md"
+GLOSSARY = (DOCS / "glossary.md").read_text()
+PAGES = [
+    *(ROOT / "README.md", ROOT / "SECURITY.md", FOR_DEVELOPERS),
+    *sorted(DOCS.rglob("*.md")),
+]
 
-
-NAMING = [*sorted((DOCS / "adr").glob("0*.md")), DOCS / "architecture.md", DOCS / "glossary.md"]
+NAMING = [
+    *sorted((DOCS / "adr").glob("0*.md")),
+    *(FOR_DEVELOPERS, DOCS / "architecture.md", DOCS / "glossary.md", DOCS / "README.md"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def test_a_page_about_the_code_names_what_exists(page, code):
 
 def test_the_architecture_page_and_the_glossary_name_code():
     for page in ("architecture.md", "glossary.md"):
-        assert "host/run/runner.py" in quotations((DOCS / page).read_text())
+        assert "host/run/horizons.py" in quotations((DOCS / page).read_text())
 
 
 @pytest.mark.parametrize(
@@ -85,6 +92,26 @@ def test_a_wrong_name_of_code_is_found(name, code):
     assert not code.has(name)
 
 
+WORDS = re.findall(r"^\| ([a-z][^|(]*?)(?: \([^|]*)? \| .* \| `([^`]+)` \|$", GLOSSARY, re.M)
+
+
+def test_the_glossary_is_in_alphabetical_order():
+    assert len(WORDS) == GLOSSARY.count("\n| ") - 1
+    words = [word for word, _ in WORDS]
+    assert words == sorted(words)
+
+
+def plain_words(text: str) -> str:
+    return re.sub(r"[\s_-]+", " ", text.lower())
+
+
+@pytest.mark.parametrize(("word", "place"), WORDS, ids=[word for word, _ in WORDS])
+def test_a_word_of_the_glossary_is_in_the_code_that_it_names(word, place):
+    path = ROOT / "spe_unicorn" / place
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    assert any(plain_words(word) in plain_words(file.read_text()) for file in files)
+
+
 def test_every_room_is_on_the_architecture_page():
     page = (DOCS / "architecture.md").read_text()
     package = ROOT / "spe_unicorn"
@@ -93,14 +120,51 @@ def test_every_room_is_on_the_architecture_page():
     assert {line for line in lines if f"\n{line} " not in page} == set()
 
 
+RECORDS = sorted((DOCS / "adr").glob("[0-9]*.md"))
+NUMBERS = r"\d{4}(?:(?:, \d{4})* and \d{4})?"
+STATUS = (
+    rf"stands|given up|extended by {NUMBERS}"
+    rf"|partly replaced by {NUMBERS}(; extended by {NUMBERS})?"
+)
+
+
 def test_every_decision_record_is_in_the_index_under_its_title():
     index = (DOCS / "adr" / "README.md").read_text()
-    records = sorted((DOCS / "adr").glob("[0-9]*.md"))
-    assert len(records) >= 6
-    for number, record in enumerate(records, 1):
+    assert len(RECORDS) >= 6
+    for number, record in enumerate(RECORDS, 1):
         assert record.name.startswith(f"{number:04}-")
-        assert record.read_text().startswith(f"# {number:04}: ")
-        assert f"[{number:04}]({record.name})" in index
+        first = record.read_text().splitlines()[0]
+        title = first.removeprefix(f"# {number:04}: ")
+        assert title != first
+        assert index.count(f"\n| [{number:04}]({record.name}) | {title} | ") == 1
+
+
+def statuses() -> dict[str, str]:
+    """What the index says of each decision record, by its number."""
+    index = (DOCS / "adr" / "README.md").read_text()
+    return dict(re.findall(r"^\| \[(\d{4})\].* \| ([^|]*) \|$", index, re.M))
+
+
+def earlier(record: Path) -> set[str]:
+    """The decision records that a record says it extends or replaces, before its first heading."""
+    top = record.read_text().split("\n## ")[0].replace("\n", " ").replace(".md", "")
+    said = re.findall(r"(?:Extends|Replaces) [^.]*", top)
+    return {number for words in said for number in re.findall(r"\[(\d{4})\]", words)}
+
+
+def test_the_status_of_a_decision_record_names_the_later_ones_that_say_so():
+    found = statuses()
+    assert set(found) == {record.name[:4] for record in RECORDS}
+    assert [text for text in found.values() if not re.fullmatch(STATUS, text)] == []
+    named = {(old, new) for old, text in found.items() for new in re.findall(r"\d{4}", text)}
+    assert named == {(old, record.name[:4]) for record in RECORDS for old in earlier(record)}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name[:4])
+def test_a_decision_record_of_which_something_was_replaced_names_its_successor(record):
+    for later in re.findall(r"partly replaced by ([^;]*)", statuses()[record.name[:4]]):
+        for number in re.findall(r"\d{4}", later):
+            assert f"[{number}](" in record.read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

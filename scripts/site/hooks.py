@@ -1,7 +1,7 @@
 """What the web site has beside the pages of docs/, and how links between files become links there.
 
-README.md is the first page. A link from any page to a file that lies outside docs/ gives that file
-a page of its own: Markdown as it is, anything else as code.
+README.md is the first page, and that of docs/ the page "contents". A link from any page to a file
+that lies outside docs/ gives that file a page of its own: Markdown as it is, anything else as code.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "index.md"
 FIRST = "README.md"
+CONTENTS = "docs/README.md"
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _SCHEME = re.compile(r"[a-z]+:")
 SECTIONS = {"How to": "How to", "Reference": "Reference", "Adr": "Decisions"}
@@ -28,6 +29,8 @@ def _uri(path: str) -> str:
     """Where on the site a file of the checkout is, by its path from the root."""
     if path == FIRST:
         return HOME
+    if path == CONTENTS:
+        return "contents.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     name = path.removesuffix("/README.md") if path.endswith("/README.md") else path
@@ -61,7 +64,8 @@ def _outside() -> dict[str, str]:
                 todo.append(_readme(target))
                 seen.add(_readme(target))
     files = {path for path in seen if (ROOT / path).is_file()}
-    return {_uri(path): path for path in sorted(files) if not path.startswith("docs/")}
+    inside = {path for path in files if path.startswith("docs/")} - {CONTENTS}
+    return {_uri(path): path for path in sorted(files - inside)}
 
 
 def _readme(path: str) -> str:
