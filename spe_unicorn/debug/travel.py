@@ -407,7 +407,8 @@ class Travel:
         ``run`` runs the board up to a limit, and ends by STOPPED or UNTIL where a debugger stops
         it: at a breakpoint, or in front of a watched access. It is called once more at each stop,
         and has to go on from there. Raises PastError where there is none; the machine then stands
-        at the beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by INTERRUPTED.
+        at the beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by
+        INTERRUPTED.
         """
         self._keep_changes()
         end = self.position
