@@ -52,6 +52,8 @@ _KEPT_ALWAYS: Final = "slice_ended"
 
 _GOES_ON_CHANGED: Final = frozenset({Ending.ASLEEP, Ending.FAILED})
 """Endings after which somebody outside may have written what lets the machine go on."""
+_STOPS: Final = frozenset({Ending.STOPPED, Ending.UNTIL})
+"""Endings of a run that a debugger has stopped."""
 
 Run = Callable[[int | None, bool], Ending]
 """Runs the board for at most so many operations; a debugger's stops end the run sooner.
@@ -397,16 +399,20 @@ class Travel:
                 if pe.cpu.executed != count - 1:
                     raise PastError("nothing is kept from before")
 
-    def back_to_stop(self, run: Run) -> None:
+    def back_to_stop(self, run: Run, *, here: bool = False) -> None:
         """Go back to the last place before this one where ``run`` is stopped.
 
-        ``run`` runs the board up to a limit, and with another ending where a debugger stops it: at
-        a breakpoint, or in front of a watched access. It is called once more at each stop, and has
-        to go on from there. Raises PastError where there is none; the machine then stands at the
-        beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by INTERRUPTED.
+        With ``here`` a stop at this place counts too, if the last operation caused it.
+
+        ``run`` runs the board up to a limit, and ends by STOPPED or UNTIL where a debugger stops
+        it: at a breakpoint, or in front of a watched access. It is called once more at each stop,
+        and has to go on from there. Raises PastError where there is none; the machine then stands
+        at the beginning of what is kept. Raises InterruptedTravelError where ``run`` ends by
+        INTERRUPTED.
         """
         self._keep_changes()
-        end = last = self.position
+        end = self.position
+        last = end + here
         with self._or_begin():
             number = self._before(end - 1)
             while True:
@@ -431,7 +437,7 @@ class Travel:
             ending = self.forwards(run, end)
             if ending is Ending.INTERRUPTED:
                 raise InterruptedTravelError
-            if ending is not Ending.LIMIT and self.position <= last:
+            if ending in _STOPS and self.position <= last:
                 found = self.position
             stuck = stuck + 1 if self.position == before else 0
             if stuck > _REASONS * len(self._board.pes):

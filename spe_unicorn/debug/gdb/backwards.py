@@ -25,15 +25,17 @@ class Backwards:
         self._stops: dict[int, tuple[ProcessingElement, Stopped]] = {}
         """The stops on the way, by position: of several at one place, the last."""
 
-    def to_last_stop(self) -> tuple[ProcessingElement, Stopped]:
+    def to_last_stop(self, *, here: bool = False) -> tuple[ProcessingElement, Stopped]:
         """Go back to the last stop before here: the PE that stopped, and why.
+
+        With ``here`` a stop at this very place counts too.
 
         Raises PastError where there was none, and InterruptedTravelError.
         """
         self._passed.clear()
         self._stops.clear()
         try:
-            self._travel.back_to_stop(self._run)
+            self._travel.back_to_stop(self._run, here=here)
             found = self._stops[self._travel.position]
             if found[1].reason is DebugReason.WATCHPOINT:
                 # GDB expects the machine after the access, and undoes the access by a step
@@ -58,7 +60,7 @@ class Backwards:
                 return ending
             if stopped.reason is not DebugReason.STEP:
                 self._note(pe, stopped)
-                return ending
+                return Ending.STOPPED
             self._passed.pop(pe.number, None)
             self._resume()  # it has left
 

@@ -22,6 +22,7 @@ from spe_unicorn.debug.gdb.recent import RecentRecords
 from spe_unicorn.debug.gdb.replies import SIGINT, SIGNALS, SIGTRAP, why
 from spe_unicorn.debug.gdb.resume import DETACH, RUN_ON, Resume
 from spe_unicorn.debug.gdb.surroundings import Surroundings
+from spe_unicorn.debug.gdb.who import Who
 from spe_unicorn.debug.travel import HISTORY, InterruptedTravelError, PastError, Travel
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.ports import DebugReason, Ending
@@ -67,6 +68,7 @@ class Debugger:
         self.monitor = Monitor(
             board, self.events, self._records, why_no_samples, self._client.print, self._changed
         )
+        Who(board, self.monitor, self.events, lambda: self._travel, self._leave, self._arrive)
         self._while_running = ExitStack()
 
     # Running
@@ -168,14 +170,11 @@ class Debugger:
 
     def _go_back(self, resume: Resume) -> str:
         """Undo operations; the stop reply."""
-        self._board.stop_no_more()
-        self._release()
-        self._asked = False
+        self._leave()
         (number,) = resume.steps
         if self._travel is None:
             self._client.print("nothing of the past is kept: see --history\n")
             return self._reply_of(SIGTRAP, "replaylog:begin;", number)
-        self._tell_forgotten()
         said, signal = "", SIGTRAP
         try:
             if resume.backwards == "bs":
@@ -189,9 +188,20 @@ class Debugger:
         except PastError:
             said = "replaylog:begin;"
         finally:
-            self._release()
-        self._asked = False
+            self._arrive()
         return self._reply_of(signal, said, number)
+
+    def _leave(self) -> None:
+        """Get ready to go to another moment."""
+        self._board.stop_no_more()
+        self._release()
+        self._asked = False
+        self._tell_forgotten()
+
+    def _arrive(self) -> None:
+        """The machine stands at another moment. A request to stop on the way is done."""
+        self._release()
+        self._asked = False
 
     def _commands(self, connection: Connection) -> Commands:
         """The object that answers the packets of a new debugger."""

@@ -33,6 +33,8 @@ class EventBreaks:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._ends: dict[str, list[Callable[[], None]]] = {}
+        self.resting = False
+        """Whether none of the events stops anything for now."""
 
     def break_at(self, event: str, *, on: bool) -> str:
         """Stop at one of :data:`EVENTS`, or no longer; a sentence about it."""
@@ -70,17 +72,14 @@ class EventBreaks:
         registers = Registers(pe)
 
         def on_access(access: Access) -> None:
-            register = registers.reached(access.key)
-            if register is not None and register.__name__ != name:
-                return  # this alias reaches another register at the PE's Exception level
+            if not reaches(registers, access, name):
+                return
             pc, did = access.pc, "read" if access.kind == READ else "written"
             if access.raised:
-                pe.runner.stops.stop(f"{name} was not {did} at {pc:#x}: it raised an exception")
+                self._stop(pe, f"{name} was not {did} at {pc:#x}: it raised an exception")
                 return
-            held = registers.held(access.key)
-            value = access.value if access.kind == READ or held is None else held
-            shown = "" if register is None else fields(register, value, pe.cpu.features)
-            pe.runner.stops.stop(f"{name} was {did} at {pc:#x}: {value:#x}{shown}")
+            value = value_text(registers, access, pe.cpu.features)
+            self._stop(pe, f"{name} was {did} at {pc:#x}: {value}")
 
         return pe.handler.controls.checks.observe(AccessWatch(pe, system, on_access))
 
@@ -103,21 +102,25 @@ class EventBreaks:
 
     # The events of one PE
 
+    def _stop(self, pe: ProcessingElement, detail: str) -> None:
+        if not self.resting:
+            pe.runner.stops.stop(detail)
+
     def _buffer_full(self, pe: ProcessingElement) -> Callable[[], None] | None:
         if not isinstance(pe.unit, StatisticalProfilingUnit):
             return None
 
         def on_management(event: ManagementEvent, el: int) -> None:
             if event.is_full:
-                pe.runner.stops.stop(
-                    f"the Profiling Buffer is full at {event.address:#x}, says PMBSR_EL{el}"
+                self._stop(
+                    pe, f"the Profiling Buffer is full at {event.address:#x}, says PMBSR_EL{el}"
                 )
 
         return pe.unit.managed.wire(on_management)
 
     def _collision(self, pe: ProcessingElement) -> Callable[[], None]:
         return pe.unit.collided.wire(
-            lambda: pe.runner.stops.stop("a sample was chosen while another was on its way")
+            lambda: self._stop(pe, "a sample was chosen while another was on its way")
         )
 
     def _interrupt(self, pe: ProcessingElement) -> Callable[[], None]:
@@ -129,8 +132,21 @@ class EventBreaks:
     def _exception(self, pe: ProcessingElement, *, interrupts: bool) -> Callable[[], None]:
         def on_exception(record: ExceptionRecord, entry: ExceptionEntry) -> None:
             if (record.kind in _INTERRUPTS) is interrupts:
-                pe.runner.stops.stop(
-                    f"{entry_text(record, entry)} from {entry.elr:#x} to EL{entry.target_el}"
+                self._stop(
+                    pe, f"{entry_text(record, entry)} from {entry.elr:#x} to EL{entry.target_el}"
                 )
 
         return pe.cpu.exception_taken.wire(on_exception)
+
+
+def reaches(registers: Registers, access: Access, name: str) -> bool:
+    """Whether an access was one of this register: an alias may have reached another one."""
+    register = registers.reached(access.key)
+    return register is None or register.__name__ == name
+
+
+def value_text(registers: Registers, access: Access, features: object) -> str:
+    """What an access read, or what the register holds after it, with the register's fields."""
+    register, held = registers.reached(access.key), registers.held(access.key)
+    value = access.value if access.kind == READ or held is None else held
+    return f"{value:#x}{'' if register is None else fields(register, value, features)}"

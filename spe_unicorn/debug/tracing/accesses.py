@@ -62,7 +62,9 @@ class Registers:
     def __init__(self, pe: ProcessingElement) -> None:
         self._cpu = pe.cpu
         known = (*pe.cpu.registers, *pe.device_registers)
-        self._known = {register.encoding: register for register in known}
+        self._names = {register.__name__: register.encoding for register in known}
+        # of the two that an encoding of the GIC's names, the physical interface's comes first
+        self._known = {register.encoding: register for register in reversed(known)}
 
     def keys(self, register: type[SysReg]) -> frozenset[int]:
         """All encodings that can reach a register, aliases among them."""
@@ -77,9 +79,9 @@ class Registers:
         ``name`` may be in small letters, and of the form ``S3_0_C9_C9_0``.
         """
         name = name.upper()
-        for register in self._known.values():
-            if register.__name__ == name:
-                return name, self.keys(register)
+        if name in self._names:
+            register = self._known[self._names[name]]
+            return register.__name__, self.keys(register)
         generic = _GENERIC.fullmatch(name)
         if generic is not None:
             numbers = [int(part) for part in generic.groups()]

@@ -13,6 +13,7 @@ from spe_unicorn.debug.gdb.connection import Connection, ConnectionLost
 from spe_unicorn.debug.gdb.memory import DebuggerMemory
 from spe_unicorn.debug.gdb.packets import ProtocolError, Reader, frame, unescape
 from spe_unicorn.debug.gdb.resume import parse_vcont
+from spe_unicorn.debug.travel import HISTORY
 from tests.support import a64
 from tests.support.elf_builder import RAM
 from tests.support.gdb import with_client
@@ -137,6 +138,48 @@ def test_code_that_is_written_is_executed_also_where_it_was_translated(tmp_path,
         assert client.ask("p0") == (19).to_bytes(8, "little").hex().encode()
 
     with_client(machine, talk)
+
+
+@pytest.mark.parametrize("history", [0, HISTORY])
+def test_a_descriptor_that_is_written_counts_at_once(tmp_path, history):
+    """Without a past no snapshot is taken at the write, which would forget translations as well."""
+    level1, level2, block = RAM + 0x10000, RAM + 0x11000, 1 << 10 | 3 << 8 | 1
+    ones, twos = RAM + 0x20_0000, RAM + 0x40_0000
+    tcr = 25 | 1 << 8 | 1 << 10 | 3 << 12 | 1 << 23 | 2 << 32  # 39 bits below, nothing above
+    setup = [
+        *(*a64.mov64(0, level1), a64.msr((3, 0, 2, 0, 0), 0)),  # TTBR0_EL1
+        *(*a64.mov64(0, tcr), a64.msr((3, 0, 2, 0, 2), 0)),  # TCR_EL1
+        *(a64.movz(0, 0xFF), a64.msr((3, 0, 10, 2, 0), 0)),  # MAIR_EL1
+        *(*a64.mov64(0, 0x30D0_0801), a64.msr((3, 0, 1, 0, 0), 0)),  # SCTLR_EL1.M
+        *(0xD503_3FDF, a64.movz(2, 0)),  # ISB
+    ]
+    # the virtual address 0 is read a hundred times, then comes the breakpoint
+    loop = [a64.movz(1, 100), a64.ldr(0, 2), a64.sub_imm(1, 1, 1), a64.cbnz(1, -8), a64.b(-16)]
+    machine = Machine(program(tmp_path, a64.code([*setup, *loop])), el=1)
+    stop = RAM + 4 * (len(setup) + len(loop) - 1)
+
+    def talk(connect):
+        client = connect()
+
+        def write(address: int, value: int) -> None:
+            data = value.to_bytes(8, "little").hex()
+            assert client.ask(f"M{address:x},8:{data}") == b"OK"
+
+        for address, value in (
+            *((ones, 1), (twos, 2), (level1, level2 | 3), (level1 + 8, RAM | block)),
+            (level2, ones | block),
+        ):
+            write(address, value)
+        assert client.ask(f"Z0,{stop:x},4") == b"OK"
+        assert client.ask("vCont;c").startswith(b"T05")
+        assert client.ask("p0") == (1).to_bytes(8, "little").hex().encode()
+        for value, found in ((twos, 2), (ones, 1)):
+            write(level2, value | block)
+            client.ask("vCont;s:1")  # off the breakpoint
+            assert client.ask("vCont;c").startswith(b"T05")
+            assert client.ask("p0") == found.to_bytes(8, "little").hex().encode()
+
+    with_client(machine, talk, history=history)
 
 
 def test_a_range_ends_at_its_end_and_is_left_at_once_by_a_jump_before_it(tmp_path):
