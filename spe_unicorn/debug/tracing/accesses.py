@@ -13,13 +13,11 @@ from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.arch.rules.effective import el_is_in_host
 from spe_unicorn.host.engine.disassembly import system_register_keys
-from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE
+from spe_unicorn.host.native.state.actions import READ
+from spe_unicorn.host.pe.checks.accesses import access_of
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED
 from spe_unicorn.machine.pe import ProcessingElement
 
-_SYSTEM_INSTRUCTIONS: Final = (0xFFC0_0000, 0xD500_0000)
-"""The mask of the bits that MRS, MSR of registers and SYS have in common, and their values."""
-_READS, _SYS = 1 << 21, 1
 _MASK: Final = (1 << 64) - 1
 _ZERO_REGISTER: Final = 31
 _GENERIC: Final = re.compile(r"S([23])_(\d)_C(\d{1,2})_C(\d{1,2})_(\d)", re.ASCII)
@@ -43,17 +41,6 @@ class Access:
     value: int
     old: int | None
     raised: bool
-
-
-def access_of(word: int) -> tuple[int, int] | None:
-    """READ, WRITE or SYSTEM, and the ``Encoding.key``, of a word; None if it is no such access."""
-    mask, bits = _SYSTEM_INSTRUCTIONS
-    if word & mask != bits:
-        return None
-    key = word >> 5 & 0xFFFF
-    if key >> 14 == _SYS:
-        return SYSTEM, key
-    return (READ if word & _READS else WRITE), key
 
 
 class Registers:

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
+from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el, stop_engine
 from spe_unicorn.host.native.rules import access_address
+from spe_unicorn.host.native.state.actions import KEYS
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, State
@@ -41,6 +42,8 @@ STORES: Final = 1 << 51
 """It loads, or stores."""
 UNCLEAR: Final = 1 << 52
 """Compiled code cannot work out its address."""
+LOOKS: Final = 1 << 53
+"""It is an MRS, MSR, SYS or SYSL. ``offset`` is its place in the tables ``looked_at``."""
 DATA, STACK, DEVICE, WATCH, BREAK, EVERY, SYSTEM, NOTE = 1, 2, 4, 8, 16, 32, CHECK_SYSTEM, 128
 """``State.checking``: addresses of data, SP as a base, addresses of data in Device memory; watched
 memory; breakpoints by address, and breakpoints by context, for which each operation is looked at;
@@ -101,6 +104,8 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
                 if plan & watched.kinds != 0:
                     within = begin <= watched.last and begin + row.size > watched.first
                     stops = stops or within
+    if plan & LOOKS != 0 and s.checking & SYSTEM != 0 and not stops:
+        stops = array_at(pointer_to(s.looked_at), (3 * KEYS,), np.uint8)[row.offset] != 0
     if stops:
         s.stop = _ACCESS
         stop_engine(s, engine)

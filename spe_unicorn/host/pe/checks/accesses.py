@@ -14,6 +14,7 @@ from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.decode import address_from, extended
 from spe_unicorn.host.engine.engine import PSTATE, SP
 from spe_unicorn.host.native import checks as native
+from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE
 from spe_unicorn.host.pe.checks.alignment import is_checked
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import register
@@ -24,6 +25,9 @@ _STACK_POINTER: Final = 31
 _LONGEST: Final = 16
 """The longest vector in units of the vector length for which the decoder gives offsets."""
 _DC_IVAC, _RT = 0xD508_7620, 0x1F
+_SYSTEM_INSTRUCTIONS: Final = (0xFFC0_0000, 0xD500_0000)
+"""The mask of the bits that MRS, MSR, SYS, SYSL and hints have in common, and their values."""
+_READS, _SYS = 1 << 21, 1
 _LINE: Final = 64
 """Bytes that a DC IVAC invalidates."""
 
@@ -55,6 +59,10 @@ def row_of(instruction: Instruction) -> Row:
     kinds = _kinds(instruction)
     access = instruction.access
     if access is None:
+        system = access_of(instruction.word)
+        if system is not None:
+            kind, key = system
+            return Row(native.LOOKS, kind * KEYS + key)
         elements = instruction.elements is not None
         return Row(kinds | native.UNCLEAR) if kinds and elements else Row()
     plan = kinds
@@ -79,6 +87,18 @@ def row_of(instruction: Instruction) -> Row:
         last = max(0, (_LONGEST - 1) * access.offset) + _LONGEST * size
         size = last - first
     return Row(plan, access.offset, first, size)
+
+
+def access_of(word: int) -> tuple[int, int] | None:
+    """READ, WRITE or SYSTEM, and the ``Encoding.key``, of a word; None if it is no such access."""
+    mask, bits = _SYSTEM_INSTRUCTIONS
+    if word & mask != bits:
+        return None
+    key = word >> 5 & KEYS - 1
+    op0 = key >> 14
+    if op0 <= _SYS:
+        return (SYSTEM, key) if op0 else None
+    return (READ if word & _READS else WRITE), key
 
 
 def _kinds(instruction: Instruction) -> int:

@@ -15,10 +15,11 @@ import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Instruction
+from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native import checks as native
-from spe_unicorn.host.native.state.actions import KEYS
+from spe_unicorn.host.native.state.actions import KEYS, READ, Action
 from spe_unicorn.host.pe.checks.accesses import accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS
@@ -26,8 +27,12 @@ from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 _TABLES: Final = 3
-_LOOKED_AT: Final = "each operation is looked at"
 """Tables of encodings: MRS, MSR, SYS."""
+_LOOKED_AT: Final = "each operation is looked at"
+_GOES_ON: Final = frozenset(
+    {Action.ENGINE, Action.ASK, Action.CELL, Action.COUNT, Action.EL12, Action.ALIAS}
+)
+"""What the hooks do with a write after which the engine may go on with its block."""
 ROOM: Final = native.NOTES // 2
 """Operations after which the ring is emptied. It holds more: a stopped operation has two notes."""
 
@@ -71,7 +76,10 @@ class Observer(Protocol):
 class Observers:
     """The observers of one PE."""
 
-    DERIVED = ("_looked_at", "_noted_last", "watched", "_system", "checking", "noted")
+    DERIVED = (
+        *("_looked_at", "_noted_last", "watched", "_system", "checking", "noted"),
+        "looks_within",
+    )
     TRANSIT = ("_before", "_kept")
     WIRING = ("_note_hook", "_noting", "_observers")
 
@@ -84,6 +92,10 @@ class Observers:
         """The bit of ``State.checking`` by which operations are noted, if they are."""
         self.checking = 0
         """All bits of ``State.checking`` that the observers need."""
+        self.looks_within = False
+        """Whether an access that is looked at may stand in the midst of a block, which the engine
+        would execute to its end after the hook for that access. Then there is a hook before each
+        operation, where the engine stops at once."""
         self._cpu = cpu
         self._observers: tuple[Observer, ...] = ()
         self._before: int | None = None
@@ -135,12 +147,22 @@ class Observers:
             self._looked_at.fill(0)
             for kind, key in system:
                 self._looked_at[kind, key] = 1
+            self.looks_within = any(self._goes_on(kind, key) for kind, key in system)
         self.noted = 0 if self._note_hook is None else native.NOTE
         self.checking = (
             self.noted | (native.WATCH if self.watched else 0) | (native.SYSTEM if system else 0)
         )
 
-        self._count_inline(not self.noted and not self.watched)
+        self._count_inline(not self.noted and not self.watched and not self.looks_within)
+
+    def _goes_on(self, kind: int, key: int) -> bool:
+        """Whether the engine goes on with the block after such an access.
+
+        It ends the block at one to a register that it lacks, and after a write of one that it has.
+        It goes on after reads, and after writes of registers that others answer, or nobody needs.
+        """
+        action = self._cpu.hooks.accesses.action(Encoding.from_key(key), kind)
+        return action is not Action.STOP if kind == READ else action in _GOES_ON
 
     def _count_inline(self, allowed: bool) -> None:
         """Allow inline counting, where there is any, or forbid it."""

@@ -125,6 +125,7 @@ class Checks:
         outside = frozenset() if self._debugger is None else frozenset(self._debugger.breakpoints)
         self._break_at(self.debug.addresses | outside)
         every = any(self.alignment.levels) or bool(ranges) or self._every
+        every = every or self.observers.looks_within
         self.active = every or bool(self._breakpoints) or self.observers.active
         if every:
             self._look_at_all()
