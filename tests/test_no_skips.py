@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import WALL_SECONDS, limit_cpu
 from tests.support.skips import package_for
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +54,8 @@ def run_pytest(folder: Path, text: str, **environment: str) -> subprocess.Comple
         env={**inherited, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 
