@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.support.skips import said_of
+from tests.support.running.skips import said_of
 
 # A run that failed must fail again, on a busy machine as well as on an idle one. To look for new
 # counterexamples: pytest --hypothesis-profile explore

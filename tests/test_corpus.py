@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from spe_unicorn.cli import main
 from tests.corpus.broken_files import make_broken_files
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 if sys.version_info >= (3, 11):
     import tomllib

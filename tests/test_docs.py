@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.code_names import CodeNames, quotations
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = shutil.ignore_patterns("__pycache__")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import WALL_SECONDS, limit_cpu
-from tests.support.skips import package_for
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.skips import package_for
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_MARK = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
-from tests.support.processes import limit_cpu
+from tests.support.running.processes import limit_cpu
 
 COMMAND = (sys.executable, "-m", "spe_unicorn")
 """The command as a process of its own."""

@@ -12,7 +12,7 @@ import pytest
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.scripts.linux_modules import LINUX, ROOT, importable, module
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.cli import main
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "manual" / "__main__.py"
 

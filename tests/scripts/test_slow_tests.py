@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "slow_tests"
 PASSING = """

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 ROOT = Path(__file__).resolve().parents[2]
 SOAK = ROOT / "scripts" / "soak_attacks"

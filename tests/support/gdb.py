@@ -20,7 +20,7 @@ from spe_unicorn.debug.gdb.surroundings import Surroundings
 from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.session.outcome import Outcome
-from tests.support.processes import WALL_SECONDS
+from tests.support.running.processes import WALL_SECONDS
 
 GDB = shutil.which("gdb-multiarch")
 STATUSES = {Ending.LIMIT: 124, Ending.ASLEEP: 125, Ending.FAILED: 126}

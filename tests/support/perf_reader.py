@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.output.text import record_text
 from spe_unicorn.spe.record import decode_stream
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 
 def perf(*arguments):

@@ -17,7 +17,7 @@ from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.session.records import image_info
 from spe_unicorn.spe.record import encode
 from spe_unicorn.symbols.elf import read_elf
-from tests.support.processes import WALL_SECONDS
+from tests.support.running.processes import WALL_SECONDS
 from tests.support.samples import branch, load, of_every_sort, other, store, stream
 
 

@@ -11,7 +11,7 @@ import pytest
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.support import a64
 from tests.support.perf_reader import DEFAULT_PERIOD, clean, perf
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import LOOP, program
 
 

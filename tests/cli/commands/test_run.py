@@ -16,7 +16,7 @@ from tests.cli.conftest import COMMAND
 from tests.support import a64
 from tests.support.elf_builder import RAM, Elf, Load, Sym
 from tests.support.perf_reader import perf
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import (
     COMMAND_LINE,
     CRASH,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.debug.gdb.packets import frame
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import EXIT_7, LOOP, program
 
 

@@ -9,7 +9,7 @@ import pytest
 from spe_unicorn.host.engine import known
 from tests.cli.conftest import COMMAND
 from tests.cli.json_keys import KEYS
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, program
 
 COUNTS = KEYS - {

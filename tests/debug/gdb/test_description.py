@@ -12,7 +12,7 @@ import pytest
 from spe_unicorn.arch.registers.spe import PMSCR_EL1, SPE_REGISTERS
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from spe_unicorn.debug.gdb.description import describe, target_xml
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 GROUPS = [("spe", SPE_REGISTERS), ("system", SYSTEM_REGISTERS)]
 GDB = shutil.which("gdb-multiarch")

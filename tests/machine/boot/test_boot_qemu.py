@@ -13,7 +13,7 @@ from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.options import MachineOptions
 from tests.support.boot_files import MIB, arm64_image, packed
 from tests.support.elf_builder import Elf, Load
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")

@@ -14,7 +14,7 @@ import pytest
 from spe_unicorn.machine.boot.fdt import Node, parse
 from spe_unicorn.machine.boot.plan import machine_dtb
 from spe_unicorn.machine.options import MachineOptions
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")

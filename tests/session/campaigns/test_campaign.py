@@ -21,7 +21,7 @@ import spe_unicorn
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.store import Store
-from tests.support.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import EXIT_7, LOOP, SLEEP, program, words
 
 HELLO, HASH = shipped_firmware("hello"), shipped_firmware("bench_hash")

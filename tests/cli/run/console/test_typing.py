@@ -10,7 +10,7 @@ import termios
 import time
 
 from tests.support import a64
-from tests.support.processes import WALL_SECONDS
+from tests.support.running.processes import WALL_SECONDS
 from tests.support.small_programs import program
 
 END = b"\x04"

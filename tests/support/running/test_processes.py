@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.support import processes
-from tests.support.processes import CPU_SECONDS, WALL_SECONDS, limit_cpu
+from tests.support.running import processes
+from tests.support.running.processes import CPU_SECONDS, WALL_SECONDS, limit_cpu
 
 SAY = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
 SPIN = "while True: pass"
