@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.support.running.skips import said_of
+
 # A run that failed must fail again, on a busy machine as well as on an idle one. To look for new
 # counterexamples: pytest --hypothesis-profile explore
 settings.register_profile("steady", derandomize=True, deadline=None)
@@ -34,6 +36,15 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, Any, Any]:
     return _without_skips((yield))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Each reason for which tests were skipped, and what to install."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section("skipped tests")
+        for line in said_of(report.longrepr[2] for report in skipped):
+            terminalreporter.write_line(line)
 
 
 def _without_skips(report: Any) -> Any:

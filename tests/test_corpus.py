@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from spe_unicorn.cli import main
 from tests.corpus.broken_files import make_broken_files
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,7 +68,8 @@ def test_a_wrong_command_line_gets_a_clear_message_from_the_command(case, files)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     check(case, files, result.returncode, result.stdout, result.stderr)
 
@@ -93,7 +95,8 @@ def test_standard_output_may_be_full_closed_or_unread(argv, stdout, files):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     Path(files["new"] + ".spe").unlink(missing_ok=True)
     said = result.stdout + result.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.code_names import CodeNames, quotations
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -208,7 +209,8 @@ def test_what_a_page_shows_is_what_happens(page, tmp_path):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=WALL_SECONDS,
+            preexec_fn=limit_cpu,
         )
         assert result.returncode == 0, command
         printed = (result.stdout + result.stderr).splitlines()

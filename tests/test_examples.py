@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 ROOT = Path(__file__).resolve().parents[1]
 IGNORED = shutil.ignore_patterns("__pycache__")
 
@@ -19,7 +21,8 @@ def test_the_machine_example_runs_looks_and_reads_records() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert (result.returncode, result.stderr) == (0, "")
     reached, used, ended, records, *where, last = result.stdout.splitlines()
@@ -39,7 +42,8 @@ def test_the_plugin_example_prints_its_records_and_what_its_own_hooks_saw() -> N
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert (result.returncode, result.stderr) == (0, "")
     *records, summary, hooks = result.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""With SPE_UNICORN_NO_SKIPS, which CI sets, a test that would be skipped fails."""
+"""What is said of skipped tests; with SPE_UNICORN_NO_SKIPS, which CI sets, they fail instead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+from tests.support.running.skips import package_for
 
 ROOT = Path(__file__).resolve().parents[1]
 BY_MARK = """
@@ -22,6 +25,14 @@ def test_of_perf(): pytest.skip("no perf here")
 WHOLE_FILE = """
 import pytest
 pytest.skip("no perf here", allow_module_level=True)
+"""
+TWO_REASONS = """
+import pytest
+@pytest.mark.skipif(True, reason="perf is not installed")
+def test_of_perf(): pass
+def test_of_perf_too(): pytest.skip("perf is not installed")
+@pytest.mark.skipif(True, reason="inline counting is for Linux on x86-64")
+def test_of_counting(): pass
 """
 EXPECTED_FAILURE = """
 import pytest
@@ -43,7 +54,8 @@ def run_pytest(folder: Path, text: str, **environment: str) -> subprocess.Comple
         env={**inherited, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 
@@ -64,3 +76,33 @@ def test_an_expected_failure_is_no_skip(tmp_path: Path) -> None:
     result = run_pytest(tmp_path, EXPECTED_FAILURE, SPE_UNICORN_NO_SKIPS="1")
     assert result.returncode == 0
     assert "1 xfailed" in result.stdout
+
+
+def test_each_reason_is_said_once_with_its_count_and_what_to_install(tmp_path: Path) -> None:
+    lines = run_pytest(tmp_path, TWO_REASONS).stdout.splitlines()
+    assert "   2 perf is not installed (Debian: linux-perf)" in lines
+    assert "   1 inline counting is for Linux on x86-64" in lines
+    assert "to run them, on Debian: apt-get install linux-perf" in lines
+
+
+def test_nothing_is_said_where_nothing_was_skipped(tmp_path: Path) -> None:
+    assert "skipped tests" not in run_pytest(tmp_path, EXPECTED_FAILURE).stdout
+
+
+@pytest.mark.parametrize(
+    ("reason", "package"),
+    [
+        ("there is no cross compiler", "gcc-aarch64-linux-gnu"),
+        ("needs binutils for AArch64", "binutils-aarch64-linux-gnu"),
+        ("perf annotate needs it", "binutils-aarch64-linux-gnu"),
+        ("no AArch64 C library here", "libc6-dev-arm64-cross"),
+        ("gdb-multiarch is not installed", "gdb-multiarch"),
+        ("qemu-system-aarch64 is not installed", "qemu-system-arm"),
+        ("needs QEMU", "qemu-system-arm"),
+        ("there is no chromium", "chromium"),
+        ("perf is not installed; it is the second reader of perf.data files", "linux-perf"),
+        ("there is no /dev/full", None),
+    ],
+)
+def test_the_package_is_the_one_that_has_the_tool(reason: str, package: str | None) -> None:
+    assert package_for(reason) == package

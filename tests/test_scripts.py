@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 TOO_OLD = """#!/bin/sh
@@ -30,7 +32,8 @@ def run(script: str, tmp_path: Path, python: str) -> subprocess.CompletedProcess
         env={**os.environ, "PYTHON": python, "SPE_UNICORN_VENV": str(tmp_path / "venv")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 

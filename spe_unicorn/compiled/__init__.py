@@ -23,6 +23,7 @@ arrays at addresses. It raises nothing and allocates nothing, so it can run with
 from spe_unicorn.compiled.cache import say_nothing
 from spe_unicorn.compiled.calls import ForeignCall, address_of, array_at, pointer_to, record_at
 from spe_unicorn.compiled.functions import Entry, HandWritten, entry, routine
+from spe_unicorn.compiled.making import checked, seconds_spent
 from spe_unicorn.compiled.tables import large_table
 
 __all__ = [
@@ -31,10 +32,12 @@ __all__ = [
     "HandWritten",
     "address_of",
     "array_at",
+    "checked",
     "entry",
     "large_table",
     "pointer_to",
     "record_at",
     "routine",
     "say_nothing",
+    "seconds_spent",
 ]

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from spe_unicorn.compiled import cache, machine_code, prepared
+from spe_unicorn.compiled import cache, machine_code, making, prepared
 from spe_unicorn.compiled.calls import Builtin, ForeignCall, check_kinds
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -76,11 +76,13 @@ class _Kept:
     @cached_property
     def address(self) -> int:
         """Where the function is: read from the cache, or compiled if it is not there."""
-        return machine_code.load(self._object_code())
+        with making.measured():
+            return machine_code.load(self._object_code())
 
     def _object_code(self) -> bytes:
         code = cache.read(self.name, self.key)
         if code is None:
+            making.go_on()
             code = self._made()
             cache.write(self.name, self.key, code)
         return code

@@ -37,7 +37,8 @@ class Outcome:
 
     ``cause`` is a sentence, None if the guest ended itself. ``running`` is the number of the PE
     that ran last. ``places`` and ``shares`` are by PE. ``seconds`` of the host and ``executed``
-    operations of all PEs are those of this run alone.
+    operations of all PEs are those of this run alone. The time in which machine code of ours was
+    compiled or loaded is not among the seconds.
     """
 
     ending: Ending

@@ -11,6 +11,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Final
 
+from spe_unicorn.compiled import seconds_spent
 from spe_unicorn.debug.misuse_found import Misuses
 from spe_unicorn.debug.whereabouts import whereabouts
 from spe_unicorn.host import ports
@@ -87,9 +88,9 @@ class Runs:
                 look = partial(self._look_at_clock, time.monotonic() + timeout, timeout)
                 while_running.callback(board.slice_ended.connect(look))
             before = board.executed
-            began = time.monotonic()
+            began, made = time.monotonic(), seconds_spent()
             ending = self.drive(limit, address)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - began - (seconds_spent() - made)
         reached = printed[0] if printed else self._reached(ending, places)
         outcome = self._outcome(*self._why(ending, reached, operations), reached)
         return replace(outcome, seconds=seconds, executed=board.executed - before)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
+from tests.support.running.processes import limit_cpu
 
 COMMAND = (sys.executable, "-m", "spe_unicorn")
 """The command as a process of its own."""
@@ -50,7 +51,8 @@ def start():
     processes = []
 
     def call(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
-        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, **options}
+        pipes = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        options = {**pipes, "preexec_fn": limit_cpu, **options}
         process = subprocess.Popen([*COMMAND, *map(str, arguments)], **options)
         processes.append(process)
         return process

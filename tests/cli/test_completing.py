@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 COMMAND = Path(sys.executable).parent / "spe-unicorn"
 
 
@@ -25,7 +27,8 @@ def offered(*words: str) -> list[str]:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert result.stderr == ""
     return result.stdout.splitlines()
@@ -88,7 +91,8 @@ def test_fish_shows_whole_words_with_their_whole_descriptions(command, tmp_path)
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     register, option, file, *with_equals = done.stdout.splitlines()
     assert (register, file) == ("PMSNEVFR_EL1", "begun.elf")
@@ -107,5 +111,11 @@ def test_bash_completes_the_name_of_a_register(command, tmp_path):
         f"source {script}; COMP_WORDS=({COMMAND} regs pmsn); COMP_CWORD=2;"
         f" _spe_unicorn_completion {COMMAND} pmsn regs; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     )
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", ask],
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
     assert done.stdout.splitlines() == ["PMSNEVFR_EL1"]

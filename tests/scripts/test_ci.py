@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / ".ci" / "run"
 PACKAGES = dict(re.findall(r'^    "([\w-]+) +([\w-]+)"', CI.read_text(), re.MULTILINE))
@@ -53,7 +55,8 @@ class Tree:
             env={"PATH": str(self.path), "HOME": os.environ.get("HOME", "/")},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WALL_SECONDS,
+            preexec_fn=limit_cpu,
         )
 
 

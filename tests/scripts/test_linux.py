@@ -12,6 +12,7 @@ import pytest
 from spe_unicorn.spe.packets import DataAddress, InstructionAddress, PhysicalAddress
 from spe_unicorn.spe.record import Record
 from tests.scripts.linux_modules import LINUX, ROOT, importable, module
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,7 +27,8 @@ def linux(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.cli import main
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "manual" / "__main__.py"
 
@@ -18,7 +19,13 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "manual" / "__main__.
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("man")
-    subprocess.run([sys.executable, SCRIPT, folder], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [sys.executable, SCRIPT, folder],
+        check=True,
+        capture_output=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
     return {page.name: page.read_text() for page in folder.iterdir()}
 
 
@@ -45,6 +52,8 @@ def test_man_shows_a_page_without_a_warning(pages: dict[str, str], tmp_path: Pat
     file = tmp_path / "page.1"
     file.write_text(pages["spe-unicorn-run.1"])
     words = ["man", "--warnings", "--local-file", str(file)]
-    shown = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(
+        words, capture_output=True, text=True, timeout=WALL_SECONDS, preexec_fn=limit_cpu
+    )
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "OPTIONS" in shown.stdout

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "slow_tests"
 PASSING = """
 import pytest
@@ -50,7 +52,8 @@ def slow_tests(folder: Path, text: str, minutes: float) -> subprocess.CompletedP
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 
@@ -115,7 +118,8 @@ def test_slow(): raise AssertionError("it is slow")
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert result.returncode == 0, result.stdout
     assert "without accelerators: 5 of 5 ran and passed, 0 were stopped" in result.stdout

@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 ROOT = Path(__file__).resolve().parents[2]
 SOAK = ROOT / "scripts" / "soak_attacks"
 MODULES = ("attack", "campaign", "command", "hostile", "mutation", "recordings", "repeat", "whole")
@@ -137,7 +139,8 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "100"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0"),
@@ -48,7 +50,8 @@ def browse(page: Path, fragment: str = "") -> Shown:
         ["chromium", *_OPTIONS, "--dump-dom", f"{page.as_uri()}{fragment}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert "data-ready=" in done.stdout, done.stderr
     return Shown(done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line])

@@ -20,6 +20,7 @@ from spe_unicorn.debug.gdb.surroundings import Surroundings
 from spe_unicorn.debug.travel import HISTORY
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.session.outcome import Outcome
+from tests.support.running.processes import WALL_SECONDS
 
 GDB = shutil.which("gdb-multiarch")
 STATUSES = {Ending.LIMIT: 124, Ending.ASLEEP: 125, Ending.FAILED: 126}
@@ -109,7 +110,7 @@ class Client:
 
     def __init__(self, listener: Listener) -> None:
         self._socket = socket.create_connection((listener.address.host, listener.address.port))
-        self._socket.settimeout(60)
+        self._socket.settimeout(WALL_SECONDS)
         self._reader = Reader()
         self._arrived: list[bytes] = []
 

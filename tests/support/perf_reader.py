@@ -8,13 +8,19 @@ import pytest
 
 from spe_unicorn.output.text import record_text
 from spe_unicorn.spe.record import decode_stream
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 
 def perf(*arguments):
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed; it is the second reader of perf.data files")
     return subprocess.run(
-        ["perf", *arguments], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        ["perf", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+        stdin=subprocess.DEVNULL,
     )
 
 

@@ -23,6 +23,7 @@ from spe_unicorn.cli.run.stopping import (
     CLOSED_STATUS,
     OUTPUT,
     Reason,
+    StoppedError,
     Stopper,
     reason_of,
 )
@@ -30,7 +31,7 @@ from spe_unicorn.cli.run.summary import Report, json_object, summary
 from spe_unicorn.cli.run.symbols import add_symbols
 from spe_unicorn.cli.run.traces import Traces
 from spe_unicorn.cli.spelling import spelled
-from spe_unicorn.compiled import say_nothing
+from spe_unicorn.compiled import checked, say_nothing
 from spe_unicorn.cores.profile import CoreError
 from spe_unicorn.debug.report import failure_report
 from spe_unicorn.debug.whereabouts import Whereabouts, whereabouts, whereabouts_text
@@ -56,7 +57,14 @@ def run_session(
         dump_device_tree(settings, settings.dump_dtb)
         return 0
     with Stopper(settings.timeout) as stopper, listening(settings) as listener:
-        return _Session(settings, stopper, listener, attach).run()
+        try:
+            with checked(stopper.check):
+                session = _Session(settings, stopper, listener, attach)
+        except StoppedError as stopped:
+            if not settings.quiet:
+                say(f"spe-unicorn: {stopped} while it compiled its hooks\n")
+            return stopped.reason.status
+        return session.run()
 
 
 class _Session:
@@ -121,7 +129,7 @@ class _Session:
                 self.machine.watch_misuse()
                 self.machine.observe("misuse", self._on_misuse)
             self.json = None if settings.json is None else self.files.text(settings.json)
-        except UsageProblem:
+        except (UsageProblem, StoppedError):
             self.files.discard()
             raise
 

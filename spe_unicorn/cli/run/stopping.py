@@ -98,6 +98,14 @@ def reason_of(
     return Reason(ending, cause, _STATUS[ending])
 
 
+class StoppedError(Exception):
+    """The run was asked to end before the machine was ready to run."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.cause)
+        self.reason = reason
+
+
 class Stopper:
     """Collects reasons to end; the first one counts. While entered, it takes the signals.
 
@@ -160,6 +168,12 @@ class Stopper:
             cause = f"the time limit of {self._timeout:g} s was reached"
             self.ask(Reason("timeout", cause, LIMIT_STATUS))
         return self.reason is not None
+
+    def check(self) -> None:
+        """Raise StoppedError if the run is to end, where nothing has to be left in order."""
+        self.asked()
+        if self.reason is not None:
+            raise StoppedError(self.reason)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         name = _NAMES[signal.Signals(number)]

@@ -17,6 +17,7 @@ from spe_unicorn.output.image import RecordingInfo
 from spe_unicorn.session.records import image_info
 from spe_unicorn.spe.record import encode
 from spe_unicorn.symbols.elf import read_elf
+from tests.support.running.processes import WALL_SECONDS
 from tests.support.samples import branch, load, of_every_sort, other, store, stream
 
 
@@ -173,11 +174,11 @@ def test_a_table_is_for_terminals_and_text_for_files(tmp_path, start, firmware):
     ours, theirs = pty.openpty()
     process = start("decode", file, stdout=theirs)
     os.close(theirs)
-    assert process.wait(60) == 0
+    assert process.wait(WALL_SECONDS) == 0
     shown = os.read(ours, 1 << 16).decode().splitlines()
     assert [line.split()[0] for line in shown] == ["time", "1000", "1010"]
     process = start("decode", file, stdout=subprocess.PIPE)
-    assert process.communicate(timeout=60)[0].startswith(b"record 0 at 0x0 of cpu 0")
+    assert process.communicate(timeout=WALL_SECONDS)[0].startswith(b"record 0 at 0x0 of cpu 0")
 
 
 def test_decoding_imports_neither_the_engine_nor_the_compiler(tmp_path, firmware):

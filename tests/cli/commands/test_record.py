@@ -11,6 +11,7 @@ import pytest
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 from tests.support import a64
 from tests.support.perf_reader import DEFAULT_PERIOD, clean, perf
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import LOOP, program
 
 
@@ -141,7 +142,11 @@ def test_perf_prints_as_many_records_as_the_summary_says(command, tmp_path, firm
     result = command("record", "-c", "1000", "-o", str(file), firmware("bench_list"))
     written = int(re.search(r"(\d+) written", result.stderr)[1])
     perf = subprocess.run(
-        ["perf", "report", "-D", "-i", str(file)], capture_output=True, text=True, timeout=120
+        ["perf", "report", "-D", "-i", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert written > 100
     assert len(re.findall(r"\bPC 0x", perf.stdout)) == written
@@ -195,7 +200,8 @@ def test_perf_shows_samples_with_the_symbols_of_the_firmware(command, tmp_path, 
         ["perf", "script", "-F", "ip,sym", "-i", str(file)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     lines = perf.stdout.splitlines()
     assert lines

@@ -16,6 +16,7 @@ from tests.cli.conftest import COMMAND
 from tests.support import a64
 from tests.support.elf_builder import RAM, Elf, Load, Sym
 from tests.support.perf_reader import perf
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import (
     COMMAND_LINE,
     CRASH,
@@ -29,12 +30,9 @@ from tests.support.small_programs import (
     words,
 )
 
-PATIENCE = 60
-"""Seconds; only a hang takes so long."""
-
 
 def wait_for(condition) -> None:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WALL_SECONDS
     while not condition():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.01)
@@ -76,7 +74,7 @@ def test_a_closed_standard_input_is_at_its_end(tmp_path):
         preexec_fn=lambda: os.close(0),
         stdin=None,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WALL_SECONDS,
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, b"\xff", b"")
 
@@ -85,7 +83,8 @@ def test_records_on_standard_output_send_the_console_to_standard_error(firmware)
     result = subprocess.run(
         [*COMMAND, "run", "-q", "-o", "-", "--format", "raw", firmware("spe_copy")],
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert result.returncode == 0
     assert result.stderr.endswith(b"\n1..25\n")
@@ -125,7 +124,7 @@ def test_a_time_limit_ends_the_run(run_json, tmp_path):
 def test_a_time_limit_also_holds_for_a_guest_that_waits_for_input(tmp_path, start):
     read, write = os.pipe()
     process = start("run", "--timeout", "0.1", program(tmp_path, ECHO), stdin=read)
-    _, stderr = process.communicate(timeout=PATIENCE)
+    _, stderr = process.communicate(timeout=WALL_SECONDS)
     os.close(read)
     os.close(write)
     assert process.returncode == 124, stderr
@@ -200,7 +199,7 @@ def test_sigusr1_says_where_it_is_and_the_run_goes_on(tmp_path, start, code, typ
         assert process.stderr.readline() == f"spe-unicorn: {there}\n".encode()
         assert process.stderr.readline() == b"  last exception: none was taken\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE) == 130
+    assert process.wait(WALL_SECONDS) == 130
     os.close(read)
     os.close(write)
 
@@ -212,7 +211,7 @@ def test_sigusr2_presses_the_power_key(tmp_path, start):
     )
     wait_for(lambda: (tmp_path / "o.jsonl").exists() and (tmp_path / "o.jsonl").stat().st_size)
     process.send_signal(signal.SIGUSR2)
-    assert process.wait(PATIENCE) == 7
+    assert process.wait(WALL_SECONDS) == 7
 
 
 # Ctrl-C and other ends from outside
@@ -228,7 +227,7 @@ def test_a_signal_ends_the_run_with_its_outputs_complete(
     )
     wait_for(lambda: output.exists() and output.stat().st_size)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=PATIENCE)
+    _, stderr = process.communicate(timeout=WALL_SECONDS)
     assert process.returncode == 128 + number
     assert b"Traceback" not in stderr
     written = json_file.read_text()
@@ -245,7 +244,7 @@ def test_ctrl_c_ends_a_guest_that_waits_for_input(tmp_path, start):
     os.write(write, b"x")
     assert process.stdout.read(1) == b"x"
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=PATIENCE)
+    stdout, stderr = process.communicate(timeout=WALL_SECONDS)
     os.close(read)
     os.close(write)
     assert process.returncode == 130
@@ -264,7 +263,7 @@ def test_a_command_whose_output_nobody_reads_ends_as_a_closed_pipe_does(
     os.close(read)
     process = start(*words, stdout=write)
     os.close(write)
-    assert process.communicate(timeout=PATIENCE)[1] == b""
+    assert process.communicate(timeout=WALL_SECONDS)[1] == b""
     assert process.returncode == 141
 
 
@@ -273,7 +272,7 @@ def test_a_guest_whose_output_nobody_reads_is_stopped(tmp_path, start):
     assert process.stdout.read(2) == b"\n\n"
     process.stdout.close()
     stderr = process.stderr.read()
-    assert process.wait(PATIENCE) == 141
+    assert process.wait(WALL_SECONDS) == 141
     assert b"nobody reads standard output any more" in stderr
     assert b"Traceback" not in stderr
 
@@ -283,7 +282,7 @@ def test_ctrl_c_ends_a_guest_whose_output_is_not_taken(tmp_path, start):
     process.stdout.read(1)
     process.send_signal(signal.SIGINT)
     assert b"stopped by Ctrl-C" in process.stderr.read()
-    assert process.wait(PATIENCE) == 130
+    assert process.wait(WALL_SECONDS) == 130
 
 
 def data_size(recording: Path) -> int:
@@ -296,7 +295,7 @@ def test_a_killed_recording_is_read_up_to_its_last_whole_chunk(tmp_path, start, 
     process = start("record", "-c", "10", "-o", output, program(tmp_path, LOOP))
     wait_for(lambda: output.exists() and data_size(output) > 1 << 20)
     process.send_signal(signal.SIGKILL)
-    process.wait(PATIENCE)
+    process.wait(WALL_SECONDS)
     decoded = command("decode", "--format", "json", str(output), status=1)
     assert (
         decoded.stderr == f"{output}: the recording was not completed: what came last is missing\n"
@@ -318,7 +317,7 @@ def test_a_recording_that_a_full_disk_cut_early_is_not_taken_for_an_empty_one(
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048)),
     )
-    assert process.wait(PATIENCE) == 2
+    assert process.wait(WALL_SECONDS) == 2
     assert output.stat().st_size == 2048
     said = "the recording was not completed: what came last is missing"
     for form in ("table", "text", "json"):
@@ -364,7 +363,7 @@ def test_nohup_lets_a_run_outlive_its_terminal(tmp_path, start):
     )
     wait_for(lambda: output.exists() and output.stat().st_size)
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=PATIENCE)
+    process.communicate(timeout=WALL_SECONDS)
     assert process.returncode == 124
 
 
@@ -373,7 +372,7 @@ def test_ctrl_c_while_the_command_is_still_importing_is_no_traceback(start, firm
     process = start("run", firmware("hello"), stdout=subprocess.DEVNULL)
     time.sleep(after)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=PATIENCE)
+    _, stderr = process.communicate(timeout=WALL_SECONDS)
     assert b"spe_unicorn/cli" not in stderr  # Python's own start is not ours
     assert process.returncode in (0, 1, 130, -signal.SIGINT)
 
@@ -407,7 +406,7 @@ def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_outp
     code = program(tmp_path, LOOP)
     process = start("run", "--timeout", "1.5", code, stderr=theirs, stdout=subprocess.PIPE)
     os.close(theirs)
-    stdout, _ = process.communicate(timeout=PATIENCE)
+    stdout, _ = process.communicate(timeout=WALL_SECONDS)
     shown = os.read(ours, 1 << 16)
     os.close(ours)
     assert stdout == b""
@@ -417,7 +416,7 @@ def test_the_progress_line_is_for_terminals_and_leaves_no_trace_on_standard_outp
 
 def test_no_progress_line_goes_into_a_file(tmp_path, start):
     process = start("run", "--timeout", "1", program(tmp_path, LOOP))
-    _, stderr = process.communicate(timeout=PATIENCE)
+    _, stderr = process.communicate(timeout=WALL_SECONDS)
     assert b"\r" not in stderr
 
 

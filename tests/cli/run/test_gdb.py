@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn.debug.gdb.packets import frame
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import EXIT_7, LOOP, program
 
 
@@ -20,6 +21,7 @@ def started(*options: str) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=limit_cpu,
     )
 
 
@@ -28,15 +30,15 @@ def connected(run: subprocess.Popen[str]) -> socket.socket:
     line = run.stderr.readline()
     assert "target remote" in line
     host, _, port = line.split()[-1].rpartition(":")
-    client = socket.create_connection((host, int(port)), timeout=60)
-    client.settimeout(60)
+    client = socket.create_connection((host, int(port)), timeout=WALL_SECONDS)
+    client.settimeout(WALL_SECONDS)
     return client
 
 
 def test_kill_ends_with_137(tmp_path: Path) -> None:
     with started("--gdb", "0", str(program(tmp_path, LOOP))) as run, connected(run) as client:
         client.sendall(frame(b"k"))
-        _, said = run.communicate(timeout=60)
+        _, said = run.communicate(timeout=WALL_SECONDS)
     assert run.returncode == 137
     assert "GDB killed the run; exit status 137" in said
 
@@ -51,14 +53,14 @@ def test_the_time_limit_stands_still_while_gdb_holds_the_machine(tmp_path: Path)
         with pytest.raises(subprocess.TimeoutExpired):
             run.wait(3)
         client.sendall(frame(b"D"))
-        run.communicate(timeout=60)
+        run.communicate(timeout=WALL_SECONDS)
     assert run.returncode == 7
 
 
 def test_with_gdb_continue_nothing_waits(tmp_path: Path) -> None:
     file = str(program(tmp_path, EXIT_7))
     with started("--gdb", f"unix:{tmp_path}/socket", "--gdb-continue", file) as run:
-        run.communicate(timeout=60)
+        run.communicate(timeout=WALL_SECONDS)
     assert run.returncode == 7
     assert not os.path.exists(tmp_path / "socket")
 

@@ -9,6 +9,7 @@ import pytest
 from spe_unicorn.host.engine import known
 from tests.cli.conftest import COMMAND
 from tests.cli.json_keys import KEYS
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import CRASH, CRASH_SYMBOLS, program
 
 COUNTS = KEYS - {
@@ -120,7 +121,10 @@ def test_a_failure_has_its_cause_and_place(run_json, tmp_path):
 
 def test_it_can_go_to_standard_output(firmware):
     result = subprocess.run(
-        [*COMMAND, "run", "-q", "--json", "-", firmware("hello")], capture_output=True, timeout=60
+        [*COMMAND, "run", "-q", "--json", "-", firmware("hello")],
+        capture_output=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert json.loads(result.stdout)["exit_status"] == 0
     assert result.stderr == b"Hello from bare metal AArch64\n"

@@ -12,6 +12,7 @@ import pytest
 from spe_unicorn.arch.registers.spe import PMSCR_EL1, SPE_REGISTERS
 from spe_unicorn.arch.registers.system import SYSTEM_REGISTERS
 from spe_unicorn.debug.gdb.description import describe, target_xml
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 GROUPS = [("spe", SPE_REGISTERS), ("system", SYSTEM_REGISTERS)]
 GDB = shutil.which("gdb-multiarch")
@@ -51,7 +52,8 @@ def test_gdb_reads_the_description_and_knows_the_group(tmp_path: Path, vector_bi
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     assert "warning" not in done.stderr.lower(), done.stderr
     assert " spe " in done.stdout

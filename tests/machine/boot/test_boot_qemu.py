@@ -13,6 +13,7 @@ from spe_unicorn.machine.boot.plan import boot_plan
 from spe_unicorn.machine.options import MachineOptions
 from tests.support.boot_files import MIB, arm64_image, packed
 from tests.support.elf_builder import Elf, Load
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")
@@ -42,7 +43,8 @@ def loaded_by_qemu(ram_mib: int, files: dict[str, str]) -> dict[str, int]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
     )
     found = {line["name"]: int(line["address"] or "0", 16) for line in LOADED.finditer(done.stdout)}
     return {

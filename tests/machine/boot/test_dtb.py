@@ -313,7 +313,7 @@ def test_user_tree_with_unusable_cells_is_refused():
 def tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not installed (Debian: device-tree-compiler, qemu-system-arm)")
+        pytest.skip(f"{name} is not installed")
     return path
 
 

@@ -14,6 +14,7 @@ import pytest
 from spe_unicorn.machine.boot.fdt import Node, parse
 from spe_unicorn.machine.boot.plan import machine_dtb
 from spe_unicorn.machine.options import MachineOptions
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
 QEMU = shutil.which("qemu-system-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-system-aarch64 is not installed")
@@ -72,7 +73,13 @@ def qemus(el: int, folder: Path) -> Node:
     file = folder / "qemu.dtb"
     machine = f"virt,gic-version=3,{STARTS[el]},dumpdtb={file}"
     options = ("-cpu", "max", "-smp", "2", "-m", "128", "-nic", "none", "-display", "none")
-    subprocess.run([QEMU, "-M", machine, *options], check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [QEMU, "-M", machine, *options],
+        check=True,
+        capture_output=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
     return parse(file.read_bytes()).root
 
 

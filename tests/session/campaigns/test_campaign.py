@@ -21,6 +21,7 @@ import spe_unicorn
 from spe_unicorn.cli import main
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.session.campaigns.store import Store
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
 from tests.support.small_programs import EXIT_7, LOOP, SLEEP, program, words
 
 HELLO, HASH = shipped_firmware("hello"), shipped_firmware("bench_hash")
@@ -236,6 +237,7 @@ def running(words, **options):
         stderr=subprocess.PIPE,
         text=True,
         **options,
+        preexec_fn=limit_cpu,
     )
 
 
@@ -255,7 +257,7 @@ def test_ctrl_c_loses_nothing_and_the_same_command_goes_on(folder):
     process = running((plan, "-o", out, "-j", 2))
     wait_for(lambda: finished(out) >= 3)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=WALL_SECONDS)
     assert process.returncode == 130, output
     assert "the same command goes on" in errors, output
     done = finished(out)
@@ -300,7 +302,7 @@ def test_one_campaign_writes_into_a_folder(folder):
     wait_for(lambda: finished(out) >= 1)
     result = command(plan, "-o", out)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=WALL_SECONDS)
     assert result.exit_code == 2
     assert "another campaign writes here" in result.output
 

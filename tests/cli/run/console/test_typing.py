@@ -10,6 +10,7 @@ import termios
 import time
 
 from tests.support import a64
+from tests.support.running.processes import WALL_SECONDS
 from tests.support.small_programs import program
 
 END = b"\x04"
@@ -28,7 +29,7 @@ def test_equal_files_are_read_at_equal_operations(start, firmware, tmp_path):
     for _ in range(2):
         with typed.open("rb") as file:
             process = start("run", firmware("uart_echo"), stdin=file, stdout=subprocess.PIPE)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=WALL_SECONDS)
         assert (process.returncode, out) == (0, LONG.upper() + b"bye\n")
         ends.append(
             next(line for line in err.splitlines() if b" operations in " in line).split()[0]
@@ -47,7 +48,7 @@ def test_input_that_comes_late_is_waited_for(start, firmware):
     process.stdin.write(END)
     process.stdin.flush()
     assert process.stdout.read() == b"bye\n"
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=WALL_SECONDS) == 0
 
 
 def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(start, tmp_path):
@@ -68,7 +69,7 @@ def test_a_guest_that_polls_shows_its_prompt_and_gets_what_comes_late(start, tmp
         process.stdin.flush()
         assert process.stdout.read(len(key)) == key
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=WALL_SECONDS) == 130
 
 
 def test_several_pes_wait_for_input_as_well(command, firmware):
@@ -78,7 +79,7 @@ def test_several_pes_wait_for_input_as_well(command, firmware):
 
 def test_at_the_end_of_input_nothing_can_wake_the_guest(start, firmware):
     process = start("run", firmware("uart_echo"), stdout=subprocess.PIPE)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=WALL_SECONDS)
     assert process.returncode == 125
     assert b"nothing can ever raise one" in err
 
@@ -95,7 +96,7 @@ def test_a_terminal_gives_each_key_and_is_left_as_it_was(start, firmware):
     assert process.stdout.read(1) == b"K"
     os.write(ours, END)
     assert process.stdout.read() == b"bye\n"
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=WALL_SECONDS) == 0
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
@@ -109,7 +110,7 @@ def test_enter_is_a_carriage_return_and_ctrl_s_a_key(start, firmware):
     assert process.stdout.read(1) == b"K"  # from here on keys come one by one
     os.write(ours, b"\r\n\x13" + END)
     assert process.stdout.read() == b"\r\n\x13bye\n"
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=WALL_SECONDS) == 0
     os.close(ours)
     os.close(theirs)
 
@@ -122,7 +123,7 @@ def test_waiting_for_a_key_ends_with_ctrl_c(start, firmware):
     assert process.stdout.read(1) == b"K"
     time.sleep(0.2)  # it waits
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=WALL_SECONDS) == 130
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)

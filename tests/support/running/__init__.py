@@ -1,0 +1,1 @@
+"""What runs of tests, and the children that tests start, may do and say."""
