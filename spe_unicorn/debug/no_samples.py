@@ -58,6 +58,10 @@ _TESTS: Final = (
 """For each filter the bits of PMSFCR_EL1 that enable it, and the PMU event of its test."""
 
 
+Symbolize = Callable[[int], str | None]
+"""Names an address as ``name+0x10``, None where nothing covers it."""
+
+
 @dataclass(frozen=True)
 class Obstacle:
     """A condition of profiling that failed: what, since when, and what to do, in words."""
@@ -261,24 +265,77 @@ class TrappedAccesses:
         )
 
 
+@dataclass(frozen=True)
+class _Write:
+    """A write to a register: its value, the PC, and how many operations came before it."""
+
+    register: type[SysReg]
+    value: int
+    pc: int
+    executed: int
+
+    def said(self, symbolize: Symbolize) -> str:
+        place = Place(self.pc, symbolize(self.pc))
+        name = self.register.__name__
+        return f"MSR {name}, {self.value:#x} at {place}, operation {self.executed}"
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """A management event: its kind, and how many operations came before it."""
+
+    kind: str
+    executed: int
+
+    def said(self, symbolize: Symbolize) -> str:
+        del symbolize  # it has no place
+        return f"a management event ({self.kind}), operation {self.executed}"
+
+
+@dataclass(frozen=True)
+class _Left:
+    """An obstacle that was left: its words, with the ``names`` that stand in their braces.
+
+    If it has a ``register``, the obstacle is there since that register's last ``change``, or since
+    the reset.
+    """
+
+    what: str
+    do: str
+    names: tuple[str, ...] = ()
+    register: type[SysReg] | None = None
+    change: _Write | _Stop | None = None
+
+    def said(self, symbolize: Symbolize) -> Obstacle:
+        since = ""
+        if self.register is not None:
+            change = self.change
+            since = f" since {'the reset' if change is None else change.said(symbolize)}"
+        return Obstacle(self.what.format(*self.names), since, self.do.format(*self.names))
+
+
 class SamplingHistory:
-    """Gathers the :class:`Sampling` of one PE; ``symbolize`` names addresses."""
+    """Gathers the :class:`Sampling` of one PE; ``symbolize`` names addresses.
+
+    It keeps numbers while the PE runs. Sentences and names of places are made by :meth:`sampling`.
+    """
 
     def __init__(
         self,
         cpu: UnicornCPU,
         unit: Sampler,
         events: EventJunction | None = None,
-        symbolize: Callable[[int], str | None] = lambda _: None,
+        symbolize: Symbolize = lambda _: None,
     ) -> None:
         self._cpu = cpu
         self._unit = unit
         self._events = events
         self._symbolize = symbolize
-        self._written: dict[type[SysReg], str] = {}
-        """The last write that changed each register, or the management event that did, in words."""
+        self._written: dict[type[SysReg], _Write | _Stop] = {}
+        """The last write that changed each register, or the management event that did."""
         self._touched = False
-        self._nearest: Attempt | None = None
+        self._nearest: tuple[_Write, tuple[_Left, ...]] | None = None
+        """The write that came nearest to enabling profiling, and what was left after it."""
         self._filters: dict[type[SysReg], int] = {}
         self._levels: tuple[int, ...] = ()
         self._interval = 0
@@ -293,8 +350,8 @@ class SamplingHistory:
         None before the first look: what came before it, as in a snapshot, promised nothing.
         """
         self._late = 0
-        self._stop: tuple[str, int] | None = None
-        """The last management event in words, and after how many operations it came."""
+        self._stop: _Stop | None = None
+        """The last management event."""
         if isinstance(unit, StatisticalProfilingUnit):
             cpu.registers.written.connect(self._on_write)
             unit.managed.connect(self._on_management)
@@ -337,7 +394,7 @@ class SamplingHistory:
         return Sampling(
             unit.statistics,
             touched=self._touched,
-            nearest=self._nearest,
+            nearest=self._attempt(),
             interval=self._interval,
             interval_written=PMSIRR_EL1 in self._written,
             counter_written=PMSICR_EL1 in self._written,
@@ -350,9 +407,17 @@ class SamplingHistory:
             levels=self._levels,
             promised=int(self._promised),
             late=self._late,
-            stop=None if stop is None else stop[0],
-            stopped_for=0 if stop is None else self._cpu.counted() - stop[1],
+            stop=None if stop is None else stop.said(self._symbolize),
+            stopped_for=0 if stop is None else self._cpu.counted() - stop.executed,
         )
+
+    def _attempt(self) -> Attempt | None:
+        """The nearest write in words."""
+        if self._nearest is None:
+            return None
+        write, left = self._nearest
+        symbolize = self._symbolize
+        return Attempt(write.said(symbolize), tuple(one.said(symbolize) for one in left))
 
     def _goes_on(self) -> bool:
         """Whether software has the buffer on, and a level chosen."""
@@ -408,19 +473,16 @@ class SamplingHistory:
             self._first_sample(PMSICR_EL1(new).COUNT)
         if unit.statistics.written:
             return
-        place = Place(cpu.pc, self._symbolize(cpu.pc))
-        write = f"MSR {register.__name__}, {new:#x} at {place}, operation {cpu.counted()}"
+        write = _Write(register, new, cpu.pc, cpu.counted())
         if old != new or register not in self._written:
             self._written[register] = write
         if not issubclass(register, PMBSR):  # software may raise the interrupt by it alone
             self._touched = self._touched or bool(new)
-        obstacles = tuple(self._obstacles())
-        nearest = self._nearest
-        left = len(obstacles)
+        left = tuple(self._obstacles())
         # of two equally near writes the later one counts, unless it writes zero
-        if nearest is None or left + (not new) <= len(nearest.obstacles):
-            self._nearest = Attempt(write, obstacles)
-        if not obstacles:
+        if self._nearest is None or len(left) + (not new) <= len(self._nearest[1]):
+            self._nearest = write, left
+        if not left:
             self._enabled()
 
     def _enabled(self) -> None:
@@ -435,57 +497,54 @@ class SamplingHistory:
         self._interval = (max(registers.read(PMSIRR_EL1).INTERVAL, 1) << 8) + 1
 
     def _on_management(self, event: ManagementEvent, el: int) -> None:
-        executed = self._cpu.counted()
-        what = f"a management event ({event.kind}), operation {executed}"
-        self._written[PMBSR_BY_EL[el]] = what
-        self._stop = what, executed
+        self._stop = self._written[PMBSR_BY_EL[el]] = _Stop(event.kind, self._cpu.counted())
 
-    def _since(self, register: type[SysReg]) -> str:
-        written = self._written.get(register)
-        return " since the reset" if written is None else f" since {written}"
+    def _left(self, what: str, register: type[SysReg], do: str, *names: str) -> _Left:
+        """An obstacle that is there since the last change of a register."""
+        return _Left(what, do, names, register, self._written.get(register))
 
-    def _obstacles(self) -> Iterator[Obstacle]:
+    def _obstacles(self) -> Iterator[_Left]:
         """What keeps operations from being profiled, by the conditions of D17.2 and D17.4."""
         pe: PE = self._cpu
         registers = pe.registers
         owner = profiling_buffer_owner(pe)
         if owner is None:
-            yield Obstacle(
-                "MDCR_EL3.NSPB gives the Profiling Buffer to nobody", "", "write 0b01 or 0b11 to it"
-            )
+            what = "MDCR_EL3.NSPB gives the Profiling Buffer to nobody"
+            yield _Left(what, "write 0b01 or 0b11 to it")
             return
         state = lower_security_state(pe)
         if owner.state is not state:
-            yield Obstacle(
-                f"MDCR_EL3.NSPB gives the Profiling Buffer to {owner.state.name} state, and"
-                f" software below EL3 is in {state.name}",
-                "",
+            yield _Left(
+                "MDCR_EL3.NSPB gives the Profiling Buffer to {} state, and software below EL3 is in"
+                " {}",
                 "write the other value to NSPB, or change SCR_EL3.NS",
+                (owner.state.name, state.name),
             )
         if not registers.read(PMBLIMITR_EL1).E:
-            since = self._since(PMBLIMITR_EL1)
-            yield Obstacle("PMBLIMITR_EL1.E is 0", since, "set it with the limit")
+            yield self._left("PMBLIMITR_EL1.E is 0", PMBLIMITR_EL1, "set it with the limit")
         if profiling_stopped(pe):
             status = next(r for r in registers if issubclass(r, PMBSR) and registers.read(r).S)
-            do = f"write 0 to {status.__name__} before profiling is enabled"
-            yield Obstacle(f"{status.__name__}.S is 1", self._since(status), do)
+            do = "write 0 to {} before profiling is enabled"
+            yield self._left("{}.S is 1", status, do, status.__name__)
         if not any(profiling_chosen(pe, el) for el in range(EL2 + 1)):
             yield self._not_chosen(owner.el)
 
-    def _not_chosen(self, owner_el: int) -> Obstacle:
+    def _not_chosen(self, owner_el: int) -> _Left:
         pe = self._cpu
         registers = pe.registers
         if owner_el == EL2:
-            what = "MDCR_EL2.E2PB is 0, so EL2 owns the Profiling Buffer, and no enable of"
-            what += " PMSCR_EL2 and PMSCR_EL1 is set"
-            return Obstacle(what, self._since(PMSCR_EL2), "set E2SPE, E1SPE or E0SPE")
+            what = (
+                "MDCR_EL2.E2PB is 0, so EL2 owns the Profiling Buffer, and no enable of PMSCR_EL2"
+                " and PMSCR_EL1 is set"
+            )
+            return self._left(what, PMSCR_EL2, "set E2SPE, E1SPE or E0SPE")
         if tge(pe):
             what = "HCR_EL2.TGE is 1 while EL1 owns the Profiling Buffer, so nothing is profiled"
-            return Obstacle(what, "", "write 0 to MDCR_EL2.E2PB, or clear TGE")
+            return _Left(what, "write 0 to MDCR_EL2.E2PB, or clear TGE")
         what = "PMSCR_EL1.E1SPE and E0SPE are 0"
         if PMSCR_EL2 in registers and registers.read(PMSCR_EL2).E2SPE:
             what += ", and PMSCR_EL2.E2SPE means nothing while EL1 owns the buffer"
-        return Obstacle(what, self._since(PMSCR_EL1), "set the one of the level to profile")
+        return self._left(what, PMSCR_EL1, "set the one of the level to profile")
 
 
 def watch_sampling(board: Board) -> tuple[SamplingHistory, ...]:

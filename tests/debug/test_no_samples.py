@@ -216,6 +216,27 @@ def test_a_status_that_software_set_says_where() -> None:
     assert text.startswith("PMBSR_EL1.S is 1 since MSR PMBSR_EL1, 0x20000 at 0x4001000c, operation")
 
 
+def test_places_are_named_and_told_when_somebody_asks() -> None:
+    board = Board(MachineOptions(ram=1 << 20))
+    named: list[int] = []
+
+    def symbolize(address: int) -> str:
+        named.append(address)
+        return "enable+0x4"
+
+    history = SamplingHistory(board.cpu, board.unit, symbolize=symbolize)
+    words = driver(limit=write(PMBLIMITR_EL1, BUFFER + 0x1_0000))
+    board.load(image_of({CODE: a.code(words)}, CODE))
+    board.run(10 * WORK)
+    assert named == []
+    text = why_no_samples(history.sampling())
+    assert text is not None
+    # the obstacle is that of then: software writes 0 to PMBLIMITR_EL1 at its end
+    assert text.startswith(f"PMBLIMITR_EL1.E is 0 since MSR PMBLIMITR_EL1, {BUFFER + 0x1_0000:#x}")
+    assert len(named) == 2
+    assert all(words[(pc - CODE) // 4] >> 20 == 0xD51 for pc in named)  # MSR
+
+
 def test_an_event_that_came_before_the_first_record_is_told_by_its_kind() -> None:
     text = why(driver(pointer=write(PMBPTR_EL1, BUFFER + 0xFFF0)))
     assert text is not None
