@@ -10,6 +10,7 @@ from __future__ import annotations
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT
@@ -48,10 +49,12 @@ class Lean:
             executed = cpu.executed
             if executed >= pe.deadline:
                 pe.happen()
-            state.begin(max(_BLOCK, min(_SLICE, pe.deadline - executed)))
-            handler.controls.levels.watch(_NOWHERE, False)
+            budget = max(_BLOCK, min(_SLICE, pe.deadline - executed))
+            ends = executed + budget
+            request = RunRequest(cpu.pc, NEVER, budget, limit=ends, horizon=ends)
+            _, request.entries = handler.controls.levels.watch(_NOWHERE, watched=False)
+            request.write(state)
             state.watch_at = 0
-            state.ready()
             self._settle(self._execute())
 
     def _execute(self) -> Stop:

@@ -32,7 +32,7 @@ def test_runners_agree_on_a_guest_of_stage_2(seed: int, period: int | None) -> N
 def test_such_guests_take_exceptions_at_vectors_that_are_not_mapped() -> None:
     """A fetch at a vector of EL1 is the first thing after an exception to EL1."""
     at_vectors = 0
-    for seed in range(12):
+    for seed in range(24):
         machine = Machine(stage2_guest(seed, settings_of(seed)), ram=RAM, el=EL2)
         taken: list[tuple[int, int, int]] = []
         machine.board.cpu.exception_taken.connect(
