@@ -351,7 +351,9 @@ class Counting(Stateful[CountingState]):
         self.monitors.entered()
         local = taken_locally(self._cpu, target_el)
         events = exception_events(record, target_el, local=local)
-        self.totals.happen(events)
+        if self._cpu.notes_exceptions:
+            # else compiled code enters some of them, and nobody wants their totals
+            self.totals.happen(events)
         if self.taken is not None:
             self.taken.entered(record, events)
         if self.outside is not None:

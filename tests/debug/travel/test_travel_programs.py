@@ -16,7 +16,7 @@ from tests.firmware.programs import MADE_FOR, TYPED
 
 MOST = 60_000
 """Operations of a program that are looked at."""
-QUICK = frozenset({"spe_irq_el1", "pmu_exceptions"})
+QUICK = frozenset({"spe_irq_el1", "pmu_exceptions", "priv_el3"})
 """Programs that are looked at each time; the others have their turns."""
 
 
