@@ -9,12 +9,12 @@ from typing import Any, Final, NoReturn
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import whereabouts_text
 from spe_unicorn.machine.options import MachineOptions
-from spe_unicorn.pytest_plugin.records import RecordSet
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.outcome import Outcome
 from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.processing_element import PE
+from spe_unicorn.session.record_set import RecordSet
 from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.management import ManagementEvent

@@ -13,8 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from spe_unicorn.pytest_plugin.elf import Results
     from spe_unicorn.pytest_plugin.machine import MachineOfTest
-    from spe_unicorn.pytest_plugin.records import RecordSet
     from spe_unicorn.pytest_plugin.settings import ElfTests
+    from spe_unicorn.session.record_set import RecordSet
 
 _MACHINES: Final[pytest.StashKey[list[MachineOfTest]]] = pytest.StashKey()
 _STARTS: Final = pytest.StashKey[dict[Any, Any]]()

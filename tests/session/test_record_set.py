@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.pytest_plugin.records import RecordSet
+from spe_unicorn.session.record_set import RecordSet
 from spe_unicorn.spe.packets import DataAddress, Event, InstructionAddress, OperationClass
 from spe_unicorn.spe.record import Record
 
