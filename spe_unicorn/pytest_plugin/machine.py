@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Any, Final, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from spe_unicorn.debug.trace import trace
 from spe_unicorn.debug.whereabouts import whereabouts_text
@@ -12,12 +13,16 @@ from spe_unicorn.machine.options import MachineOptions
 from spe_unicorn.session.machine import Machine
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.outcome import Outcome
-from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.record_set import RecordSet
 from spe_unicorn.session.snapshot import Snapshot
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.spe.management import ManagementEvent
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from spe_unicorn.session.keywords import MachineKeywords
 
 DEADLINE: Final = 1_000_000_000
 """Operations of all PEs that one call may run, unless the test says otherwise: some seconds."""
@@ -188,8 +193,7 @@ class MachineOfTest:
     @property
     def records(self) -> RecordSet:
         """The records so far, PE by PE."""
-        raw = b"".join(pe.records.raw for pe in self.pes)
-        return RecordSet(self.machine.records, self._function, raw, known=self._check_name)
+        return self.machine.records
 
     @property
     def pmu_events(self) -> dict[str, int]:
@@ -210,12 +214,19 @@ class MachineOfTest:
             raise ValueError("nobody looked for mistakes: make the machine with misuse=True")
         return [str(misuse) for misuse in self.machine.misuses]
 
-    def _check_name(self, name: str) -> None:
-        """Raise PointError for a name that the program does not have."""
-        image = self.machine.image
-        if not image.symbols.named(name):
-            resolve(AtSymbol(name), image.symbols, image.path.name)
 
-    def _function(self, address: int) -> str | None:
-        symbol = self.machine.symbolize(address)
-        return None if symbol is None else symbol.split("+")[0]
+class MakeMachine(Protocol):
+    """The type of the fixtures ``spe_machine`` and ``spe_run``, for tests that have types."""
+
+    def __call__(
+        self,
+        firmware: str | Path | None = None,
+        *,
+        interval: int | None = None,
+        deadline: int | None = None,
+        trace: tuple[str, ...] = ...,
+        misuse: bool = False,
+        after: str | None = None,
+        **options: Unpack[MachineKeywords],
+    ) -> MachineOfTest:
+        """Make a machine with ``firmware``."""

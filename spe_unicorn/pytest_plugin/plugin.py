@@ -12,7 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from spe_unicorn.pytest_plugin.elf import Results
-    from spe_unicorn.pytest_plugin.machine import MachineOfTest
+    from spe_unicorn.pytest_plugin.machine import MachineOfTest, MakeMachine
     from spe_unicorn.pytest_plugin.settings import ElfTests
     from spe_unicorn.session.record_set import RecordSet
 
@@ -204,7 +204,7 @@ def spe_options() -> dict[str, Any]:
 @pytest.fixture
 def spe_machine(
     request: pytest.FixtureRequest, spe_options: dict[str, Any]
-) -> Iterator[Callable[..., MachineOfTest]]:
+) -> Iterator[MakeMachine]:
     """Makes machines: ``spe_machine("firmware.elf", smp=2, seed=7)``.
 
     Options are those of MachineOptions; ``interval=N`` samples every N-th operation from outside,
@@ -251,7 +251,7 @@ def spe_machine(
 
 
 @pytest.fixture
-def spe_run(spe_machine: Callable[..., MachineOfTest]) -> Callable[..., MachineOfTest]:
+def spe_run(spe_machine: MakeMachine) -> MakeMachine:
     """Makes a machine as ``spe_machine`` does and runs it to its end; fails if it has none."""
 
     def run(firmware: str | Path | None = None, **options: Any) -> MachineOfTest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -10,7 +11,7 @@ from spe_unicorn.machine.options import File, MachineOptions, OptionError
 
 
 def machine_options(
-    firmware: File | Image | MachineOptions | None, options: dict[str, Any]
+    firmware: File | Image | MachineOptions | None, options: Mapping[str, Any]
 ) -> MachineOptions:
     """The options of a machine that is given these arguments. Raises OptionError."""
     if isinstance(firmware, MachineOptions):

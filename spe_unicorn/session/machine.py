@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from spe_unicorn.bits import Register
 from spe_unicorn.debug.misuse_found import Misuse
@@ -33,6 +33,7 @@ from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
 from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.console import Console
+from spe_unicorn.session.functions import ProgramFunctions
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.observing import Kind, Observer, observe_each
 from spe_unicorn.session.outcome import Outcome
@@ -45,18 +46,21 @@ from spe_unicorn.session.point import (
     resolve,
 )
 from spe_unicorn.session.processing_element import PE
+from spe_unicorn.session.record_set import RecordSet
 from spe_unicorn.session.records import recording_info
 from spe_unicorn.session.runs import Runs
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.packets import canonical_address
-from spe_unicorn.spe.record import Record
 
 if TYPE_CHECKING:  # debuggers, traces and snapshot files are loaded where they are asked for
+    from typing_extensions import Unpack
+
     from spe_unicorn.debug.gdb.connection import Listener
     from spe_unicorn.debug.gdb.debugger import Debugger
     from spe_unicorn.debug.gdb.surroundings import Surroundings
     from spe_unicorn.debug.tracing.tracer import Form
     from spe_unicorn.machine.snapshot.board_state import BoardSaver
+    from spe_unicorn.session.keywords import MachineKeywords
     from spe_unicorn.session.snapshot import Snapshot
 
 _NO_STATE = (ArithmeticError, LookupError, OSError, TypeError, ValueError)
@@ -86,7 +90,7 @@ class Machine:
         console: ConsoleEnds | None = None,
         misuse: bool = False,
         records: bool = True,
-        **options: Any,
+        **options: Unpack[MachineKeywords],
     ) -> None:
         self.options = machine_options(firmware, options)
         """The options of the machine."""
@@ -127,7 +131,8 @@ class Machine:
         if misuse:
             self.watch_misuse()
         self.board.start(self.plan)
-        self.pes = tuple(PE(self.board, pe) for pe in self.board.pes)
+        self._functions = ProgramFunctions(self.board.names.symbol, self.image)
+        self.pes = tuple(PE(self.board, pe, self._functions) for pe in self.board.pes)
         """The PEs by number."""
         self.memory = PhysicalMemory(self.board)
         """Physical memory."""
@@ -157,10 +162,9 @@ class Machine:
         return self.board.executed
 
     @property
-    def records(self) -> Iterator[Record]:
+    def records(self) -> RecordSet:
         """The records so far, those of each PE in their order, PE by PE."""
-        for pe in self.pes:
-            yield from pe.records
+        return RecordSet.of(b"".join(pe.records.raw for pe in self.pes), self._functions)
 
     def watch_misuse(self) -> None:
         """From now on find mistakes in how the guest programs SPE."""
@@ -219,6 +223,12 @@ class Machine:
         if isinstance(address, Register):
             address = canonical_address(address.value)
         return self.board.names.symbol(address)
+
+    def function(self, address: int | Register) -> str | None:
+        """The function of an address, or of the payload ``record.pc``; None without a symbol."""
+        if isinstance(address, Register):
+            address = canonical_address(address.value)
+        return self._functions.function(address)
 
     # Running
 

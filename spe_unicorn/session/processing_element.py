@@ -12,6 +12,7 @@ from spe_unicorn.host.engine.engine import SP
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.session.memory import VirtualMemory
+from spe_unicorn.session.record_set import Functions
 from spe_unicorn.session.records import Records
 from spe_unicorn.spe.sampler import Statistics
 
@@ -75,7 +76,7 @@ def _fitting(name: str, bits: int, value: object) -> int:
 class PE:
     """One PE of a machine. A write takes effect before the PE's next operation."""
 
-    def __init__(self, board: Board, pe: ProcessingElement) -> None:
+    def __init__(self, board: Board, pe: ProcessingElement, functions: Functions) -> None:
         self._pe = pe
         engine = pe.cpu.engine
         self.number = pe.number
@@ -88,7 +89,7 @@ class PE:
         """System registers by name and field: ``pe.registers.PMSCR_EL1.E1SPE = 1``."""
         self.memory = VirtualMemory(board, pe)
         """Memory by virtual address, as this PE translates it now."""
-        self.records = Records()
+        self.records = Records(functions)
         """The records of its SPE, in order."""
         self._held: object = None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final, Protocol, overload
 
 from spe_unicorn.output.names import DATA_SOURCES, event_names, operation_name
 from spe_unicorn.spe.packets import CounterIndex, canonical_address
-from spe_unicorn.spe.record import Record
+from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 
 _KEYS: Final = ("op", "pc", "el", "event", "va", "source", "min_latency", "max_latency")
 Test = Callable[[Record], bool]
@@ -15,26 +16,67 @@ Place = str | int | tuple[int, int]
 """A function's name, an address, or a range of addresses (the end is not in it)."""
 
 
-class RecordSet:
-    """Some records, in their order; ``functions(address)`` names the function at an address.
+class Functions(Protocol):
+    """The functions of a program, by address and by name."""
 
-    ``known(name)`` raises ValueError for a name that no function can have.
+    def function(self, address: int) -> str | None:
+        """The name of the function at an address, None for code without a name."""
+
+    def check(self, name: str) -> object:
+        """Raise ValueError for a name that no function of the program has."""
+
+
+class Decoded(Collection[Record]):
+    """The records of whole streams, decoded each time they are gone through."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __iter__(self) -> Iterator[Record]:
+        for found in decode_stream(self._raw):
+            if not isinstance(found, PlacedRecord):
+                raise RuntimeError(f"a record of ours cannot be read: {found}")
+            yield found.record
+
+    @cached_property
+    def _count(self) -> int:
+        return sum(1 for _ in decode_stream(self._raw))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == one for one in self)
+
+
+class RecordSet(Sequence[Record]):
+    """Some records, in their order. It does not change: a run adds to none that was made before.
+
+    >>> len(records), records[0].pc, records[-10:].count
+    >>> records.where(op="load", pc="memcpy", min_latency=100).count
     """
 
     def __init__(
         self,
-        records: Iterable[Record],
-        functions: Callable[[int], str | None],
+        records: Collection[Record],
+        functions: Functions,
         raw: bytes | None = None,
         said: str = "",
-        known: Callable[[str], object] = lambda _name: None,
     ) -> None:
-        self._records = tuple(records)
+        self._given = records
         self._functions = functions
         self._said = said
-        self._known = known
         self.raw = raw
         """Their bytes; None of records that were picked."""
+
+    @classmethod
+    def of(cls, raw: bytes, functions: Functions) -> RecordSet:
+        """The records that ``raw`` holds, which is whole streams one after another."""
+        return cls(Decoded(raw), functions, raw)
+
+    @cached_property
+    def _records(self) -> tuple[Record, ...]:
+        return tuple(self._given)
 
     def where(self, **wanted: Any) -> RecordSet:
         """Those records that have all of this.
@@ -53,29 +95,36 @@ class RecordSet:
                 raise TypeError(f"records are not picked by {key!r}: there are {', '.join(_KEYS)}")
         for key in ("pc", "va"):
             if isinstance(wanted.get(key), str):
-                self._known(wanted[key])
-        tests = [_TESTS[key](value, self._functions) for key, value in wanted.items()]
+                self._functions.check(wanted[key])
+        function = self._functions.function
+        tests = [_TESTS[key](value, function) for key, value in wanted.items()]
         said = ", ".join(f"{key}={value!r}" for key, value in wanted.items())
         both = f"{self._said}, {said}" if self._said and said else self._said or said
-        kept = (record for record in self._records if all(test(record) for test in tests))
-        return RecordSet(kept, self._functions, said=both, known=self._known)
+        kept = [record for record in self if all(test(record) for test in tests)]
+        return RecordSet(kept, self._functions, said=both)
 
     @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._records)
+    def count(self) -> int:  # type: ignore[override]
+        """How many there are, as ``len()`` says."""
+        return len(self)
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._given)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records)
+        return iter(self._given)
 
-    def __getitem__(self, number: int) -> Record:
+    @overload
+    def __getitem__(self, number: int) -> Record: ...
+    @overload
+    def __getitem__(self, number: slice) -> RecordSet: ...
+    def __getitem__(self, number: int | slice) -> Record | RecordSet:
+        if isinstance(number, slice):
+            return RecordSet(self._records[number], self._functions, said=self._said)
         return self._records[number]
 
     def __repr__(self) -> str:
-        return f"<{self.count} records{f' where {self._said}' if self._said else ''}>"
+        return f"<{len(self)} records{f' where {self._said}' if self._said else ''}>"
 
 
 def _op(value: str, _functions: object) -> Test:

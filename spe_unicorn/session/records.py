@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, overload
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
-from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
+from spe_unicorn.session.record_set import Functions, RecordSet
+from spe_unicorn.spe.record import Record
 
 _BLOCK: Final = 1 << 20
 KEPT: Final = 256 << 20
@@ -33,9 +34,13 @@ class Records:
     """The records of one PE, in order. They are decoded when they are read.
 
     >>> [record.pc for record in machine.pes[0].records]
+    >>> machine.pes[0].records.where(op="store").count
     """
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._seen: tuple[tuple[int, int], RecordSet] | None = None
+        """The records as they were seen last, by how many bytes there were."""
         self._blocks: deque[bytes] = deque()
         """Blocks of whole records, all of about one size."""
         self._last = bytearray()
@@ -56,14 +61,35 @@ class Records:
         """The bytes of the records, as the guest has them in memory."""
         return b"".join((*self._blocks, self._last))
 
+    @property
+    def now(self) -> RecordSet:
+        """The records so far; what a run adds later is not in it."""
+        length = self.forgotten, sum(map(len, self._blocks)) + len(self._last)
+        if self._seen is None or self._seen[0] != length:
+            self._seen = length, RecordSet.of(self.raw, self._functions)
+        return self._seen[1]
+
+    def where(self, **wanted: Any) -> RecordSet:
+        """Those records that have all of this: see :meth:`RecordSet.where`."""
+        return self.now.where(**wanted)
+
+    @property
+    def count(self) -> int:
+        """How many there are, as ``len()`` says."""
+        return len(self)
+
     def __iter__(self) -> Iterator[Record]:
-        for found in decode_stream(self.raw):
-            if not isinstance(found, PlacedRecord):
-                raise RuntimeError(f"a record of ours cannot be read: {found}")
-            yield found.record
+        return iter(self.now)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self.now)
+
+    @overload
+    def __getitem__(self, number: int) -> Record: ...
+    @overload
+    def __getitem__(self, number: slice) -> RecordSet: ...
+    def __getitem__(self, number: int | slice) -> Record | RecordSet:
+        return self.now[number]
 
     def clear(self) -> None:
         """Forget the records so far."""
@@ -75,6 +101,7 @@ class Records:
 
     def restore(self, kept: KeptRecords) -> None:
         """Hold what :meth:`save` gave, and nothing else."""
+        self._seen = None
         self._blocks = deque(kept.blocks)
         self._last = bytearray(kept.last)
         self.forgotten = kept.forgotten

@@ -394,15 +394,27 @@ def test_a_guest_that_sleeps_is_woken_by_typing():
 def test_records_are_objects():
     machine = Machine(COPY)
     outcome = machine.run()
-    records = list(machine.records)
-    assert len(records) == len(machine.pes[0].records) == outcome.statistics.written > 100
+    records = machine.records
+    mine = machine.pes[0].records
+    assert len(records) == len(mine) == records.count == outcome.statistics.written > 100
+    assert records[0] == mine[0] == next(iter(mine))
+    assert list(records[-2:]) == list(mine)[-2:]
+    assert 0 < records.where(op="load", pc="copy").count == mine.where(op="load", pc="copy").count
+    assert {machine.function(record.pc) for record in mine.where(pc="copy")} == {"copy"}
+    with pytest.raises(PointError, match="did you mean 'copy'"):
+        mine.where(pc="copi")
     assert all(isinstance(record, Record) and record.pc is not None for record in records)
 
 
 def test_sampling_from_outside_needs_no_driver(tmp_path):
     machine = Machine(program(tmp_path, LOOP), sampling=Sampling(100, jitter=False))
-    machine.run(operations=1000)
-    assert len(list(machine.records)) == 10
+    machine.run(operations=500)
+    before, mine = machine.records, machine.pes[0].records
+    assert len(before) == len(mine) == 5
+    machine.run(operations=500)
+    assert (len(before), len(machine.records), len(mine)) == (5, 10, 10)
+    mine.clear()
+    assert len(mine) == len(machine.records) == 0
 
 
 def test_records_are_written_to_a_file(tmp_path):

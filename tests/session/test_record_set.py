@@ -6,7 +6,7 @@ import pytest
 
 from spe_unicorn.session.record_set import RecordSet
 from spe_unicorn.spe.packets import DataAddress, Event, InstructionAddress, OperationClass
-from spe_unicorn.spe.record import Record
+from spe_unicorn.spe.record import Record, encode
 
 LOAD = Record(
     events=Event.RETIRED | Event.L1D_MISS,
@@ -33,13 +33,20 @@ BRANCH = Record(
 )
 
 
-def function(address: int) -> str | None:
-    return {0x1000: "copy", 0x1010: "copy", 0x2000: "main"}.get(address)
+class Program:
+    """A program of two functions."""
+
+    def function(self, address: int) -> str | None:
+        return {0x1000: "copy", 0x1010: "copy", 0x2000: "main"}.get(address)
+
+    def check(self, name: str) -> None:
+        if name not in ("copy", "main"):
+            raise ValueError(f"no {name}")
 
 
 @pytest.fixture
 def records() -> RecordSet:
-    return RecordSet([LOAD, STORE, BRANCH], function)
+    return RecordSet([LOAD, STORE, BRANCH], Program())
 
 
 @pytest.mark.parametrize(
@@ -80,3 +87,27 @@ def test_what_no_record_can_have_is_refused(records: RecordSet) -> None:
         records.where(event="missed")
     with pytest.raises(ValueError, match="no data source is called 'L9'"):
         records.where(source="L9")
+
+
+def test_a_set_is_a_sequence(records: RecordSet) -> None:
+    assert len(records) == 3
+    assert records[0] == LOAD
+    assert records[-1] == BRANCH
+    assert list(records[1:]) == [STORE, BRANCH]
+    assert records[1:].where(pc="copy").count == 1
+    assert list(reversed(records)) == [BRANCH, STORE, LOAD]
+    assert STORE in records
+    with pytest.raises(IndexError):
+        records[3]
+    with pytest.raises(ValueError, match="no mein"):
+        records.where(pc="mein")
+
+
+def test_the_records_of_a_stream_are_a_set() -> None:
+    stream = encode(LOAD, align=6) + encode(BRANCH, align=6)
+    records = RecordSet.of(stream, Program())
+    assert len(records) == 2
+    assert records.raw == stream
+    assert records.where(op="branch")[0].pc == BRANCH.pc
+    assert [record.pc for record in records] == [LOAD.pc, BRANCH.pc]
+    assert len(RecordSet.of(b"", Program())) == 0
