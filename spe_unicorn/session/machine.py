@@ -33,7 +33,6 @@ from spe_unicorn.machine.console_ends import ConsoleEnds
 from spe_unicorn.machine.options import File, MachineOptions, OptionError
 from spe_unicorn.session.choices import machine_options
 from spe_unicorn.session.console import Console
-from spe_unicorn.session.functions import ProgramFunctions
 from spe_unicorn.session.memory import PhysicalMemory
 from spe_unicorn.session.observing import Kind, Observer, observe_each
 from spe_unicorn.session.outcome import Outcome
@@ -47,7 +46,7 @@ from spe_unicorn.session.point import (
 )
 from spe_unicorn.session.processing_element import PE
 from spe_unicorn.session.record_set import RecordSet
-from spe_unicorn.session.records import recording_info
+from spe_unicorn.session.records import ProgramFunctions, recording_info
 from spe_unicorn.session.runs import Runs
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.packets import canonical_address

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, overload
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
 from spe_unicorn.output.image import ImageInfo, LoadedSegment, RecordingInfo
+from spe_unicorn.session.point import AtSymbol, resolve
 from spe_unicorn.session.record_set import Functions, RecordSet
 from spe_unicorn.spe.record import Record
 
@@ -28,6 +29,24 @@ class KeptRecords:
 
 
 NO_RECORDS: Final = KeptRecords()
+
+
+class ProgramFunctions:
+    """Names of functions; ``symbol(address)`` says ``name+0x10``, or None without a symbol."""
+
+    def __init__(self, symbol: Callable[[int], str | None], image: Image) -> None:
+        self._symbol = symbol
+        self._image = image
+
+    def function(self, address: int) -> str | None:
+        """The name of the function at an address, None for code without a symbol."""
+        symbol = self._symbol(address)
+        return None if symbol is None else symbol.split("+")[0]
+
+    def check(self, name: str) -> None:
+        """Raise PointError for a name that the program does not have."""
+        if not self._image.symbols.named(name):
+            resolve(AtSymbol(name), self._image.symbols, self._image.path.name)
 
 
 class Records:
