@@ -89,8 +89,12 @@ class Settings:
         """The files that the run reads."""
         options = self.machine
         names = (
-            *(options.firmware, options.kernel, options.bios),
-            *(options.initrd, options.dtb, options.core),
+            options.firmware,
+            options.kernel,
+            options.bios,
+            options.initrd,
+            options.dtb,
+            options.core,
             *(choice.path for choice in self.symbols),
         )
         return tuple(name for name in names if isinstance(name, str) and os.path.isfile(name))
