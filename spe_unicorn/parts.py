@@ -30,8 +30,20 @@ _ROOMS: Final = tuple(
 _RULES: Final = "spe_unicorn.arch.access."
 """Verdicts and what leads to them: thousands of objects, none of which changes."""
 _NO_OBJECTS: Final = (
-    *(int, float, str, bytes, bytearray, memoryview, type(None), Enum, Register, type, ModuleType),
-    *(np.ndarray, ctypes.Array, ctypes.Structure),
+    int,
+    float,
+    str,
+    bytes,
+    bytearray,
+    memoryview,
+    type(None),
+    Enum,
+    Register,
+    type,
+    ModuleType,
+    np.ndarray,
+    ctypes.Array,
+    ctypes.Structure,
 )
 
 

@@ -132,12 +132,36 @@ STATUS = (
 def test_every_decision_record_is_in_the_index_under_its_title():
     index = (DOCS / "adr" / "README.md").read_text()
     assert len(RECORDS) >= 6
-    for number, record in enumerate(RECORDS, 1):
-        assert record.name.startswith(f"{number:04}-")
+    for record in RECORDS:
+        number = record.name[:4]
         first = record.read_text().splitlines()[0]
-        title = first.removeprefix(f"# {number:04}: ")
+        title = first.removeprefix(f"# {number}: ")
         assert title != first
-        assert index.count(f"\n| [{number:04}]({record.name}) | {title} | ") == 1
+        assert index.count(f"\n| [{number}]({record.name}) | {title} | ") == 1
+
+
+def test_each_number_is_that_of_one_decision_record_or_of_a_merged_one():
+    index = (DOCS / "adr" / "README.md").read_text()
+    merged = re.findall(r"^\| (\d{4}) \| [^|]+ \| \[(\d{4})\]\([^)]+\) \|$", index, re.M)
+    there = [record.name[:4] for record in RECORDS]
+    numbers = sorted([*there, *(old for old, _ in merged)])
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+    assert {new for _, new in merged} <= set(there)
+
+
+def test_nothing_names_a_merged_decision_record():
+    tree = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / "scripts").rglob("*.py")]
+    tree += [f for room in ("spe_unicorn", "tests") for f in (ROOT / room).rglob("*.py")]
+    there = {record.name[:4] for record in RECORDS}
+    named = re.compile(r"\bADR (\d{4})|\badr/(\d{4})|\]\((\d{4})-[\w-]+\.md\)")
+    found = {
+        (str(file.relative_to(ROOT)), number)
+        for file in tree
+        for match in named.finditer(file.read_text())
+        for number in match.groups()
+        if number is not None and number not in there
+    }
+    assert found == set()
 
 
 def statuses() -> dict[str, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_FILES = 20
@@ -55,3 +58,81 @@ def test_the_package_has_no_bare_assert() -> None:
         if isinstance(node, ast.Assert)
     ]
     assert asserts == []
+
+
+def test_no_tuple_is_unpacked_into_another() -> None:
+    """The formatter says where lines end, not stars."""
+    files = sorted((ROOT / "spe_unicorn").rglob("*.py"))
+    rooms = {"host", "compiled"}
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in files
+        if file.relative_to(ROOT).parts[1] not in rooms
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Starred) and isinstance(node.value, (ast.Tuple, ast.List))
+    ]
+    assert found == []
+
+
+def may_assert_nothing(test: ast.FunctionDef) -> bool:
+    """Whether each ``assert`` of a test stands inside an ``if`` that has no ``else`` with one.
+
+    What raises, and helpers whose name begins with "expect", count as an ``assert``.
+    """
+    where = list(_asserted(test.body, always=True))
+    return bool(where) and not any(where)
+
+
+def _asserted(body: list[ast.stmt], *, always: bool) -> Iterator[bool]:
+    """For each ``assert`` below these statements whether it is reached by every case."""
+    for node in body:
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and _expects(node.value)):
+            yield always
+        elif isinstance(node, ast.If):
+            found = [list(_asserted(way, always=False)) for way in (node.body, node.orelse)]
+            yield from [always] if all(found) else found[0] + found[1]
+        elif isinstance(node, ast.Match):
+            for case in node.cases:
+                yield from _asserted(case.body, always=False)
+        elif isinstance(node, (ast.For, ast.While, ast.With, ast.Try)):
+            if isinstance(node, ast.With) and any(_expects(i.context_expr) for i in node.items):
+                yield always
+            yield from _asserted(node.body, always=always)
+
+
+def _expects(value: ast.expr) -> bool:
+    if not isinstance(value, ast.Call):
+        return False
+    name = ast.unparse(value.func).split(".")[-1]
+    return name in {"raises", "warns", "fail"} or name.startswith("expect")
+
+
+def test_no_test_asserts_only_where_a_condition_holds() -> None:
+    """A test whose condition never holds would pass; it counts the cases in which it did."""
+    tests = [
+        (file, node)
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(tests) > 3000
+    assert [f"{file.name}: {node.name}" for file, node in tests if may_assert_nothing(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ("if a:\n        assert b", True),
+        ("for a in b:\n        if a:\n            assert b", True),
+        ("if a:\n        assert b\n    else:\n        pass", True),
+        ("if a:\n        assert b\n    else:\n        assert c", False),
+        ("if a:\n        assert b\n    assert c", False),
+        ("with raises(ValueError):\n        a()", False),
+        ("if a:\n        assert b\n    else:\n        expect_event(c)", False),
+        ("a()", False),
+    ],
+)
+def test_such_a_test_is_found(body: str, wrong: bool) -> None:
+    (test,) = ast.parse(f"def test_it():\n    {body}").body
+    assert isinstance(test, ast.FunctionDef)
+    assert may_assert_nothing(test) == wrong

@@ -49,7 +49,7 @@ def families(library: str) -> set[str]:
 
 def said_of(extra: str, library: str) -> str | None:
     """The family of licences that the decision record names for a library of an extra."""
-    text = (ROOT / "docs/adr/0025-optional-libraries.md").read_text()
+    text = (ROOT / "docs/adr/0001-licence.md").read_text()
     (row,) = re.findall(rf"^\| `{extra}` \|(.*)\|$", text, re.MULTILINE)
     said = re.search(rf"(?<![\w-]){library}(?![\w-])[^;|]*?({FAMILIES.pattern})", row)
     return None if said is None else said[1]

@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/linux",
         description="Boot Debian's Linux for arm64 and run its perf on the emulator.",
-        epilog="What stands behind -- goes to spe-unicorn run: --el 2, --smp 4, --trace spe, ...",
+        epilog="What stands after -- goes to spe-unicorn run: --el 2, --smp 4, --trace spe, ...",
     )
     parser.add_argument(
         "scenarios",

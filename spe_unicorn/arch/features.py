@@ -98,7 +98,11 @@ def lacks(condition: Condition) -> Condition:
 
 
 SYNCHRONOUS_EVENTS: Final = (
-    *("SW_INCR", "INST_RETIRED", "PC_WRITE_RETIRED", "BR_RETIRED", "BR_MIS_PRED_RETIRED"),
+    "SW_INCR",
+    "INST_RETIRED",
+    "PC_WRITE_RETIRED",
+    "BR_RETIRED",
+    "BR_MIS_PRED_RETIRED",
 )
 """The events that a counter in synchronous mode counts: those that FEAT_SEBEP demands."""
 

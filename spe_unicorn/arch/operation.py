@@ -254,7 +254,7 @@ class Operation:
     """The vector length that an SVE operation found."""
     active: Active = Active.ALL
     misspeculated: bool = False
-    """It lies behind a mispredicted branch and came to nothing: no address, no exception."""
+    """It comes after a mispredicted branch and came to nothing: no address, no exception."""
 
 
 @dataclass(frozen=True, slots=True)

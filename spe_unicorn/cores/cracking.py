@@ -26,10 +26,26 @@ _STRUCTURES = {
     Structure.REPLICATE: "replicate",
 }
 KINDS = (
-    *("load", "store", "load_pair", "store_pair", "load_multiple", "store_multiple"),
-    *("load_interleaved", "store_interleaved", "load_lane", "store_lane", "load_replicate"),
-    *("gather", "scatter", "load_exclusive", "store_exclusive"),
-    *("load_exclusive_pair", "store_exclusive_pair", "atomic", "zero_block", "write_back"),
+    "load",
+    "store",
+    "load_pair",
+    "store_pair",
+    "load_multiple",
+    "store_multiple",
+    "load_interleaved",
+    "store_interleaved",
+    "load_lane",
+    "store_lane",
+    "load_replicate",
+    "gather",
+    "scatter",
+    "load_exclusive",
+    "store_exclusive",
+    "load_exclusive_pair",
+    "store_exclusive_pair",
+    "atomic",
+    "zero_block",
+    "write_back",
 )
 """The kinds of instructions that there can be rules for.
 

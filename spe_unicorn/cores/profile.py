@@ -179,8 +179,18 @@ def parse_core(data: bytes, source: str) -> Core:
 
 
 _KEYS = (
-    *("name", "description", "midr", "architecture", "features", "impdef", "model", "cracking"),
-    *("registers", "clock", "pmu", "id"),
+    "name",
+    "description",
+    "midr",
+    "architecture",
+    "features",
+    "impdef",
+    "model",
+    "cracking",
+    "registers",
+    "clock",
+    "pmu",
+    "id",
 )
 _RULES = _SHIPPED / "micro_operations"
 _REGISTERS = _SHIPPED / "registers"

@@ -34,9 +34,19 @@ from spe_unicorn.machine.pe import ProcessingElement
 
 _ACTS = frozenset(
     {
-        *(ICC_IAR0_EL1, ICC_IAR1_EL1, ICC_EOIR0_EL1, ICC_EOIR1_EL1, ICC_DIR_EL1),
-        *(ICC_SGI0R_EL1, ICC_SGI1R_EL1, ICC_ASGI1R_EL1),
-        *(ICV_IAR0_EL1, ICV_IAR1_EL1, ICV_EOIR0_EL1, ICV_EOIR1_EL1, ICV_DIR_EL1),
+        ICC_IAR0_EL1,
+        ICC_IAR1_EL1,
+        ICC_EOIR0_EL1,
+        ICC_EOIR1_EL1,
+        ICC_DIR_EL1,
+        ICC_SGI0R_EL1,
+        ICC_SGI1R_EL1,
+        ICC_ASGI1R_EL1,
+        ICV_IAR0_EL1,
+        ICV_IAR1_EL1,
+        ICV_EOIR0_EL1,
+        ICV_EOIR1_EL1,
+        ICV_DIR_EL1,
     }
 )
 """Registers that hold nothing: a read or a write of one is an act."""

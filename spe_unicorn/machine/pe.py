@@ -199,7 +199,11 @@ class ProcessingElement(Stateful[PEState]):
         self.unit = sampler(self)
         self._unknown_counters = processor.random.stream("PMU")
         self.counting = monitored(
-            *(cpu, counters, gic.ppi(number, gicv3.PMUIRQ), interrupts.monitors, self.events),
+            cpu,
+            counters,
+            gic.ppi(number, gicv3.PMUIRQ),
+            interrupts.monitors,
+            self.events,
             cracker=board.core.cracking,
         )
         """Counts for the Performance Monitors."""

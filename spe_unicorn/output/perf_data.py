@@ -305,9 +305,13 @@ class PerfDataWriter:
         bits = sum(1 << feature for feature in features)
         self._file.write(
             HEADER.pack(
-                *(MAGIC, HEADER.size, ATTRIBUTE_ENTRY_SIZE),
-                *(self._attributes, ATTRIBUTE_ENTRY_SIZE * len(self._events)),
-                *(self._data, self._data_size),
+                MAGIC,
+                HEADER.size,
+                ATTRIBUTE_ENTRY_SIZE,
+                self._attributes,
+                ATTRIBUTE_ENTRY_SIZE * len(self._events),
+                self._data,
+                self._data_size,
                 bits,
             )
         )
@@ -326,7 +330,7 @@ def _attribute(sample_type: int, period: int, pmu: int | None = None) -> bytes:
     """The attribute of an event of ``pmu``, or of none."""
     type_, config = (HARDWARE_EVENTS, INSTRUCTIONS) if pmu is None else (pmu, 0)
     return ATTRIBUTE.pack(
-        *(type_, ATTRIBUTE.size, config, period), *(sample_type, READ_FORMAT_ID, ATTRIBUTE_FLAGS)
+        type_, ATTRIBUTE.size, config, period, sample_type, READ_FORMAT_ID, ATTRIBUTE_FLAGS
     )
 
 

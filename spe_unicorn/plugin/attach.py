@@ -85,8 +85,14 @@ RecordCallback = Callable[[Record, bytes], None]
 """Called with each record, decoded and as its bytes."""
 
 _STEERING: Final = (
-    *(s.SCR_EL3, s.MDCR_EL3, s.HCR_EL2, s.MDCR_EL2),
-    *(s.CNTHCTL_EL2, s.CNTVOFF_EL2, s.CPTR_EL2, s.CPTR_EL3),
+    s.SCR_EL3,
+    s.MDCR_EL3,
+    s.HCR_EL2,
+    s.MDCR_EL2,
+    s.CNTHCTL_EL2,
+    s.CNTVOFF_EL2,
+    s.CPTR_EL2,
+    s.CPTR_EL3,
 )
 """What firmware sets before it hands over: our own where no firmware has run on the engine."""
 _NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
@@ -94,8 +100,17 @@ _NOT_BEFORE_VHE: Final = (s.TTBR1_EL2, s.CONTEXTIDR_EL2)
 _attached: Final[WeakSet[Uc]] = WeakSet()
 """Engines that have SPE now."""
 _PUBLIC: Final = (
-    *("core", "detach", "emu_start", "events", "on_record", "program", "registers", "restore"),
-    *("save", "statistics", "uc"),
+    "core",
+    "detach",
+    "emu_start",
+    "events",
+    "on_record",
+    "program",
+    "registers",
+    "restore",
+    "save",
+    "statistics",
+    "uc",
 )
 """What an attachment is used by; its other attributes are its parts."""
 
@@ -151,7 +166,11 @@ class Attachment:
         )
         self.unit: Sampler = self._own_unit
         self._counting = monitored(
-            *(self.cpu, core.counters, NoLine(), interrupts.monitors, self.events),
+            self.cpu,
+            core.counters,
+            NoLine(),
+            interrupts.monitors,
+            self.events,
             cracker=core.cracking,
         )
         self._counting.totals.sampling = lambda: self._is_running and self.unit.enabled

@@ -16,10 +16,20 @@ STEPPED: Final = frozenset({E.UNALIGNED_LDST_RETIRED})
 """Events that need each operation by itself."""
 MODELLED: Final = frozenset(
     {
-        *(E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.DTLB_WALK),
-        *(E.L1D_TLB, E.L1D_TLB_REFILL, E.L2D_TLB, E.L2D_TLB_REFILL),
-        *(E.L1D_CACHE, E.L1D_CACHE_REFILL, E.L2D_CACHE, E.L2D_CACHE_REFILL),
-        *(E.LL_CACHE, E.LL_CACHE_MISS),
+        E.BR_PRED,
+        E.BR_MIS_PRED,
+        E.BR_MIS_PRED_RETIRED,
+        E.DTLB_WALK,
+        E.L1D_TLB,
+        E.L1D_TLB_REFILL,
+        E.L2D_TLB,
+        E.L2D_TLB_REFILL,
+        E.L1D_CACHE,
+        E.L1D_CACHE_REFILL,
+        E.L2D_CACHE,
+        E.L2D_CACHE_REFILL,
+        E.LL_CACHE,
+        E.LL_CACHE_MISS,
     }
 )
 """Events that a core model with caches alone knows."""

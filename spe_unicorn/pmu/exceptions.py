@@ -18,9 +18,20 @@ CALLS: Final = frozenset({EC.SupervisorCall, EC.HypervisorCall, EC.MonitorCall})
 """The exception classes of SVC, HVC and SMC, trapped SVC and SMC among them."""
 EXCEPTION_EVENTS: Final = frozenset(
     {
-        *(E.EXC_TAKEN, E.EXC_UNDEF, E.EXC_SVC, E.EXC_PABORT, E.EXC_DABORT, E.EXC_IRQ, E.EXC_FIQ),
-        *(E.EXC_SMC, E.EXC_HVC, E.EXC_TRAP_PABORT, E.EXC_TRAP_DABORT, E.EXC_TRAP_OTHER),
-        *(E.EXC_TRAP_IRQ, E.EXC_TRAP_FIQ),
+        E.EXC_TAKEN,
+        E.EXC_UNDEF,
+        E.EXC_SVC,
+        E.EXC_PABORT,
+        E.EXC_DABORT,
+        E.EXC_IRQ,
+        E.EXC_FIQ,
+        E.EXC_SMC,
+        E.EXC_HVC,
+        E.EXC_TRAP_PABORT,
+        E.EXC_TRAP_DABORT,
+        E.EXC_TRAP_OTHER,
+        E.EXC_TRAP_IRQ,
+        E.EXC_TRAP_FIQ,
     }
 )
 """All of them."""

@@ -203,7 +203,7 @@ class PerformanceMonitors(Stateful[MonitorState]):
         restored: bool = False,
         masked_by: PE | None = None,
     ) -> None:
-        """Move counters all at once; the last operation behind that is the one at ``address``.
+        """Move counters all at once. The last operation that moves them is the one at ``address``.
 
         ``live`` is what :meth:`live` said while all of it happened. No counter may have overflowed
         before the last of these operations. What :meth:`software_increment` has counted lands with

@@ -59,7 +59,7 @@ def _parsed(text: str, names: Mapping[str, int]) -> NamedEvent:
     levels = None
     if colon:
         if not modifiers or not set(modifiers) <= _LEVELS.keys():
-            raise EventError(f"{text}: behind the colon stand u, k and h")
+            raise EventError(f"{text}: after the colon stand u, k and h")
         levels = frozenset(_LEVELS[letter] for letter in modifiers)
     number = names.get(name.lower())
     if number is None:

@@ -1,7 +1,7 @@
 """The shadow effect of synchronous counters, for cores that are to have one (Arm ARM D13.2.2).
 
 In a shadow, the operation that overflows a counter goes by, and one of the next that make the same
-event observes the overflow. None is allowed behind a context synchronisation event or MSR PM, where
+event observes the overflow. None is allowed after a context synchronisation event or MSR PM, where
 by then the counter has reached a threshold or has overflowed, as long as the exception stays
 unmasked.
 """

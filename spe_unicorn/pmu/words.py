@@ -39,9 +39,20 @@ _NOT_SIMD: Final = (
 
 WORD_EVENTS: Final = frozenset(
     {
-        *(E.LD_RETIRED, E.ST_RETIRED, E.LD_SPEC, E.ST_SPEC, E.MEM_ACCESS),
-        *(E.BR_RETIRED, E.BR_IMMED_RETIRED, E.BR_RETURN_RETIRED, E.BR_IND_RETIRED, E.EXC_RETURN),
-        *(E.TTBR_WRITE_RETIRED, E.CID_WRITE_RETIRED, E.SIMD_INST_SPEC, E.FP_SPEC),
+        E.LD_RETIRED,
+        E.ST_RETIRED,
+        E.LD_SPEC,
+        E.ST_SPEC,
+        E.MEM_ACCESS,
+        E.BR_RETIRED,
+        E.BR_IMMED_RETIRED,
+        E.BR_RETURN_RETIRED,
+        E.BR_IND_RETIRED,
+        E.EXC_RETURN,
+        E.TTBR_WRITE_RETIRED,
+        E.CID_WRITE_RETIRED,
+        E.SIMD_INST_SPEC,
+        E.FP_SPEC,
     }
 )
 """All of them."""

@@ -99,7 +99,9 @@ def annotate(
         Column("samples", Kind.COUNT),
         Column("mean latency", Kind.CYCLES),
         *(Column(text, Kind.COUNT) for _, text in there),
-        *(Column("address"), Column("instruction", least=16), Column("source", least=5)),
+        Column("address"),
+        Column("instruction", least=16),
+        Column("source", least=5),
     )
     note = None if total else "no sample is in this function"
     if not code:

@@ -33,10 +33,13 @@ def difference(before: Samples, after: Samples, key: str, view: View) -> Table:
     rows.sort(key=lambda row: (-abs(float(row[0] or 0)), str(row[-1])))
     columns = (
         Column("difference", Kind.POINTS),
-        *(Column("before", Kind.SHARE), Column("after", Kind.SHARE)),
-        *(Column("samples before", Kind.COUNT), Column("samples after", Kind.COUNT)),
+        Column("before", Kind.SHARE),
+        Column("after", Kind.SHARE),
+        Column("samples before", Kind.COUNT),
+        Column("samples after", Kind.COUNT),
         Column("chance", Kind.SHARE),
-        *(Column(""), Column(key)),
+        Column(""),
+        Column(key),
     )
     of = "" if view.by == "samples" else f" by {WEIGHTS[view.by].name}"
     note = f"* is less than {SIGNIFICANT:.0%} likely to be chance, counted by samples"

@@ -119,7 +119,10 @@ def _latencies(samples: Samples) -> Table:
                 points = percentiles(found, _POINTS)
                 rows.append((name, counter, len(found), mean, least, *points, most))
     columns = (
-        *(Column("operation"), Column("latency"), _SAMPLES, Column("mean", Kind.CYCLES)),
+        Column("operation"),
+        Column("latency"),
+        _SAMPLES,
+        Column("mean", Kind.CYCLES),
         Column("min", Kind.COUNT),
         *(Column(f"p{point}", Kind.COUNT) for point in _POINTS),
         Column("max", Kind.COUNT),
@@ -145,7 +148,9 @@ def _mispredicted(samples: Samples, view: View) -> Table:
         if count >= view.limit * total
     ]
     columns = (
-        *(_SHARE, Column("mispredicted", Kind.COUNT), Column("of its samples", Kind.SHARE)),
+        _SHARE,
+        Column("mispredicted", Kind.COUNT),
+        Column("of its samples", Kind.SHARE),
         Column("branch"),
     )
     return Table("Mispredicted branches", columns, rows[: view.rows])

@@ -16,10 +16,29 @@ Row = Mapping[str, Any]
 
 _PROGRAMS = ("firmware", "kernel", "bios", "pflash")
 _MATRIX = (
-    *("core", "model", "smp", "el", "ram", "append", "arguments", "input"),
-    *("initrd", "dtb", "pflash", "fw_cfg", "drive", "load", "share", "semihosting_dir"),
-    *("clock", *SWITCHES),
-    *("interval", "event", "kinds", "min_latency", "jitter"),
+    "core",
+    "model",
+    "smp",
+    "el",
+    "ram",
+    "append",
+    "arguments",
+    "input",
+    "initrd",
+    "dtb",
+    "pflash",
+    "fw_cfg",
+    "drive",
+    "load",
+    "share",
+    "semihosting_dir",
+    "clock",
+    *SWITCHES,
+    "interval",
+    "event",
+    "kinds",
+    "min_latency",
+    "jitter",
 )
 """What runs are grouped by, where it differs between them; a seed is a repetition."""
 _MOST = 100
@@ -71,9 +90,12 @@ def _grouped(rows: Sequence[Row]) -> Table:
         for label, group in list(groups.items())[:_MOST]
     ]
     columns = (
-        *(Column("runs", Kind.COUNT), Column("records", Kind.COUNT)),
-        *(Column("mean operations", Kind.CYCLES), Column("mean records", Kind.CYCLES)),
-        *(Column("mean seconds", Kind.CYCLES), Column("program")),
+        Column("runs", Kind.COUNT),
+        Column("records", Kind.COUNT),
+        Column("mean operations", Kind.CYCLES),
+        Column("mean records", Kind.CYCLES),
+        Column("mean seconds", Kind.CYCLES),
+        Column("program"),
         *(Column(name) for name in keys),
     )
     left = len(groups) - len(body)

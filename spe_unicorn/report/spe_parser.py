@@ -51,8 +51,13 @@ EVENTS = {
 }
 
 _NOT_OF_OTHERS = {
-    *("REMOTE-ACCESS", "LLC-REFILL", "LLC-ACCESS", "TLB-REFILL", "TLB-ACCESS"),
-    *("L1D-REFILL", "L1D-ACCESS"),
+    "REMOTE-ACCESS",
+    "LLC-REFILL",
+    "LLC-ACCESS",
+    "TLB-REFILL",
+    "TLB-ACCESS",
+    "L1D-REFILL",
+    "L1D-ACCESS",
 }
 """Events that the tool leaves out of the table ``other``."""
 

@@ -431,8 +431,15 @@ def _most_states(pes: int, drives: Iterable[str]) -> int:
 
 
 _DAMAGED: Final = (
-    *(PlainError, KeyError, TypeError, AttributeError, ValueError, StopIteration),
-    *(zstd.ZstdError, RecursionError, OverflowError),
+    PlainError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    StopIteration,
+    zstd.ZstdError,
+    RecursionError,
+    OverflowError,
 )
 
 

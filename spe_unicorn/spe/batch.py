@@ -320,8 +320,19 @@ class Batch:
     """
 
     DERIVED = (
-        *("_outcomes", "_pmu", "_layouts", "_sizes", "_templates", "_places", "_levels"),
-        *("_recorders", "_values", "_out", "_known_places", "_numbers", "_findings"),
+        "_outcomes",
+        "_pmu",
+        "_layouts",
+        "_sizes",
+        "_templates",
+        "_places",
+        "_levels",
+        "_recorders",
+        "_values",
+        "_out",
+        "_known_places",
+        "_numbers",
+        "_findings",
         "_foreseen",
     )
     """What is known of kinds and recorders, and room to work in."""

@@ -54,9 +54,7 @@ class ProfilingBuffer:
     pages doubles from page to page: a guest that often changes translations pays for few of them.
     """
 
-    DERIVED = (
-        *("_limit", "_last", "_page", "_frame", "_space", "_following", "_reach", "_answers"),
-    )
+    DERIVED = ("_limit", "_last", "_page", "_frame", "_space", "_following", "_reach", "_answers")
     """The limit is that of PMBLIMITR_EL1. Known translations are as entries of a TLB."""
 
     def __init__(

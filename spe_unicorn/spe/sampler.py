@@ -131,7 +131,13 @@ class Sampler(Stateful[SamplerState], ABC):
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = (
-        *("enabled", "enabled_at", "armed", "_filter", "_batch_filter", "_recorders", "_types"),
+        "enabled",
+        "enabled_at",
+        "armed",
+        "_filter",
+        "_batch_filter",
+        "_recorders",
+        "_types",
     )
     TRANSIT: ClassVar[tuple[str, ...]] = ("_sampling",)
 

@@ -116,9 +116,7 @@ class StatisticalProfilingUnit(Sampler):
     possible are in flight collides.
     """
 
-    DERIVED = (
-        *("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context", "_peeked"),
-    )
+    DERIVED = ("_level", "_current", "_buffer_enabled", "_discards", "_el", "_context", "_peeked")
     TRANSIT = ("_selected_at",)
 
     def __init__(

@@ -214,6 +214,6 @@ def test_a_function_without_a_text_has_no_prepared_code(archive) -> None:
 @pytest.mark.parametrize("known", ENTRIES, ids=lambda known: known.name)
 def test_every_number_that_a_function_reads_is_part_of_its_key(known: Entry) -> None:
     lines = list(functions.dependencies(known.function, functions._text))
-    for name, value in functions.reached(known.function):
-        if isinstance(value, int):
-            assert f"{name} = {int(value)}" in lines
+    reached = list(functions.reached(known.function))
+    numbers = {name: int(value) for name, value in reached if isinstance(value, int)}
+    assert [name for name, value in numbers.items() if f"{name} = {value}" not in lines] == []

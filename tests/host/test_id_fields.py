@@ -1,7 +1,7 @@
 """ID registers tell the truth: what a field shows is executed, and what it does not show is not.
 
 Each instruction is executed at EL3 on the core that has all that the engine has. An encoding that
-is not there is UNDEFINED, so the PC does not come to the operation behind it.
+is not there is UNDEFINED, so the PC does not come to the operation after it.
 """
 
 from __future__ import annotations

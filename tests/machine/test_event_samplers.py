@@ -188,7 +188,7 @@ def test_filters_come_after_the_choice() -> None:
     ("event", "said"),
     [
         ("br_retird", "`event`: 'br_retird' is no event; near it are BR_RETIRED"),
-        ("cycles:x", "`event`: cycles:x: behind the colon stand u, k and h"),
+        ("cycles:x", "`event`: cycles:x: after the colon stand u, k and h"),
         ("cycles,branches", "`event`: 'cycles,branches' are 2 events"),
     ],
 )

@@ -5,7 +5,7 @@
 // fetch of EL1, and a load of EL0. X20 collects their classes (6 bits each, the first one above the others, a 1 above
 // all), X21 the numbers of their vectors (4 bits each).
 
-        // To code at `label` at the Exception level of `spsr`; its exception comes back behind this.
+        // To code at `label` at the Exception level of `spsr`; its exception comes back after this.
         .macro  raise label, spsr
         adr     x9, \label
         msr     elr_el1, x9

@@ -128,7 +128,10 @@ DEBUG_ACCESSORS: Final[tuple[Accessor, ...]] = (
     *(
         _accessor(r, "TDA", "TDA")
         for r in (
-            *(d.MDSCR_EL1, d.OSECCR_EL1, d.DBGCLAIMSET_EL1, d.DBGCLAIMCLR_EL1),
+            d.MDSCR_EL1,
+            d.OSECCR_EL1,
+            d.DBGCLAIMSET_EL1,
+            d.DBGCLAIMCLR_EL1,
             d.DBGAUTHSTATUS_EL1,
         )
     ),

@@ -216,8 +216,12 @@ _INSTRUCTIONS: Final[_Table] = {
         f"TLBI{name}{suffix}": _sys(0, crm, op2, crn=8)
         for suffix, crm in (("", 7), ("IS", 3))
         for name, op2 in (
-            *(("VMALLE1", 0), ("VAE1", 1), ("ASIDE1", 2)),
-            *(("VAAE1", 3), ("VALE1", 5), ("VAALE1", 7)),
+            ("VMALLE1", 0),
+            ("VAE1", 1),
+            ("ASIDE1", 2),
+            ("VAAE1", 3),
+            ("VALE1", 5),
+            ("VAALE1", 7),
         )
     },
 }

@@ -148,7 +148,7 @@ def brk(comment: int) -> Syndrome:
 
 
 def software_step(stepped: bool) -> Syndrome:
-    """A Software Step exception; ``stepped``: behind an operation that was stepped (ISV)."""
+    """A Software Step exception; ``stepped``: after an operation that was stepped (ISV)."""
     return Syndrome(EC.SoftwareStep, int(stepped) << 24 | _DEBUG_EXCEPTION)
 
 

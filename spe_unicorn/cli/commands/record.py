@@ -9,8 +9,9 @@ import click
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import OPERATIONS, Whole, words
+from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
-from spe_unicorn.cli.run.settings import Settings, common_options
+from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.spelling import spelled
 from spe_unicorn.machine.options import OptionError, Sampling
 

@@ -110,7 +110,9 @@ def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageProblem(_NO_CHAINS)
 
     return click.option(
-        *("-g", "--call-graph", "--children"),
+        "-g",
+        "--call-graph",
+        "--children",
         "chains",
         is_flag=True,
         expose_value=False,

@@ -8,8 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
-from spe_unicorn.cli.run.settings import Settings, common_options
+from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.cli.run.snapshots import snapshot_options
 
 

@@ -13,8 +13,9 @@ import click
 
 from spe_unicorn.cli.errors import UsageProblem
 from spe_unicorn.cli.parameters import Whole, context_ids
+from spe_unicorn.cli.run.options import common_options
 from spe_unicorn.cli.run.run_command import run_command
-from spe_unicorn.cli.run.settings import Settings, common_options
+from spe_unicorn.cli.run.settings import Settings
 from spe_unicorn.machine.events import SAMPLING_EVENTS
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.names import EventError, NamedEvent, event_name, parse_events

@@ -8,11 +8,24 @@ import click
 
 _GROUPS = {
     "What runs": (
-        *("--kernel", "--append", "--initrd", "--dtb", "--dump-dtb", "--bios", "--el"),
-        *("--semihosting-dir", "--no-reboot"),
+        "--kernel",
+        "--append",
+        "--initrd",
+        "--dtb",
+        "--dump-dtb",
+        "--bios",
+        "--el",
+        "--semihosting-dir",
+        "--no-reboot",
     ),
     "The machine": (
-        *("--core", "--model", "--ram", "--smp", "--secure", "--check-alignment", "--seed"),
+        "--core",
+        "--model",
+        "--ram",
+        "--smp",
+        "--secure",
+        "--check-alignment",
+        "--seed",
     ),
     "Its consoles": ("--console", "--secure-console", "--virtio-console"),
     "Sampling": ("--event", "--count", "--no-jitter", "--filter", "--min-latency"),

@@ -168,8 +168,12 @@ class _Session:
         elif reason.unfinished:
             self._print_places(reason, outcome.places)
         report = Report(
-            *(outcome, reason, machine.few_places, machine.why_no_samples),
-            *(machine.trapped_accesses, machine.why_few_samples),
+            outcome,
+            reason,
+            machine.few_places,
+            machine.why_no_samples,
+            machine.trapped_accesses,
+            machine.why_few_samples,
         )
         if self.summary_follows:
             self.summary_follows = False

@@ -47,8 +47,18 @@ class Restored:
 
 
 _OF_HOST: Final = (
-    *("firmware", "kernel", "initrd", "dtb", "bios", "pflash", "fw_cfg", "drive", "share", "load"),
-    *("core", "semihosting_dir"),
+    "firmware",
+    "kernel",
+    "initrd",
+    "dtb",
+    "bios",
+    "pflash",
+    "fw_cfg",
+    "drive",
+    "share",
+    "load",
+    "core",
+    "semihosting_dir",
 )
 """The options that name files and folders of the host."""
 _BESIDES: Final = FLASH.size + SECURE_RAM.size

@@ -35,8 +35,17 @@ OURS = "org.spe-unicorn."
 """Features of ours are this and the name of the group."""
 
 _CPSR = (
-    *((31, "N"), (30, "Z"), (29, "C"), (28, "V"), (22, "PAN"), (21, "SS"), (20, "IL")),
-    *((9, "D"), (8, "A"), (7, "I"), (6, "F")),
+    (31, "N"),
+    (30, "Z"),
+    (29, "C"),
+    (28, "V"),
+    (22, "PAN"),
+    (21, "SS"),
+    (20, "IL"),
+    (9, "D"),
+    (8, "A"),
+    (7, "I"),
+    (6, "F"),
 )
 _TYPES = {
     CORE: [
@@ -149,8 +158,11 @@ def _reserved(name: str) -> bool:
 def _sve_types(bits: int) -> list[str]:
     """The types that GDB expects of Z and P registers of that many bits."""
     sizes = (
-        *(("q", "uint128", 128), ("d", "uint64", 64), ("s", "uint32", 32)),
-        *(("h", "uint16", 16), ("b", "uint8", 8)),
+        ("q", "uint128", 128),
+        ("d", "uint64", 64),
+        ("s", "uint32", 32),
+        ("h", "uint16", 16),
+        ("b", "uint8", 8),
     )
     vectors = [
         f'<vector id="svev_{letter}" type="{kind}" count="{bits // size}"/>'

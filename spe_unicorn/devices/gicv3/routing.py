@@ -223,8 +223,13 @@ class SharedBank(Bank, Stateful[BankState]):
         """Raise StateError for the state of another number of interrupts."""
         expect(len(state.priority) == len(state.nsacr) == self.count, "the number of SPIs")
         maps = (
-            *(state.group, state.edge, state.line, state.group_modifier),
-            *(state.enabled, state.latch, state.active),
+            state.group,
+            state.edge,
+            state.line,
+            state.group_modifier,
+            state.enabled,
+            state.latch,
+            state.active,
         )
         expect(not any(each >> self.count for each in maps), "an SPI")
         expect(max(state.nsacr, default=0) <= 3, "GICD_NSACR")

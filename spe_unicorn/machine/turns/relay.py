@@ -98,8 +98,14 @@ class Relay:
                 return False
             self._rows[n] = (
                 *pe.cpu.engine.started_by,
-                *(ctypes.addressof(state), p.on, p.asleep, pe.due, p.turn, *ready),
-                *(state.writes, 0),
+                ctypes.addressof(state),
+                p.on,
+                p.asleep,
+                pe.due,
+                p.turn,
+                *ready,
+                state.writes,
+                0,
             )
         return True
 
@@ -107,8 +113,20 @@ class Relay:
         due = NEVER_HAPPENS if devices_due is None else devices_due
         most = NEVER_HAPPENS if left is None else left
         self._turns[0] = (
-            *(self._rows_at, len(self._pes), _MOST, TURN, due),
-            *(s.time, s.last, s.alone, s.length, most, 0, 0, 0, 0),
+            self._rows_at,
+            len(self._pes),
+            _MOST,
+            TURN,
+            due,
+            s.time,
+            s.last,
+            s.alone,
+            s.length,
+            most,
+            0,
+            0,
+            0,
+            0,
         )
         midway = take_turns.called(self._turns_at)
         time, last, alone, length, rest, began, granted, status, sent = self._turns[0].item()[5:]

@@ -160,8 +160,14 @@ def run_job(job: Job, files: Path, folder: Path) -> None:
             **{
                 name: getattr(counts, name) if exact else None
                 for name in (
-                    *("population", "selected", "collisions", "filtered", "discarded", "lost"),
-                    *("written", "bytes"),
+                    "population",
+                    "selected",
+                    "collisions",
+                    "filtered",
+                    "discarded",
+                    "lost",
+                    "written",
+                    "bytes",
                 )
             },
             "management_events": sum(counts.management_events.values()) if exact else None,

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spe_unicorn.arch.access.spe import SPE_ACCESSORS, STEERING_ACCESSORS
 from spe_unicorn.arch.access.still import StillPE
-from spe_unicorn.arch.access.verdicts import Accessor, Allowed, Undefined, access
+from spe_unicorn.arch.access.verdicts import Accessor, Allowed, SystemAccessTrap, Undefined, access
 from spe_unicorn.arch.features import Feature, ImpDef
 from spe_unicorn.arch.registers.system import RNDR, RNDRRS
 
@@ -14,13 +14,26 @@ ACCESSORS = (*SPE_ACCESSORS, *STEERING_ACCESSORS)
 PRIVILEGED = [a for a in ACCESSORS if a.register not in (RNDR, RNDRRS)]
 accessors = st.sampled_from(ACCESSORS)
 levels = st.integers(1, 3)
+no_features = st.just(frozenset[Feature]())
+TRAPPING = st.sampled_from(
+    [
+        frozenset({Feature.FEAT_SPE, Feature.FEAT_EL2}),
+        frozenset({Feature.FEAT_SPE, Feature.FEAT_EL3}),
+        frozenset({Feature.FEAT_SPE, Feature.FEAT_EL2, Feature.FEAT_EL3}),
+    ]
+)
+"""What a core has where anything can trap."""
 
 
 @st.composite
-def pes(draw: st.DrawFn, el: st.SearchStrategy[int] = levels) -> StillPE:
-    """Any PE, its registers anything."""
+def pes(
+    draw: st.DrawFn,
+    el: st.SearchStrategy[int] = levels,
+    having: st.SearchStrategy[frozenset[Feature]] = no_features,
+) -> StillPE:
+    """Any PE, its registers anything; ``having`` these features at least."""
     pe = StillPE(
-        draw(feature_sets),
+        draw(feature_sets) | draw(having),
         ImpDef(el3_sdd_undef_priority=draw(st.booleans()), secure_only=draw(st.booleans())),
         el=draw(el),
         halted=draw(st.booleans()),
@@ -46,13 +59,12 @@ def test_asking_for_a_verdict_changes_nothing(pe: StillPE, accessor: Accessor, r
     assert access(pe, accessor, read) == verdict
 
 
-@given(pe=pes(), accessor=accessors, read=st.booleans())
-def test_an_access_reaches_only_registers_that_the_core_has(
-    pe: StillPE, accessor: Accessor, read: bool
-) -> None:
-    verdict = access(pe, accessor, read)
-    if isinstance(verdict, Allowed):
-        register = verdict.register
+@given(pe=pes(), read=st.booleans())
+def test_an_access_reaches_only_registers_that_the_core_has(pe: StillPE, read: bool) -> None:
+    verdicts = [access(pe, accessor, read) for accessor in ACCESSORS]
+    reached = [verdict.register for verdict in verdicts if isinstance(verdict, Allowed)]
+    assume(reached)
+    for register in reached:
         # Registers of EL2 are RES0, not UNDEFINED, from EL3 where there is no EL2.
         res0 = register.__name__.endswith("_EL2") and Feature.FEAT_EL2 not in pe.features
         absent_level = pe.el == 3 and Feature.FEAT_EL3 not in pe.features
@@ -64,11 +76,11 @@ def test_nothing_traps_at_el3(pe: StillPE, accessor: Accessor, read: bool) -> No
     assert isinstance(access(pe, accessor, read), (Allowed, Undefined))
 
 
-@given(pe=pes(), accessor=accessors, read=st.booleans())
-def test_a_trap_goes_to_a_higher_exception_level_that_exists(
-    pe: StillPE, accessor: Accessor, read: bool
-) -> None:
-    target = getattr(access(pe, accessor, read), "target_el", None)
-    if target is not None:
+@given(pe=pes(el=st.integers(1, 2), having=TRAPPING), read=st.booleans())
+def test_a_trap_goes_to_a_higher_exception_level_that_exists(pe: StillPE, read: bool) -> None:
+    verdicts = [access(pe, accessor, read) for accessor in ACCESSORS]
+    targets = {verdict.target_el for verdict in verdicts if isinstance(verdict, SystemAccessTrap)}
+    assume(targets)
+    for target in targets:
         assert target > pe.el
         assert (Feature.FEAT_EL2 if target == 2 else Feature.FEAT_EL3) in pe.features

@@ -54,10 +54,11 @@ def test_every_declared_field_has_a_row_and_every_row_a_field() -> None:
 
 
 def test_rows_for_whole_registers_are_of_registers_that_nothing_writes() -> None:
-    for name, fields in reset_table().items():
-        if "*" in fields:
-            assert DECLARED[name].read_only
-            assert all(isinstance(field, ReadOnly) for field in fields_of(DECLARED[name]))
+    whole = [name for name, fields in reset_table().items() if "*" in fields]
+    assert len(whole) >= 20
+    for name in whole:
+        assert DECLARED[name].read_only
+        assert all(isinstance(field, ReadOnly) for field in fields_of(DECLARED[name]))
 
 
 def expected(says: str) -> dict[int, Reset]:

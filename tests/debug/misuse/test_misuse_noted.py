@@ -45,7 +45,7 @@ HANDLER = [
     a.msr(ELR_EL1, 20),
     a.ERET,
 ]
-"""Goes on behind an SVC, and behind an operation that aborted."""
+"""Goes on after an SVC, and after an operation that aborted."""
 BEGIN = [*a.mov64(9, VECTORS), a.msr(VBAR_EL1, 9), a.ISB]
 BARRIERS = [[a.ISB], [a.PSB_CSYNC], [DSB_NSH], [a.ISB], [a.DMB_ISH]]
 RETURN = [a.adr(9, 20), a.msr(ELR_EL1, 9), a.movz(9, 0x3C5), a.msr(SPSR_EL1, 9), a.ERET]
@@ -129,7 +129,7 @@ POLL = a.mrs(10, PMSICR_EL1)
 def left_early(before: list[int]) -> list[str]:
     """What is found where the caller leaves a block in front of the ISB at its end.
 
-    ``before`` comes before that block, behind a first ISB and a read of PMSICR_EL1.
+    ``before`` comes before that block, after a first ISB and a read of PMSICR_EL1.
     """
     block = [a.str_(31, 9), a.NOP, a.ISB]
     words = [*PROFILED, a.ISB, POLL, *WORK, *a.mov64(9, UART), *before, *block, POLL, a.b(0)]

@@ -89,7 +89,7 @@ def test_operations_that_are_looked_at_for_alignment_are_no_targets(
     machine = Machine(image, core="max", runner=runner, period=period)
     machine.run(200)
     target = code + 4 * len(start)
-    began = len(start) + len(loop) + 1  # the first operation behind a branch, counted from 1
+    began = len(start) + len(loop) + 1  # the first operation after a branch, counted from 1
     for sampled, operation in zip(machine.sampled, machine.operations, strict=True):
         expected = target if sampled.operation >= began else None
         assert operation.previous_target == expected, sampled

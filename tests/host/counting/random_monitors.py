@@ -1,7 +1,7 @@
 """Programs that program the Performance Monitors and SPE at random, and read what they count.
 
 A program is an endless loop of snippets. It goes down to lower Exception levels by ERET, and up by
-exceptions: each handler goes on at its own level, behind what raised. What is read goes into X3, so
+exceptions: each handler goes on at its own level, after what raised. What is read goes into X3, so
 that one read that differs shows in the end.
 """
 
@@ -192,7 +192,7 @@ def _fall(random: Random) -> list[int]:
 
 
 def _handler(el: int) -> list[int]:
-    """Clears the overflows that raised it, and goes on behind what it was taken at, at ``el``."""
+    """Clears the overflows that raised it, and goes on after what it was taken at, at ``el``."""
     return [
         *[a.mrs(26, enc(ESR[el])), a.lsr_imm(26, 26, 26), a.sub_imm(26, 26, 0x3D)],
         *[a.cbnz(26, 12), a.sub_imm(26, 26, 1), a.msr(enc(r.PMOVSCLR_EL0), 26)],

@@ -239,7 +239,7 @@ def worlds(
         a.msr(astuple(s.SCR_EL3.encoding), 15),
         a.ERET,
     ]
-    # an External abort goes on behind the access
+    # an External abort goes on after the access
     abort = [
         a.add_imm(20, 20, 1),
         a.mrs(22, astuple(s.ELR_EL3.encoding)),

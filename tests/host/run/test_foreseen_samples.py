@@ -50,12 +50,12 @@ STORES = [
     a.add_imm(8, 8, 1),
     a.subs_imm(31, 8, 1),
 ]
-"""Pointers and flags from loads behind stores: to the same place, beside it, to a part of it."""
+"""Pointers and flags from loads after stores: to the same place, beside it, to a part of it."""
 
 
 ELR_EL1, VBAR_EL1 = (3, 0, 4, 0, 1), (3, 0, 12, 0, 0)
 SKIP = [a.mrs(10, ELR_EL1), a.add_imm(10, 10, 4), a.msr(ELR_EL1, 10), a.ERET]
-"""The handler of an abort: it goes on behind the operation that caused it."""
+"""The handler of an abort: it goes on after the operation that caused it."""
 
 
 def run(runner: type[Runner], words: list[int], period: int) -> Machine:

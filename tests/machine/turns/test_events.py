@@ -36,19 +36,19 @@ LEAD = [
 BLOCKS = {
     "alone": [a64.NOP, SEV, a64.NOP],
     "first": [SEV, a64.NOP],
-    "behind-an-abort": [a64.NOP, ABORTS, SEV],
+    "after-an-abort": [a64.NOP, ABORTS, SEV],
     "before-an-abort": [SEV, a64.NOP, ABORTS],
     "before-a-call": [SEV, a64.svc(0)],
     "before-a-return": [SEV, a64.ERET],
     "before-the-gic": [SEV, a64.msr(EOIR1, 31)],
     "before-a-device": [SEV, SENDS, a64.NOP],
-    "behind-a-device": [SENDS, SEV, a64.NOP],
+    "after-a-device": [SENDS, SEV, a64.NOP],
     "before-a-control": [SEV, a64.msr((3, 0, 1, 0, 2), 4)],
     "before-a-pc-off": [SEV, a64.add_imm(6, 5, 2), a64.br(6)],
     "twice": [SEV, a64.NOP, SEV],
     "before-sleep": [SEV, a64.NOP, a64.WFI],
 }
-NEVER = {"behind-an-abort"}
+NEVER = {"after-an-abort"}
 """Blocks whose SEV is not executed."""
 BY_THE_HOST = {"twice"}
 """Blocks that the engine does not execute by itself."""

@@ -86,7 +86,7 @@ def test_all_options_reach_the_machine(folder):
         (RUNS + 'interval = 5\nevent = "chain"\n', 4, "event", "chain cannot be sampled"),
         (RUNS + 'count = "cycles"\n', 3, "count", "is a list of texts"),
         (RUNS + 'count = ["cycles,branches"]\n', 3, "count", "2 events"),
-        (RUNS + 'count = ["cycles:x"]\n', 3, "count", "behind the colon stand u, k and h"),
+        (RUNS + 'count = ["cycles:x"]\n', 3, "count", "after the colon stand u, k and h"),
         (
             RUNS + 'model = ["cache", "none"]\ncount = ["l1d_cache"]\n',
             *(4, "count", "l1d_cache cannot be counted: --model cache alone generates it"),

@@ -66,7 +66,7 @@ def test_exception_levels_are_told_apart(runner: type[Runner]) -> None:
     board.memory.fill(RAM + 0x8400, a.code([a.NOP, *put(s.CONTEXTIDR_EL1, 0), a.b(0)]))
     outside = observed(board, 7)
     board.run(300)
-    # ISB and ERET before, NOP, the move and the write behind
+    # ISB and ERET before, NOP, the move and the write after it
     assert outside.s.counts[E.INST_RETIRED] == [1 + 40 + 1, 2 + 3, 0, 0]
 
 
