@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spe_unicorn.report.arrow import MissingLibraryError, library
 from tests.code_names import CodeNames, quotations
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
@@ -213,6 +214,14 @@ def session(page: Path) -> list[tuple[str, list[str]]]:
 
 def test_the_readme_has_a_tutorial():
     assert len(session(ROOT / "README.md")) >= 6
+
+
+@pytest.mark.parametrize("extra", ["html", "parquet"])
+def test_the_readme_says_how_to_install_what_the_demonstration_leaves_out(extra):
+    with pytest.raises(MissingLibraryError) as missing:
+        library("a_library_that_is_not_there", extra)
+    (command,) = re.findall(r"pip install '[^']+'", str(missing.value))
+    assert command in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """What the web site has beside the pages of docs/, and how links between files become links there.
 
 README.md is the first page, and that of docs/ the page "contents". A link from any page to a file
-that lies outside docs/ gives that file a page of its own: Markdown as it is, anything else as code.
+that lies outside docs/ gives that file a page of its own: Markdown as it is, a notebook cell by
+cell, anything else as code.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -77,9 +80,17 @@ def _text(path: str) -> str:
     text = (ROOT / path).read_text()
     if path.endswith(".md"):
         return text
+    if path.endswith(".ipynb"):
+        return "\n\n".join(map(_cell, json.loads(text)["cells"]))
     if "." not in posixpath.basename(path):
         return f"# {path}\n\n```text\n{text}```\n"
     return f"# {path}\n\n```{path.rpartition('.')[2].replace('py', 'python')}\n{text}```\n"
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    """A cell of a notebook."""
+    source = "".join(cell["source"])
+    return source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
 
 
 OUTSIDE = _outside()

@@ -1,11 +1,9 @@
 """The HTML page as somebody uses it: mouse, keyboard, printer. Numbers are those of the records."""
 
 import base64
-import shutil
 
 import pytest
 from click.testing import CliRunner
-from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -17,11 +15,7 @@ from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.output.arrays import Has, canonical
 from spe_unicorn.report.samples import Samples
 from spe_unicorn.spe.packets import OperationClass
-
-_OPTIONS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-    *("--window-size=1400,1800", "--host-resolver-rules=MAP * ~NOTFOUND"),
-)
+from tests.support.browser import driven
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +32,8 @@ def recording(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        pytest.skip("there is no chromium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for option in _OPTIONS:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(programs[1]))
-    yield driver
-    driver.quit()
+    with driven(1400, 1800) as driver:
+        yield driver
 
 
 @pytest.fixture

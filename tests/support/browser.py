@@ -6,19 +6,40 @@ import html
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from selenium import webdriver
 
 from tests.support.running.processes import WALL_SECONDS, limit_cpu
 
-_OPTIONS = (
+_ALWAYS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0"),
-    "--virtual-time-budget=20000",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
 )
+_OPTIONS = (*_ALWAYS, "--enable-logging=stderr", "--v=0", "--virtual-time-budget=20000")
+
+
+@contextmanager
+def driven(width: int, height: int) -> Iterator[webdriver.Chrome]:
+    """A browser to use as people do, which reaches no host. Skips where there is no chromium."""
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in programs:
+        pytest.skip("there is no chromium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for option in (*_ALWAYS, f"--window-size={width},{height}"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(programs[1]))
+    try:
+        yield driver
+    finally:
+        driver.quit()
 
 
 @dataclass(frozen=True)
@@ -81,3 +102,14 @@ def hard_to_use(page: Path) -> str:
     found = re.search(r'data-violations="([^"]*)"', browse(copy).dom)
     assert found is not None
     return html.unescape(found[1])
+
+
+def hard_to_use_now(driver: webdriver.Chrome) -> list[str]:
+    """The same of the page that a driven browser shows: rules and places."""
+    driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = driver.execute_async_script("axe.run().then(arguments[0])")
+    return [
+        f"{rule['id']}: {' '.join(node['html'] for node in rule['nodes'])}"
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+    ]

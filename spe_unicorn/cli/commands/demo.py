@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
+from itertools import chain
+from pathlib import Path
 
 import click
 
@@ -12,6 +17,8 @@ from spe_unicorn.output.text import record_text
 from spe_unicorn.spe.record import PlacedRecord, decode_stream
 
 _FIRMWARE = "spe_copy"
+_SORTING = "bench_sort.elf"
+"""Firmware beside it that knows nothing of SPE."""
 _SHOWN = 12
 """Records in the table."""
 
@@ -52,18 +59,39 @@ def _demonstrate() -> int:
     click.echo(f"And these are the first {min(_SHOWN, len(placed))}, a line each:\n")
     for line in table(((one.record, 0) for one in placed[:_SHOWN]), machine.image.symbolize):
         click.echo(f"  {line}")
-    click.echo(f"\n{_next_steps(str(file))}")
+    click.echo(f"\n{_next_steps(file)}")
     return 1 if outcome.exit_status is None else outcome.exit_status
 
 
-def _next_steps(file: str) -> str:
-    return (
-        f"To go on:\n"
-        f"  spe-unicorn run -o copy.spe {file}\n"
-        f"  spe-unicorn decode copy.spe --symbols {file}\n"
-        f"                                                     all records\n"
-        f"  spe-unicorn run --trace sysreg {file}\n"
-        f"                                                     how it programs SPE\n"
-        f"  spe-unicorn record -c 1000 -o mine.data YOUR.elf   sample any firmware, for perf\n"
-        f"  spe-unicorn regs PMSCR_EL1                         what a register does"
+def _next_steps(file: Path) -> str:
+    """Commands that run as they stand, in this order, each after what it is for."""
+    program, sorting = (shlex.quote(str(path)) for path in (file, file.with_name(_SORTING)))
+    steps = (
+        ("Put spe-unicorn on the path.", _activation()),
+        (
+            "Write the records to a file, and show all of them.",
+            f"spe-unicorn run -o copy.spe {program}",
+        ),
+        ("", f"spe-unicorn decode --symbols {program} copy.spe"),
+        ("See how it programs SPE.", f"spe-unicorn run --trace sysreg {program}"),
+        (
+            "Sample firmware that knows nothing of SPE, this or yours; see where its time goes.",
+            f"spe-unicorn record -c 1000 -o sort.data {sorting}",
+        ),
+        ("", "spe-unicorn report sort.data"),
+        ("See what a register does.", "spe-unicorn regs PMSCR_EL1"),
     )
+    lines = [[f"# {purpose}"] * bool(purpose) + [command] for purpose, command in steps if command]
+    return "\n".join(f"  {line}" for line in ("To go on:", *chain(*lines))).removeprefix("  ")
+
+
+def _activation() -> str:
+    """What puts the command on the path of the caller's shell; "" where it is there already."""
+    environment = Path(sys.prefix)
+    found = shutil.which("spe-unicorn")
+    is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
+    is_elsewhere = found is not None and Path(found).parent != environment / "bin"  # as pipx has it
+    activate = environment / "bin/activate"
+    if is_active or is_elsewhere or not activate.is_file():
+        return ""
+    return f". {shlex.quote(str(activate))}"
