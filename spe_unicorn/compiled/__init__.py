@@ -21,8 +21,16 @@ arrays at addresses. It raises nothing and allocates nothing, so it can run with
 """
 
 from spe_unicorn.compiled.cache import say_nothing
-from spe_unicorn.compiled.calls import ForeignCall, address_of, array_at, pointer_to, record_at
+from spe_unicorn.compiled.calls import (
+    ForeignCall,
+    address_of,
+    array_at,
+    int64,
+    pointer_to,
+    record_at,
+)
 from spe_unicorn.compiled.functions import Entry, HandWritten, entry, routine
+from spe_unicorn.compiled.layouts import Layout, Pointer, Rows, Table, Words, layout
 from spe_unicorn.compiled.making import checked, seconds_spent
 from spe_unicorn.compiled.tables import large_table
 
@@ -30,11 +38,18 @@ __all__ = [
     "Entry",
     "ForeignCall",
     "HandWritten",
+    "Layout",
+    "Pointer",
+    "Rows",
+    "Table",
+    "Words",
     "address_of",
     "array_at",
     "checked",
     "entry",
+    "int64",
     "large_table",
+    "layout",
     "pointer_to",
     "record_at",
     "routine",

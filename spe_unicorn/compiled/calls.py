@@ -6,8 +6,14 @@ Machine code can be kept only if no address is compiled in: addresses come from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spe_unicorn.compiled.layouts import Layout, Pointer, R, Rows, Table, Words
 
 KINDS: Final = {
     "void": 0,
@@ -30,15 +36,7 @@ def check_kinds(result: str, arguments: tuple[str, ...]) -> None:
         raise TypeError("an argument cannot be void")
 
 
-class _Word:
-    """A name that means something in compiled code only."""
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Python cannot do this."""
-        raise TypeError(f"{self} can be called by compiled code only")
-
-
-class Builtin(_Word):
+class Builtin:
     """A function that ``translate`` has; ``name`` is its name there."""
 
     def __init__(self, name: str) -> None:
@@ -47,9 +45,13 @@ class Builtin(_Word):
     def __repr__(self) -> str:
         return self.name
 
+    def __call__(self, *arguments: object) -> NoReturn:
+        """Python cannot do this."""
+        raise TypeError(f"{self} can be called by compiled code only")
+
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ForeignCall(_Word):
+class ForeignCall:
     """The call of a C function at an address, which is its first argument in compiled code.
 
     All further arguments are 64-bit numbers there and are cut to the types of ``arguments``; so is
@@ -67,12 +69,38 @@ class ForeignCall(_Word):
     def __repr__(self) -> str:
         return f"{self.result}({', '.join(self.arguments)}; {self.variadic})"
 
+    def __call__(self, *arguments: int | Pointer) -> int:
+        """Python cannot do this."""
+        raise TypeError(f"{self} can be called by compiled code only")
 
-address_of: Final = Builtin("address_of")
-"""``address_of(pointer)``: a pointer as a 64-bit number."""
-pointer_to: Final = Builtin("pointer_to")
-"""``pointer_to(address)``: a 64-bit number as a pointer."""
-array_at: Final = Builtin("array_at")
-"""``array_at(pointer, (length,), dtype)``: the array that lies there."""
-record_at: Final = Builtin("record_at")
-"""``record_at(pointer, dtype)``: the record of a structured type that lies there."""
+
+if TYPE_CHECKING:
+
+    def address_of(pointer: Pointer) -> int:
+        """A pointer as a 64-bit number."""
+
+    def pointer_to(address: int) -> Pointer:
+        """A 64-bit number as a pointer."""
+
+    @overload
+    def array_at(pointer: Pointer, shape: tuple[int], dtype: Layout[R]) -> Rows[R]: ...
+    @overload
+    def array_at(pointer: Pointer, shape: tuple[int], dtype: type[np.integer[Any]]) -> Words: ...
+    @overload
+    def array_at(
+        pointer: Pointer, shape: tuple[int, int], dtype: type[np.integer[Any]]
+    ) -> Table: ...
+    def array_at(pointer: Pointer, shape: tuple[int, ...], dtype: object) -> object:
+        """The array that lies there, of numbers or of records."""
+
+    def record_at(pointer: Pointer, dtype: Layout[R]) -> R:
+        """The record that lies there."""
+
+else:
+    address_of = Builtin("address_of")
+    pointer_to = Builtin("pointer_to")
+    array_at = Builtin("array_at")
+    record_at = Builtin("record_at")
+
+int64: Final = cast("Callable[[int], int]", np.int64)
+"""A number as one of 64 bits with a sign, in compiled code and in Python."""

@@ -20,12 +20,13 @@ from functools import cached_property, lru_cache
 from hashlib import blake2b
 from textwrap import dedent
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
 from spe_unicorn.compiled import cache, machine_code, making, prepared
 from spe_unicorn.compiled.calls import Builtin, ForeignCall, check_kinds
+from spe_unicorn.compiled.layouts import Pointer
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ROUTINES: Final[set[FunctionType]] = set()
@@ -148,9 +149,9 @@ class Entry(_Kept):
         kinds = [_C_TYPES[kind] for kind in self.arguments]
         return ctypes.CFUNCTYPE(_C_TYPES[self.result], *kinds)(self.address)
 
-    def __call__(self, *arguments: int) -> Any:
-        """Call it from Python; pointers are addresses."""
-        return self.called(*arguments)
+    def __call__(self, *arguments: int | Pointer) -> int:
+        """Call it; pointers are addresses in Python. What one without a result returns is None."""
+        return cast(int, self.called(*arguments))
 
 
 def entry(result: str, *arguments: str) -> Callable[[Callable[..., Any]], Entry]:
@@ -258,13 +259,30 @@ def _globals_read(code: CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
+class _Plain(ast.NodeTransformer):
+    """Leaves annotations out, at which no compiler looks."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.Pass()
+        return ast.Assign(targets=[node.target], value=node.value)
+
+
 @lru_cache(maxsize=1 << 12)
 def _text(function: FunctionType) -> str:
     """What a function says as it is written, whatever the version of Python.
 
-    Comments, decorators and the docstring are left out.
+    Comments, annotations, decorators and the docstring are left out.
     """
-    definition = ast.parse(dedent(inspect.getsource(function))).body[0]
+    definition = _Plain().visit(ast.parse(dedent(inspect.getsource(function)))).body[0]
     if isinstance(definition, ast.FunctionDef):
         definition.decorator_list = []
         if ast.get_docstring(definition) is not None:
@@ -303,6 +321,8 @@ def _constant(value: Any) -> str | None:
         return f"dtype {value.descr}"
     if isinstance(value, Builtin | ForeignCall):
         return f"word {value!r}"
+    if value is np.int64:
+        return "int64"
     if isinstance(value, ModuleType) and value is sys.modules.get("numpy"):
         return "module numpy"
     return None

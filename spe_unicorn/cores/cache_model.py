@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.arch.operation import CostClass, Family, Operation, Timing
-from spe_unicorn.compiled import routine
+from spe_unicorn.compiled import Words, routine
 from spe_unicorn.cores.caches import (
     FROM_PEER_CLUSTER,
     FROM_PEER_CORE,
@@ -80,7 +80,7 @@ _SOURCES: Final = {
 
 
 @routine
-def what_was_done(data: Any, predictor: Any) -> Any:
+def what_was_done(data: Words, predictor: Words) -> int:
     """What the sampled operation did: what its accesses did, and MISPREDICTED.
 
     Given the ``words`` of a :class:`DataSide` and of a :class:`Predictor`. Python and compiled code

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, entry, routine
+from spe_unicorn.compiled import Pointer, Words, array_at, entry, int64, routine
 from spe_unicorn.cores.model_numbers import Level
 from spe_unicorn.stateful import expect
 
@@ -206,7 +206,7 @@ class DataSide:
 
 
 @routine
-def touch(words: Any, level: Any, number: Any) -> Any:
+def touch(words: Words, level: int, number: int) -> bool:
     """Make a line or page the most recent one of its set; whether it was there."""
     ways = words[level + WAYS]
     first = words[level + START] + (number & words[level + MASK]) * ways
@@ -224,9 +224,9 @@ def touch(words: Any, level: Any, number: Any) -> Any:
 
 
 @routine
-def look_up(own: Any, address: Any, end: Any) -> Any:
+def look_up(own: Words, address: int, end: int) -> int:
     """The pages from one address to another in both levels of the TLB: what that did."""
-    outcome = np.int64(TLB_ACCESS)
+    outcome = int64(TLB_ACCESS)
     for page in range(address >> own[PAGE_SHIFT], (end >> own[PAGE_SHIFT]) + 1):
         own[PAGES] += 1
         if not touch(own, L1_TLB, page):
@@ -239,13 +239,13 @@ def look_up(own: Any, address: Any, end: Any) -> Any:
 
 
 @routine
-def _notes_of(own: Any) -> Any:
+def _notes_of(own: Words) -> int:
     """Where the notes begin: after all levels."""
     return own[L2 + START] + (own[L2 + MASK] + 1) * own[L2 + WAYS]
 
 
 @routine
-def forget_notes(own: Any) -> None:
+def forget_notes(own: Words) -> None:
     """Forget what accesses did, and note nothing. Python and compiled code both call this."""
     first = _notes_of(own)
     for place in range(first, first + max(own[NOTED], 0) * _NOTE):
@@ -255,7 +255,7 @@ def forget_notes(own: Any) -> None:
 
 
 @routine
-def note(own: Any, address: Any, size: Any, outcome: Any) -> None:
+def note(own: Words, address: int, size: int, outcome: int) -> None:
     """If that is wanted, keep what an access did: with the operation's others, and by itself."""
     noted = own[NOTED]
     if noted == UNNOTED:
@@ -270,7 +270,7 @@ def note(own: Any, address: Any, size: Any, outcome: Any) -> None:
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
-def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
+def access(data_side: Pointer, last: Pointer, address: int, size: int) -> None:
     """An access of ``size`` bytes at a physical address.
 
     ``void access(int64_t *data_side, int64_t *last, int64_t address, int64_t size)``, the first two
@@ -296,7 +296,7 @@ def access(data_side: Any, last: Any, address: Any, size: Any) -> None:
 
 
 @entry("void", "pointer")
-def forget_translations(data_side: Any) -> None:
+def forget_translations(data_side: Pointer) -> None:
     """Both levels of the TLB are empty from now on.
 
     ``void forget_translations(int64_t *data_side)``, given ``words`` of a :class:`DataSide`.

@@ -19,11 +19,20 @@ is compiled, and called for each access that a guest makes.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    Words,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    routine,
+)
 from spe_unicorn.cores.caches import (
     CLUSTER,
     EMPTY,
@@ -73,13 +82,13 @@ def access_among_peers(side: DataSide, address: int, size: int, write: bool) -> 
 
 
 @routine
-def _first(words: Any, level: Any, line: Any) -> Any:
+def _first(words: Words, level: int, line: int) -> int:
     """Where the set of a line begins, with its most recent line."""
     return words[level + START] + (line & words[level + MASK]) * words[level + WAYS]
 
 
 @routine
-def _find(words: Any, level: Any, line: Any) -> Any:
+def _find(words: Words, level: int, line: int) -> int:
     """Where a level holds a line, -1 for nowhere."""
     first = _first(words, level, line)
     for place in range(first, first + words[level + WAYS]):
@@ -89,7 +98,7 @@ def _find(words: Any, level: Any, line: Any) -> Any:
 
 
 @routine
-def _bring(words: Any, level: Any, line: Any) -> Any:
+def _bring(words: Words, level: int, line: int) -> int:
     """Make a line the most recent one of its set: the word that it displaced, or _THERE."""
     first = _first(words, level, line)
     displaced = words[first]
@@ -107,7 +116,7 @@ def _bring(words: Any, level: Any, line: Any) -> Any:
 
 
 @routine
-def _state(peer: Any, line: Any) -> Any:
+def _state(peer: Words, line: int) -> int:
     """How a PE holds a line."""
     state = _NOT_HELD
     for level in (L1D, L2):
@@ -118,7 +127,7 @@ def _state(peer: Any, line: Any) -> Any:
 
 
 @routine
-def _let_go(peer: Any, line: Any) -> None:
+def _let_go(peer: Words, line: int) -> None:
     """A PE holds the line no more; the place is the next one of its set to be filled."""
     for level in (L1D, L2):
         place = _find(peer, level, line)
@@ -131,7 +140,7 @@ def _let_go(peer: Any, line: Any) -> None:
 
 
 @routine
-def _unmodified(peer: Any, line: Any) -> None:
+def _unmodified(peer: Words, line: int) -> None:
     """A PE holds the line unmodified from now on."""
     for level in (L1D, L2):
         place = _find(peer, level, line)
@@ -140,7 +149,7 @@ def _unmodified(peer: Any, line: Any) -> None:
 
 
 @routine
-def _number(sides: Any, own: Any) -> Any:
+def _number(sides: Words, own: int) -> int:
     """The number of the PE whose words lie at an address."""
     number = 0
     while sides[FIRST_SIDE + number] != own:
@@ -149,7 +158,7 @@ def _number(sides: Any, own: Any) -> Any:
 
 
 @routine
-def _take(sides: Any, mine: Any, line: Any) -> None:
+def _take(sides: Words, mine: int, line: int) -> None:
     """No PE but one holds the line any more."""
     for number in range(sides[SIDES]):
         if number != mine:
@@ -157,7 +166,7 @@ def _take(sides: Any, mine: Any, line: Any) -> None:
 
 
 @routine
-def _fetch(own: Any, shared: Any, sides: Any, mine: Any, line: Any, write: Any) -> Any:
+def _fetch(own: Words, shared: Words, sides: Words, mine: int, line: int, write: int) -> int:
     """Bring a line from outside a PE's caches: what that did."""
     near = far = _NOT_HELD
     for number in range(sides[SIDES]):
@@ -170,7 +179,7 @@ def _fetch(own: Any, shared: Any, sides: Any, mine: Any, line: Any, write: Any) 
                 far = max(far, state)
             if state == _MODIFIED and write == 0:
                 _unmodified(peer, line)
-    outcome = np.int64(L2D_MISS)
+    outcome = int64(L2D_MISS)
     if _MODIFIED in (near, far):
         outcome |= MODIFIED_ELSEWHERE
     if near != _NOT_HELD:
@@ -191,7 +200,7 @@ def _fetch(own: Any, shared: Any, sides: Any, mine: Any, line: Any, write: Any) 
 
 @entry("void", "pointer", "pointer", "pointer", "int64", "int64", "int64")
 def coherent_access(
-    data_side: Any, last: Any, peers: Any, address: Any, size: Any, write: Any
+    data_side: Pointer, last: Pointer, peers: Pointer, address: int, size: int, write: int
 ) -> None:
     """A load, or with ``write`` of 1 a store, of ``size`` bytes at a physical address.
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, entry, record_at
+from spe_unicorn.compiled import Pointer, array_at, entry, int64, layout, record_at
 from spe_unicorn.cores.model_numbers import PredictorSizes
 from spe_unicorn.stateful import expect
 
@@ -51,8 +51,17 @@ class Branch(IntEnum):
     """RET."""
 
 
-BRANCH: Final = np.dtype([(name, np.int64) for name in ("address", "kind", "target")])
-"""What is known of a branch before it is executed: what :func:`resolve` wants."""
+class BranchRow:
+    """What is known of a branch before it is executed: what :func:`resolve` wants."""
+
+    address: int
+    kind: int
+    """A :class:`Branch`."""
+    target: int
+    """Where a direct one goes."""
+
+
+BRANCH: Final = layout(BranchRow)
 _CONDITIONAL, _CALL, _INDIRECT = int(Branch.CONDITIONAL), int(Branch.CALL), int(Branch.INDIRECT)
 _INDIRECT_CALL, _RETURN = int(Branch.INDIRECT_CALL), int(Branch.RETURN)
 
@@ -138,7 +147,7 @@ class Predictor:
 
 
 @entry("int64", "pointer", "int64", "int64", "int64", "int64")
-def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) -> int:
+def resolve(predictor: Pointer, branch: int, kind: int, target: int, actual: int) -> int:
     """Where the branch at ``branch``, which went to ``actual``, had been predicted to go.
 
     ``int64_t resolve(int64_t *predictor, int64_t branch, int64_t kind, int64_t target, int64_t
@@ -154,7 +163,7 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
         state = p[counter]
         predicted = target if state >= _TAKEN else behind
         # without a branch of the host's, which it would mispredict where the guest does
-        taken = np.int64(actual != behind)
+        taken = int64(actual != behind)
         p[counter] = min(max(state + 2 * taken - 1, 0), _STRONGLY_TAKEN)
         p[_HISTORY] = (p[_HISTORY] << 1 | taken) & p[_HISTORY_MASK]
     elif kind == _RETURN:
@@ -173,14 +182,14 @@ def resolve(predictor: Any, branch: Any, kind: Any, target: Any, actual: Any) ->
         p[_TOP] = p[_TOP] + 1 if p[_TOP] + 1 < p[_DEPTH] else 0
         p[_HELD] = min(p[_HELD] + 1, p[_DEPTH])
     p[_RESOLVED] += 1
-    missed = np.int64(predicted != actual)
+    missed = int64(predicted != actual)
     p[_MISPREDICTED] += missed
     p[MISSED] |= missed
-    return predicted  # type: ignore[no-any-return]
+    return predicted
 
 
 @entry("int64", "pointer", "pointer", "int64")
-def resolve_at(predictor: Any, branch: Any, actual: Any) -> Any:
+def resolve_at(predictor: Pointer, branch: Pointer, actual: int) -> int:
     """The same for the branch of which a BRANCH at an address tells.
 
     ``int64_t resolve_at(int64_t *predictor, const int64_t branch[3], int64_t actual)``.

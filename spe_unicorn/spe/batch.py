@@ -15,7 +15,15 @@ import numpy as np
 
 from spe_unicorn.arch.operation import Instruction, Timing
 from spe_unicorn.bits import signed
-from spe_unicorn.compiled import array_at, entry, large_table, pointer_to, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    Words,
+    array_at,
+    entry,
+    large_table,
+    pointer_to,
+    routine,
+)
 from spe_unicorn.spe.packets import (
     AddressIndex,
     ContextIndex,
@@ -113,21 +121,26 @@ routine(physical_address)
 
 
 @routine
-def _number_of(sample: Any) -> Any:
+def _number_of(sample: Words) -> int:
     """The number of a sample's outcome."""
     return sample[KIND] * WAYS + sample[WAY]
 
 
 @routine
-def _layout_of(sample: Any, outcome: Any, level: Any) -> Any:
+def _layout_of(sample: Words, outcome: Words, level: Words) -> int:
     """The number of the layout of a sample's record."""
     return level[_LAYOUT] + (sample[HAS] & level[_LEVEL_SHAPES] & outcome[_SHAPES])
 
 
 @routine
 def size_of_next(
-    samples: Any, outcomes: Any, levels: Any, sizes: Any, number: Any, busy_until: Any
-) -> Any:
+    samples: Pointer,
+    outcomes: Pointer,
+    levels: Pointer,
+    sizes: Pointer,
+    number: int,
+    busy_until: int,
+) -> tuple[int, int]:
     """Bytes that the record of a sample will have, and the cycle at which the sample is complete.
 
     ``busy_until`` is when the sample before it is. The bytes are -1 if the sample's outcome is not
@@ -147,7 +160,9 @@ def size_of_next(
 
 
 @entry("int64", *["pointer"] * 4, "int64", "int64")
-def _look(samples: Any, outcomes: Any, numbers: Any, findings: Any, first: Any, count: Any) -> Any:
+def _look(
+    samples: Pointer, outcomes: Pointer, numbers: Pointer, findings: Pointer, first: int, count: int
+) -> int:
     """Look at the samples from the one at ``first`` on, up to one whose outcome is not known.
 
     Return where that is, ``count`` if all are known. The numbers of their outcomes go to
@@ -186,7 +201,7 @@ def _look(samples: Any, outcomes: Any, numbers: Any, findings: Any, first: Any, 
 
 
 @routine
-def _store(place: Any, value: Any, size: Any) -> None:
+def _store(place: int, value: int, size: int) -> None:
     """Store the lowest ``size`` bytes of ``value``, the lowest first, at an address."""
     data = array_at(pointer_to(place), (8,), np.uint8)
     data[0] = value & 0xFF
@@ -206,16 +221,16 @@ def _store(place: Any, value: Any, size: Any) -> None:
     "int64", "pointer", "pointer", "pointer", "pointer", *["int64"] * 2, "pointer", *["int64"] * 2
 )
 def _write(
-    samples: Any,
-    outcomes: Any,
-    levels: Any,
-    sizes: Any,
-    templates: Any,
-    places: Any,
-    values: Any,
-    out: Any,
-    count: Any,
-) -> Any:
+    samples: Pointer,
+    outcomes: Pointer,
+    levels: Pointer,
+    sizes: Pointer,
+    templates: int,
+    places: int,
+    values: Pointer,
+    out: int,
+    count: int,
+) -> int:
     """Write the records of ``count`` samples to the address ``out``; return how many have one.
 
     ``values`` is room to work in. The number of bytes written is left there, at :data:`_WRITTEN`.

@@ -180,10 +180,10 @@ def test_prepared_code_calls_nothing_that_a_process_does_not_have(known: Entry) 
     assert machine_code.emit(text, machine_code.SYMBOL, optimized=False)
 
 
-def text_key(body: str, tmp_path: Path, **numbers: int) -> str:
+def text_key(body: str, tmp_path: Path, head: str = "(number)", **numbers: int) -> str:
     """The key of :func:`tripled_and_one` if :func:`tripled` had that text."""
     file = tmp_path / "written.py"
-    file.write_text(f"def tripled(number):\n{body}\n")
+    file.write_text(f"def tripled{head}:\n{body}\n")
     namespace: dict[str, Any] = {"STEP": 3, **numbers}
     exec(compile(file.read_text(), str(file), "exec"), namespace)
     import linecache
@@ -200,6 +200,12 @@ def test_the_key_is_of_what_a_function_says_and_not_of_its_comments(tmp_path: Pa
     assert text_key("    'Thrice.'\n    return (number * STEP)  # so much", tmp_path) == plain
     assert text_key("    return number + STEP", tmp_path) != plain
     assert text_key("    return number * STEP", tmp_path, STEP=4) != plain
+
+
+def test_annotations_are_no_part_of_the_key(tmp_path: Path) -> None:
+    plain = text_key("    three = STEP\n    return number * three", tmp_path)
+    body = "    three: int = STEP\n    return number * three"
+    assert text_key(body, tmp_path, "(number: int) -> int") == plain
 
 
 def test_a_function_without_a_text_has_no_prepared_code(archive) -> None:

@@ -8,12 +8,15 @@ most urgent shared interrupt. Groups are numbers of :class:`~.routing.Group`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from spe_unicorn.devices.gicv3.priorities import active_bit, group_mask, lowest_bit, preempts
 from spe_unicorn.stateful import expect
+
+if TYPE_CHECKING:
+    from spe_unicorn.compiled import Words
 
 PRIVATE: Final = 32
 """INTIDs below are each PE's own: 16 SGIs, then 16 PPIs."""
@@ -78,14 +81,14 @@ class Cells:
         expect(bool((kept >= 0).all() and (kept <= _MOST_KEPT).all()), "a register of the GIC")
 
 
-def group_of(k: Any, f: Any, intid: int) -> int:
+def group_of(k: Words, f: Words, intid: int) -> int:
     """The group of a private interrupt."""
     if k[GROUP] >> intid & 1:
         return NONSECURE
     return 1 if f[ONE_STATE] == 0 and k[MODIFIER] >> intid & 1 else 0
 
 
-def look(k: Any, f: Any) -> None:
+def look(k: Words, f: Words) -> None:
     """Find the most urgent interrupt that is pending: enabled, not active, in an enabled group.
 
     Of equals the one with the lowest INTID.
@@ -106,7 +109,7 @@ def look(k: Any, f: Any) -> None:
     f[OF_GROUP] = group
 
 
-def mask_of(k: Any, group: int) -> int:
+def mask_of(k: Words, group: int) -> int:
     """The bits of a priority that decide on preemption, by the binary point of the group.
 
     The Non-secure binary point counts one more than the others, unless it is the common one.
@@ -116,37 +119,37 @@ def mask_of(k: Any, group: int) -> int:
     return group_mask(k[POINT + group] - (1 if group == NONSECURE else 0))
 
 
-def all_active(k: Any) -> int:
+def all_active(k: Words) -> int:
     """The active priorities of all groups: a bitmap."""
     active: int = k[ACTIVE_PRIORITIES] | k[ACTIVE_PRIORITIES + 1] | k[ACTIVE_PRIORITIES + 2]
     return active
 
 
-def gets_through(k: Any, f: Any) -> bool:
+def gets_through(k: Words, f: Words) -> bool:
     """Whether the most urgent interrupt gets past the mask and past what is active."""
     if f[INTID] == SPURIOUS or f[URGENCY] >= k[PMR]:
         return False
     return preempts(f[URGENCY], all_active(k), mask_of(k, f[OF_GROUP]))
 
 
-def raise_running(k: Any, f: Any) -> None:
+def raise_running(k: Words, f: Words) -> None:
     """Acknowledge the most urgent interrupt: its priority becomes the running one."""
     group = f[OF_GROUP]
     k[ACTIVE_PRIORITIES + group] |= active_bit(f[URGENCY] & mask_of(k, group))
 
 
-def activate(k: Any, intid: int) -> None:
+def activate(k: Words, intid: int) -> None:
     """A private interrupt becomes active; a line that is still high leaves it pending as well."""
     k[ACTIVE] |= 1 << intid
     k[LATCH] &= ~(1 << intid)
 
 
-def deactivate(k: Any, intid: int) -> None:
+def deactivate(k: Words, intid: int) -> None:
     """End the active state of a private interrupt."""
     k[ACTIVE] &= ~(1 << intid)
 
 
-def running_group(k: Any) -> int:
+def running_group(k: Words) -> int:
     """The group of the most urgent active priority, -1 for none.
 
     Of equals, Group 0 and Secure first.
@@ -159,12 +162,12 @@ def running_group(k: Any) -> int:
     return best
 
 
-def drop_running(k: Any, group: int) -> None:
+def drop_running(k: Words, group: int) -> None:
     """The most urgent active priority of a group is active no more."""
     k[ACTIVE_PRIORITIES + group] &= k[ACTIVE_PRIORITIES + group] - 1
 
 
-def signals(k: Any, f: Any) -> int:
+def signals(k: Words, f: Words) -> int:
     """With one Security state: 1 for an IRQ, 2 for an FIQ, 0 for neither."""
     if not gets_through(k, f):
         return 0

@@ -7,13 +7,22 @@ run.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.cores.cache_model import what_was_done
 from spe_unicorn.cores.caches import UNBOUNDED as ALL
 from spe_unicorn.cores.caches import forget_notes
@@ -43,6 +52,7 @@ from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address, trap_id
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew, grant
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.plan_row import (
     PLAN,
     PLAN_ACCESS,
@@ -67,13 +77,13 @@ from spe_unicorn.host.native.state.plan_row import (
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import forget_access
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
-_SCRATCH: Final = State.scratch.offset
-_BASE: Final = State.base.offset
-_INDEX: Final = State.index.offset
-_FLAGS: Final = State.flags.offset
-_PHYSICAL: Final = State.physical.offset
+_SCRATCH: Final = offset_of("scratch")
+_BASE: Final = offset_of("base")
+_INDEX: Final = offset_of("index")
+_FLAGS: Final = offset_of("flags")
+_PHYSICAL: Final = offset_of("physical")
 _PC: Final = int(PC)
 _NZCV: Final = int(regs.UC_ARM64_REG_NZCV)
 _PSTATE: Final = int(PSTATE)
@@ -86,7 +96,7 @@ _STOP_MISALIGNED: Final = int(Stop.MISALIGNED)
 
 
 @routine
-def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
+def _slot(s: StateRecord, engine: Pointer, address: int, operations: int) -> int:
     """The slot of the block at ``address`` in the block table, -1 if it is not there."""
     slot = slot_of(address, operations)
     keys = array_at(pointer_to(s.block_keys), (BLOCKS,), np.int64)
@@ -102,20 +112,20 @@ def _slot(s: Any, engine: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
-def _plans_of(s: Any, slot: Any) -> Any:
+def _plans_of(s: StateRecord, slot: int) -> int:
     """Where the plans of the block in ``slot`` begin in the pool, in words."""
     return array_at(pointer_to(s.block_plans), (BLOCKS,), np.int64)[slot]
 
 
 @routine
-def _code_of(s: Any, slot: Any) -> Any:
+def _code_of(s: StateRecord, slot: int) -> int:
     """Where the code of the block in ``slot`` begins in the pool, in words: after its plans."""
     weight = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[slot]
     return _plans_of(s, slot) + PLAN_WORDS * weight
 
 
 @routine
-def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any:
+def _holds(s: StateRecord, engine: Pointer, address: int, operations: int, slot: int) -> int:
     """Whether memory at ``address`` still has the code of the block in ``slot``."""
     if call_read(s.vmem_read, address_of(engine), address, FETCH, s.code, 4 * operations) != 0:
         return False
@@ -124,12 +134,12 @@ def _holds(s: Any, engine: Any, address: Any, operations: Any, slot: Any) -> Any
     place = _code_of(s, slot)
     same = True
     for n in range(operations):
-        same &= plans[place + n] == np.int64(code[n])
+        same &= plans[place + n] == int64(code[n])
     return same
 
 
 @routine
-def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
+def marks_here(s: StateRecord, engine: Pointer, address: int, operations: int) -> int:
     """The marks of a block; -1 if it is not in the table and Python has to enter it."""
     slot = _slot(s, engine, address, operations)
     if slot >= 0:
@@ -142,13 +152,13 @@ def marks_here(s: Any, engine: Any, address: Any, operations: Any) -> Any:
     trapped = array_at(pointer_to(s.trapped), (TRAP_IDS,), np.uint8)
     marks = 0
     for n in range(operations):
-        word = np.int64(code[n])
+        word = int64(code[n])
         marks |= marks_of(word) | (MARK_TRAP if trapped[trap_id(word)] else 0)
     return -1 if marks & s.watch & _OURS else marks
 
 
 @routine
-def _traps(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+def _traps(s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int) -> bool:
     """Whether a block with ``MARK_TRAP`` has an operation that traps at the PE's Exception level.
 
     The block is in the block table.
@@ -165,14 +175,14 @@ def _traps(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any
 
 
 @routine
-def _deliverable(s: Any, engine: Any, user: Any) -> Any:
+def _deliverable(s: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Whether the PE takes a pending interrupt now, by its Exception level and its masks."""
     call_register(s.reg_read, address_of(engine), _PSTATE, address_of(user) + _SCRATCH)
     return deliverable(s.deliver, s.scratch)
 
 
 @routine
-def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
+def _stop(s: StateRecord, engine: Pointer, why: int, address: int, operations: int) -> None:
     """Stop before a block that has not been counted."""
     s.stop = why
     s.block = address
@@ -181,7 +191,9 @@ def _stop(s: Any, engine: Any, why: Any, address: Any, operations: Any) -> None:
 
 
 @routine
-def _something_comes_first(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+def _something_comes_first(
+    s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+) -> bool:
     """Whether something comes before the first operation of a block. If so, stop the engine.
 
     That is what the block before has left to be done, an interrupt, or a misaligned PC. Where the
@@ -201,7 +213,7 @@ def _something_comes_first(s: Any, engine: Any, user: Any, address: Any, operati
 
 
 @routine
-def _begin(s: Any, address: Any, operations: Any) -> None:
+def _begin(s: StateRecord, address: int, operations: int) -> None:
     """Count a block that begins, and add its events to the tallies."""
     if s.tally != 0:
         place = s.tallies + slot_of(address, operations) * (ROW * 8)
@@ -219,7 +231,7 @@ def _begin(s: Any, address: Any, operations: Any) -> None:
 
 
 @routine
-def _note_fence(s: Any, operations: Any) -> None:
+def _note_fence(s: StateRecord, operations: int) -> None:
     """Note the context synchronization event at the end of the block that begins."""
     fence = s.granted - s.budget + operations
     if s.fence != fence:
@@ -228,7 +240,7 @@ def _note_fence(s: Any, operations: Any) -> None:
 
 
 @routine
-def _only_sev(s: Any, address: Any, operations: Any) -> Any:
+def _only_sev(s: StateRecord, address: int, operations: int) -> int:
     """The number, from 1, of the SEV in a block with ``MARK_EVENT``; 0 if that is not all.
 
     The block is in the block table.
@@ -246,7 +258,7 @@ def _only_sev(s: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
-def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> Any:
+def _goes_on(s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int) -> bool:
     """Whether a block that is not known to be harmless may run. If not, stop the engine."""
     if s.deliver != 0 and s.notice == 0 and _deliverable(s, engine, user):
         _stop(s, engine, _STOP_INTERRUPT, address, 0)
@@ -285,7 +297,7 @@ def _goes_on(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> A
 
 
 @routine
-def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
+def _note_registers(s: StateRecord, engine: Pointer, user: Pointer, plan: int) -> None:
     """Note those registers of a plan that have the needed values now."""
     here = address_of(user)
     number = plan >> PLAN_BASE & 0xFFFF
@@ -299,7 +311,7 @@ def _note_registers(s: Any, engine: Any, user: Any, plan: Any) -> None:
 
 
 @routine
-def _await_sample(s: Any) -> None:
+def _await_sample(s: StateRecord) -> None:
     """Have the core model note what the sampled operation of the next block does."""
     if s.data_side != 0:
         forget_access(s)
@@ -308,7 +320,7 @@ def _await_sample(s: Any) -> None:
 
 
 @routine
-def _what_it_did(s: Any) -> Any:
+def _what_it_did(s: StateRecord) -> int:
     """Take what the core model has noted of the sampled operation."""
     if s.data_side == 0:
         return 0
@@ -319,7 +331,7 @@ def _what_it_did(s: Any) -> Any:
 
 
 @routine
-def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
+def _note_sample(s: StateRecord, engine: Pointer, user: Pointer, following: int) -> None:
     """The block of the sampled operation has run: note the sample, and go on to the next one."""
     here = address_of(user)
     plan = s.plan
@@ -346,13 +358,13 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
             address = s.base
         address += (s.access << 32) >> 32
         number = plan >> PLAN_INDEX & 0xFFFF
-        index = np.int64(0)
+        index = int64(0)
         if number != 0:
             if plan & PLAN_INDEX_AT_END:
                 call_register(s.reg_read, address_of(engine), number - 1, here + _INDEX)
             index = s.index
         extend, shift = plan >> PLAN_EXTEND & 7, plan >> PLAN_SHIFT & 7
-        align = np.int64(1) << (plan >> PLAN_ALIGN & 15)
+        align = int64(1) << (plan >> PLAN_ALIGN & 15)
         address = access_address(address, index, extend, shift, align)
         row.va = address
         kind = 2 if plan & PLAN_WRITE else 1
@@ -385,7 +397,7 @@ def _note_sample(s: Any, engine: Any, user: Any, following: Any) -> None:
 
 
 @routine
-def _alone(s: Any, members: Any) -> Any:
+def _alone(s: StateRecord, members: int) -> bool:
     """Whether the hook may sample the first of a block's last ``members``: no other is chosen."""
     if s.samples_itself == 0 or s.epoch != s.gap_epoch:
         return False
@@ -393,7 +405,9 @@ def _alone(s: Any, members: Any) -> Any:
 
 
 @routine
-def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: Any) -> Any:
+def _samples(
+    s: StateRecord, engine: Pointer, user: Pointer, address: int, slot: int, member: int
+) -> bool:
     """Whether a member of a block can be sampled while the block runs. If so, prepare for that."""
     marks = array_at(pointer_to(s.block_marks), (BLOCKS,), np.int64)[slot]
     if marks & s.watch & _OURS:
@@ -421,7 +435,9 @@ def _samples(s: Any, engine: Any, user: Any, address: Any, slot: Any, member: An
 
 
 @routine
-def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) -> None:
+def _weigh_block(
+    s: StateRecord, engine: Pointer, user: Pointer, address: int, operations: int
+) -> None:
     """Count the members of a block that is not known to be harmless, by its weight."""
     if s.pending != 0:
         _note_sample(s, engine, user, address)
@@ -456,7 +472,7 @@ def _weigh_block(s: Any, engine: Any, user: Any, address: Any, operations: Any) 
 
 
 @entry("void", "pointer", "pointer", "int64", "int64")
-def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> None:
+def on_special_block(engine: Pointer, user: Pointer, address: int, operations: int) -> None:
     """A block that exceeds the budget, or has to be looked at before it runs."""
     s = record_at(user, LAYOUT)
     if s.again != 0:
@@ -505,9 +521,9 @@ def on_special_block(engine: Any, user: Any, address: Any, operations: Any) -> N
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_probe(engine: Any, address: Any, size: Any, user: Any) -> None:
+def on_probe(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation that is hard to describe: note its registers if it is sampled."""
     s = record_at(user, LAYOUT)
-    if s.probe == np.int64(address):
+    if s.probe == int64(address):
         s.probe = 0
         _note_registers(s, engine, user, s.plan)

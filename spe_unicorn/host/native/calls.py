@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 from unicorn import UC_PROT_EXEC
 from unicorn.unicorn_const import UC_CTL_IO_WRITE, UC_CTL_TLB_FLUSH
 
-from spe_unicorn.compiled import ForeignCall, address_of, routine
+from spe_unicorn.compiled import ForeignCall, Pointer, address_of, int64, routine
 from spe_unicorn.host.engine.engine import PC, PSTATE
 from spe_unicorn.host.native.state.budget import begin_anew_after_block
+from spe_unicorn.host.native.state.fields import StateRecord
 
 FETCH: Final = int(UC_PROT_EXEC)
 """How ``uc_vmem_read`` reads what the PE would fetch."""
@@ -47,38 +47,38 @@ call_misprediction: Final = ForeignCall("void", ("pointer", "pointer", "int64", 
 
 
 @routine
-def stop_engine(s: Any, engine: Any) -> None:
+def stop_engine(s: StateRecord, engine: Pointer) -> None:
     """Have the engine leave; blocks that count themselves look at ``attend`` alone."""
     s.attend = -1
     call_stop(s.emu_stop, address_of(engine))
 
 
 @routine
-def flush_tlb(s: Any, uc: Any) -> None:
+def flush_tlb(s: StateRecord, uc: int) -> None:
     """Empty the TLB of the engine at an address."""
     call_control(s.control, uc, _FLUSH_TLB, 0, 0)
 
 
 @routine
-def physical_of(s: Any, uc: Any, address: Any, access: Any, place: Any) -> Any:
+def physical_of(s: StateRecord, uc: int, address: int, access: int, place: int) -> int:
     """The physical address of a virtual one, -1 if an ``access`` (UC_PROT_*) to it would fault.
 
     ``place`` is the address of ``State.physical``.
     """
     if call_translate(s.vmem_translate, uc, address, access, place) != 0:
-        return np.int64(-1)
+        return int64(-1)
     return s.physical
 
 
 @routine
-def current_el(s: Any, uc: Any, scratch: Any) -> Any:
+def current_el(s: StateRecord, uc: int, scratch: int) -> int:
     """The PE's Exception level. ``State.scratch``, which lies at ``scratch``, has PSTATE then."""
     call_register(s.reg_read, uc, _PSTATE, scratch)
     return s.scratch >> 2 & 3
 
 
 @routine
-def move_on(s: Any, uc: Any, scratch: Any) -> None:
+def move_on(s: StateRecord, uc: int, scratch: int) -> None:
     """Move the PC past the System access in whose hook this is: the engine does not make it.
 
     ``scratch`` is the address of ``State.scratch``.

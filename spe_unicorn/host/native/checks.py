@@ -8,23 +8,47 @@ operation for a trace.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+)
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el, stop_engine
 from spe_unicorn.host.native.rules import access_address
 from spe_unicorn.host.native.state.actions import KEYS
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 CHECKS: Final = 1 << 14
 """Rows of the table of operations, direct-mapped by address."""
-CHECK: Final = np.dtype([(name, np.int64) for name in ("key", "plan", "offset", "first", "size")])
-"""A row: the operation's address with the epoch, what to check, the offset of its address, and
-which bytes it may access: ``size`` of them, the first one ``first`` after its address."""
+
+
+class Check:
+    """An operation that is checked."""
+
+    key: int
+    """Its address with the epoch."""
+    plan: int
+    """What to check."""
+    offset: int
+    """The offset of its address."""
+    first: int
+    """The first byte that it may access, from its address."""
+    size: int
+    """How many bytes it may access."""
+
+
+CHECK: Final = layout(Check)
 CHECK_BYTES: Final = CHECK.itemsize
 CHECK_BASE: Final = 0
 CHECK_INDEX: Final = 16
@@ -51,29 +75,53 @@ MRS, MSR and SYS that somebody looks at (``registers.system``); and whether oper
 """
 RANGES: Final = 64
 """Rows of the table of watched ranges."""
-RANGE: Final = np.dtype([(name, np.int64) for name in ("first", "last", "kinds")])
-"""A row: the first and the last address, :data:`ADDRESS_BITS` of them, and LOADS or STORES."""
+
+
+class Range:
+    """A range of addresses that is watched."""
+
+    first: int
+    """Its first address, :data:`ADDRESS_BITS` of it."""
+    last: int
+    """Its last address, as many bits."""
+    kinds: int
+    """LOADS, STORES or both."""
+
+
+RANGE: Final = layout(Range)
 RANGE_BYTES: Final = RANGE.itemsize
 ADDRESS_BITS: Final = 49
 _ADDRESS: Final = (1 << ADDRESS_BITS) - 1
 NOTES: Final = 1 << 13
 """Rows of the ring of operations that were noted."""
-NOTED: Final = np.dtype([(name, np.int64) for name in ("number", "pc", "word", "level")])
-"""A row: which operation of the PE it is, from 1 on, its address, its word, -1 if that could not be
-read, and its Exception level."""
+
+
+class Noted:
+    """An operation that was noted for a trace."""
+
+    number: int
+    """Which operation of the PE it is, from 1 on."""
+    pc: int
+    word: int
+    """Its instruction word, -1 if that could not be read."""
+    level: int
+    """Its Exception level."""
+
+
+NOTED: Final = layout(Noted)
 NOTED_BYTES: Final = NOTED.itemsize
 
 _ACCESS: Final = int(Stop.ACCESS)
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
+def on_operation(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation: stop if its alignment or its accesses have to be looked at."""
     s = record_at(user, LAYOUT)
     if s.checking == 0:
         return
-    here = np.int64(address)
+    here = int64(address)
     slot = (here >> 2) & (CHECKS - 1)
     row = record_at(pointer_to(s.checks + slot * CHECK_BYTES), CHECK)
     plan = row.plan
@@ -88,7 +136,7 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
         aligns = plan & CHECKED != 0
         stops = aligns and plan & CHECK_SP != 0 and s.checking & STACK != 0 and where & 15 != 0
         number = plan >> CHECK_INDEX & 0xFFFF
-        index = np.int64(0)
+        index = int64(0)
         if number != 0:
             call_register(s.reg_read, uc, number - 1, scratch)
             index = s.scratch
@@ -112,7 +160,7 @@ def on_operation(engine: Any, address: Any, size: Any, user: Any) -> None:
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
+def on_breakpoint(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation with a breakpoint: stop."""
     s = record_at(user, LAYOUT)
     if s.checking & BREAK != 0 and s.stop == 0:
@@ -121,14 +169,14 @@ def on_breakpoint(engine: Any, address: Any, size: Any, user: Any) -> None:
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_noted(engine: Any, address: Any, size: Any, user: Any) -> None:
+def on_noted(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """Before an operation: note it. One that is then stopped is noted again when it is executed."""
     s = record_at(user, LAYOUT)
     if s.checking & NOTE == 0 or s.notes_held >= NOTES:
         return
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     row = record_at(pointer_to(s.notes + s.notes_held * NOTED_BYTES), NOTED)
-    row.pc = np.int64(address)
+    row.pc = int64(address)
     begun = s.granted - s.budget - s.block_operations
     row.number = begun + ((row.pc - s.block) >> 2) + 1
     s.scratch = 0

@@ -16,35 +16,47 @@ from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
-from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.compiled import Pointer, address_of, array_at, layout, pointer_to, routine
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_control, call_register, physical_of
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import LINES
 
 LINE: Final = 64
 """Bytes of the line that IC IVAU invalidates: CTR_EL0.IminLine of the engine."""
-CP_REG: Final = np.dtype(
-    [
-        ("crn", np.uint32),
-        ("crm", np.uint32),
-        ("op0", np.uint32),
-        ("op1", np.uint32),
-        ("op2", np.uint32),
-        ("pad", np.uint32),
-        ("value", np.int64),
-    ]
+
+
+class NamedRegister:
+    """How the engine's interface names a System register and carries its value."""
+
+    crn: int
+    crm: int
+    op0: int
+    op1: int
+    op2: int
+    pad: int
+    value: int
+
+
+CP_REG: Final = layout(
+    NamedRegister,
+    np.dtype(
+        [
+            *((name, np.uint32) for name in ("crn", "crm", "op0", "op1", "op2", "pad")),
+            ("value", np.int64),
+        ]
+    ),
 )
-"""How the engine's interface names a System register and carries its value."""
 
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _PSTATE: Final = int(PSTATE)
 _READ: Final = int(uc_const.UC_PROT_READ)
 _AT_EL3: Final = 0x3CD
 _REMOVE: Final = int(uc_const.UC_CTL_TB_REMOVE_CACHE | 2 << 26 | uc_const.UC_CTL_IO_WRITE << 30)
-_SCRATCH: Final = State.scratch.offset
-_PHYSICAL: Final = State.physical.offset
+_SCRATCH: Final = offset_of("scratch")
+_PHYSICAL: Final = offset_of("physical")
 _SIZE: Final = CP_REG.itemsize
 
 
@@ -63,7 +75,7 @@ def rows_of(*encodings: Encoding) -> Any:
 
 
 @routine
-def forget_line(s: Any, engine: Any, user: Any, register: Any) -> Any:
+def forget_line(s: StateRecord, engine: Pointer, user: Pointer, register: int) -> bool:
     """Execute IC IVAU of ``register``. Return False if all code has to be forgotten instead."""
     here = address_of(user)
     uc = address_of(engine)

@@ -17,7 +17,16 @@ from spe_unicorn.arch.exceptions.entry import ExceptionType
 from spe_unicorn.arch.exceptions.syndromes import EC
 from spe_unicorn.arch.pe import EL1, EL2, EL3
 from spe_unicorn.arch.registers.system import SPSR, SPSR_EL1, SPSR_EL2, SPSR_EL3
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.native.calls import (
     FETCH,
@@ -31,8 +40,9 @@ from spe_unicorn.host.native.levels import at_level, return_changes
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 TRAP, SVC, PREFETCH_ABORT, DATA_ABORT, HVC, SMC = 1, 2, 3, 4, 11, 13
@@ -44,8 +54,8 @@ _ELR: Final = int(regs.UC_ARM64_REG_ELR_EL0)
 _ESR: Final = int(regs.UC_ARM64_REG_ESR_EL0)
 _FAR: Final = int(regs.UC_ARM64_REG_FAR_EL0)
 _VBAR: Final = int(regs.UC_ARM64_REG_VBAR_EL0)
-_SCRATCH: Final = State.scratch.offset
-_STOP_PC: Final = State.pc.offset
+_SCRATCH: Final = offset_of("scratch")
+_STOP_PC: Final = offset_of("pc")
 _ROW: Final = CP_REG.itemsize
 _HIGHEST: Final = EL3
 
@@ -71,7 +81,7 @@ def saved_states() -> Any:
 
 
 @routine
-def _plain(number: Any, syndrome: Any, pc: Any, own_calls: Any) -> Any:
+def _plain(number: int, syndrome: int, pc: int, own_calls: int) -> bool:
     """Whether compiled code may enter an exception of this kind."""
     kind = syndrome >> _CLASS
     if number == SVC:
@@ -90,13 +100,13 @@ def _plain(number: Any, syndrome: Any, pc: Any, own_calls: Any) -> Any:
 
 
 @routine
-def _is_busy(s: Any) -> Any:
+def _is_busy(s: StateRecord) -> bool:
     """Whether Python has to see any exception, as something is on its way."""
     return s.entries == 0 or (s.notice | s.pending | s.weigh | s.sev) != 0
 
 
 @routine
-def _may_enter(s: Any, number: Any, pstate: Any, target: Any) -> Any:
+def _may_enter(s: StateRecord, number: int, pstate: int, target: int) -> bool:
     """Whether compiled code may take an exception, 0 for an IRQ, from PSTATE to ``target``.
 
     From EL1 to EL2 that is HVC alone, to EL3 SMC alone. Stage 2, traps and External aborts are for
@@ -113,7 +123,7 @@ def _may_enter(s: Any, number: Any, pstate: Any, target: Any) -> Any:
 
 
 @routine
-def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
+def _set_pc(s: StateRecord, uc: int, scratch: int, pc: int) -> None:
     """Write the PC, and everything else as it was when ``State.context`` was saved.
 
     A plain write of the PC has the engine take the start of its block for the PC at a later stop of
@@ -125,7 +135,7 @@ def _set_pc(s: Any, uc: Any, scratch: Any, pc: Any) -> None:
 
 
 @routine
-def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
+def _set_pstate(s: StateRecord, uc: int, scratch: int, old: int, new: int) -> None:
     """Write PSTATE and switch stack pointers. The engine notices at the next System register."""
     call_register(s.reg_read, uc, _SP, scratch)
     call_register(s.reg_write, uc, _SP_EL0 + (old >> 2 & 3 if old & 1 else 0), scratch)
@@ -136,14 +146,14 @@ def _set_pstate(s: Any, uc: Any, scratch: Any, old: Any, new: Any) -> None:
 
 
 @routine
-def _save_pstate(s: Any, uc: Any, target: Any, pstate: Any) -> None:
+def _save_pstate(s: StateRecord, uc: int, target: int, pstate: int) -> None:
     """Write SPSR_ELx, which makes the engine look at PSTATE, too."""
     array_at(pointer_to(s.saved_states), (_HIGHEST,), CP_REG)[target - 1].value = pstate
     call_register(s.reg_write, uc, _CP_REG, s.saved_states + (target - 1) * _ROW)
 
 
 @routine
-def _change_pstate(s: Any, uc: Any, scratch: Any, pstate: Any, target: Any) -> None:
+def _change_pstate(s: StateRecord, uc: int, scratch: int, pstate: int, target: int) -> None:
     """Have PSTATE be what an exception taken to ``target`` makes of it, and save the old one."""
     entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
     _set_pstate(s, uc, scratch, pstate, pstate & entry[2 * target] | entry[2 * target + 1])
@@ -151,7 +161,7 @@ def _change_pstate(s: Any, uc: Any, scratch: Any, pstate: Any, target: Any) -> N
 
 
 @routine
-def _arrive(s: Any, target: Any) -> None:
+def _arrive(s: StateRecord, target: int) -> None:
     """Look out for what matters at the Exception level that has taken an exception.
 
     Its SPSR_ELx has what PSTATE was, so the return is one that the engine gets right.
@@ -163,7 +173,7 @@ def _arrive(s: Any, target: Any) -> None:
 
 
 @routine
-def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
+def enter(s: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
     """Take the exception at ``State.pc`` that ``State.context`` tells of.
 
     False, and nothing has changed, if that is for Python.
@@ -171,8 +181,8 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     if s.stop != 0 or _is_busy(s):
         return False
     found = array_at(pointer_to(s.exception), (5,), np.uint32)
-    syndrome = np.int64(found[0])
-    target = np.int64(found[4])
+    syndrome = int64(found[0])
+    target = int64(found[4])
     pc = s.pc
     if not _plain(number, syndrome, pc, s.own_calls) or (number == TRAP and s.sve == 0):
         return False
@@ -206,7 +216,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
     s.taken_esr, s.taken_has = s.scratch, TAKEN_ESR
     if number in (PREFETCH_ABORT, DATA_ABORT):
         s.taken_has = TAKEN_ESR | TAKEN_FAR
-        s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
+        s.scratch = int64(found[2]) | int64(found[3]) << 32
         call_register(s.reg_write, uc, _FAR + target, scratch)
         s.taken_far = s.scratch
     if number in (DATA_ABORT, TRAP):
@@ -221,7 +231,7 @@ def enter(s: Any, engine: Any, user: Any, number: Any) -> Any:
 
 
 @entry("bool", "pointer", "pointer")
-def enter_irq(engine: Any, user: Any) -> Any:
+def enter_irq(engine: Pointer, user: Pointer) -> bool:
     """Take the IRQ before which the engine has stopped, ``user`` being the state.
 
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC.
@@ -252,7 +262,7 @@ def enter_irq(engine: Any, user: Any) -> Any:
 
 
 @routine
-def returns_alike(s: Any, engine: Any, user: Any) -> Any:
+def returns_alike(s: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """Whether the run can go on after the ERET at the end of the block that begins.
 
     If so, take over what ``State`` holds for the level that it returns to. The block itself has

@@ -9,22 +9,32 @@ This is a second hook for blocks, after the one that counts. Only cores with suc
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 FLOW_VALID: Final = 1 << 2
 """In ``State.flow``: the branch was executed while profiling was enabled."""
 
 _CONDITION_HOLDS: Final = routine(condition_holds)
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _NZCV: Final = int(e.NZCV)
 _X0, _X29, _X30 = int(e.X[0]), int(e.X[29]), int(e.X[30])
 _FLAGS: Final = 32
@@ -32,7 +42,7 @@ _ZERO: Final = 31
 
 
 @routine
-def tests(word: Any) -> Any:
+def tests(word: int) -> int:
     """What a conditional branch to the operation after it looks at.
 
     The number of a register, _FLAGS for the condition flags; -1 for every other word.
@@ -47,7 +57,7 @@ def tests(word: Any) -> Any:
 
 
 @routine
-def took(word: Any, value: Any) -> Any:
+def took(word: int, value: int) -> int:
     """Whether ``word``, after which execution went on, is a branch that was taken.
 
     ``value`` is that of what it :func:`tests`, NZCV in bits 31 to 28.
@@ -66,11 +76,11 @@ def took(word: Any, value: Any) -> Any:
 
 
 @routine
-def _branched(s: Any, engine: Any, user: Any, address: Any) -> Any:
+def _branched(s: StateRecord, engine: Pointer, user: Pointer, address: int) -> int:
     """Whether the operation before ``address``, executed last, is a branch that led here."""
     if call_read(s.vmem_read, address_of(engine), address - 4, FETCH, s.code, 4) != 0:
         return False
-    word = np.int64(array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)[0])
+    word = int64(array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)[0])
     number = tests(word)
     s.scratch = 0
     if number >= 0 and number != _ZERO:
@@ -86,14 +96,14 @@ def _branched(s: Any, engine: Any, user: Any, address: Any) -> Any:
 
 
 @entry("void", "pointer", "uint64", "uint32", "pointer")
-def on_flow(engine: Any, address: Any, size: Any, user: Any) -> None:
+def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """A block begins, or the engine stops before it."""
     s = record_at(user, LAYOUT)
     if s.stop != 0:
         return  # the engine leaves before this block
-    here = np.int64(address)
+    here = int64(address)
     if here != s.flow_next or _branched(s, engine, user, here):
         s.flow_target = here
         s.flow = s.flow_el | s.flow_was << 2
-    s.flow_next = here + np.int64(size)
+    s.flow_next = here + int64(size)
     s.flow_was = s.flow_enabled

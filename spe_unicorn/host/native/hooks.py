@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import UcError
@@ -24,7 +24,7 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.system import ESR_EL2
-from spe_unicorn.compiled import address_of, entry, record_at
+from spe_unicorn.compiled import Pointer, address_of, entry, int64, record_at
 from spe_unicorn.host.engine.engine import PC, Engine, lib
 from spe_unicorn.host.engine.engine import address_of as address_of_function
 from spe_unicorn.host.engine.known import Counted, slow_stores_by
@@ -46,7 +46,7 @@ from spe_unicorn.host.native.recipes.steps import MOST_STEPS
 from spe_unicorn.host.native.registers.system import on_mrs, on_msr, on_sys
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, State, offset_of
 from spe_unicorn.host.native.tables import (
     AccessTable,
     BlockTable,
@@ -55,7 +55,7 @@ from spe_unicorn.host.native.tables import (
     SampleRing,
 )
 
-_STOP_PC: Final = State.pc.offset
+_STOP_PC: Final = offset_of("pc")
 _PC: Final = int(PC)
 _STOP_EXCEPTION, _STOP_UNMAPPED = int(Stop.EXCEPTION), int(Stop.UNMAPPED)
 _WRITE_UNMAPPED: Final = int(uc_const.UC_MEM_WRITE_UNMAPPED)
@@ -68,20 +68,22 @@ _HIDDEN: Final = "a core model needs a function that this library of Unicorn doe
 
 
 @entry("void", "pointer", "uint32", "pointer")
-def on_interrupt(engine: Any, number: Any, user: Any) -> None:
+def on_interrupt(engine: Pointer, number: int, user: Pointer) -> None:
     """Enter an exception, or save what the engine says of it and stop. The engine forgets it."""
     s = record_at(user, LAYOUT)
     call_register(s.reg_read, address_of(engine), _PC, address_of(user) + _STOP_PC)
     call_context(s.context_save, address_of(engine), s.context)
-    if enter(s, engine, user, np.int64(number)):
+    if enter(s, engine, user, int64(number)):
         return
     s.stop = _STOP_EXCEPTION
-    s.interrupt = np.int64(number)
+    s.interrupt = int64(number)
     stop_engine(s, engine)
 
 
 @entry("bool", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> bool:
+def on_unmapped(
+    engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer
+) -> bool:
     """Note an access to memory that the engine does not have or must not access, and stop."""
     s = record_at(user, LAYOUT)
     s.stop = _STOP_UNMAPPED
@@ -90,8 +92,8 @@ def on_unmapped(engine: Any, kind: Any, address: Any, size: Any, value: Any, use
     elif kind == _WRITE_PROT:
         s.access_type = _WRITE_UNMAPPED
     else:
-        s.access_type = np.int64(kind)
-    s.access_address = np.int64(address)
+        s.access_type = int64(kind)
+    s.access_address = int64(address)
     return False
 
 
@@ -202,7 +204,7 @@ class NativeHooks:
             ctypes.byref(handle),
             kind,
             ctypes.c_void_p(hook),
-            ctypes.c_void_p(ctypes.addressof(self.state) if user is None else user),
+            ctypes.c_void_p(self.state.address if user is None else user),
             ctypes.c_uint64(bounds[0]),
             ctypes.c_uint64(bounds[1]),
             *(ctypes.c_int32(a) for a in arguments),

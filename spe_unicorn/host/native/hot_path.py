@@ -21,7 +21,7 @@ from spe_unicorn.host.native.state.block_table import (
     ROW,
     SPREAD,
 )
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.whole import offset_of
 
 _WIDE = ir.IntType(64)
 _HALF = ir.IntType(32)
@@ -75,7 +75,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     zero = ir.Constant(_WIDE, 0)
 
     def place(field: str) -> Any:
-        return code.gep(state, [ir.Constant(_HALF, getattr(State, field).offset // _FIELD_SIZE)])
+        return code.gep(state, [ir.Constant(_HALF, offset_of(field) // _FIELD_SIZE)])
 
     if modelled:
         _tell_model(module, code, function.args, place)

@@ -7,11 +7,12 @@ the Exception level, with a write of SPSR_ELx, and with a known set of controls 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.marks import MARK_ERET, MARK_FENCE, MARK_RETURN
 from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.steer import LEVEL_BITS, LEVEL_MARKS
 from spe_unicorn.host.native.state.transit import work_out_special
 
@@ -22,7 +23,7 @@ _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
 
 
 @routine
-def look_out(s: Any) -> None:
+def look_out(s: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
     pairs = s.class_pairs
     watch_at = 0
@@ -40,21 +41,21 @@ def look_out(s: Any) -> None:
 
 
 @routine
-def _marks(s: Any, el: int) -> int:
+def _marks(s: StateRecord, el: int) -> int:
     """The marks of blocks that the engine must not execute by itself at an Exception level."""
     marks: int = s.level_marks >> LEVEL_BITS * el & LEVEL_MARKS
     return marks | _SUSPECT_MARKS if s.suspect >> el & 1 != 0 else marks
 
 
 @routine
-def at_level(s: Any, el: Any) -> None:
+def at_level(s: StateRecord, el: int) -> None:
     """The PE is at another Exception level, or something else matters at its own."""
     s.watch = s.watch_at >> el * LEVEL_BITS & LEVEL_MARKS
     work_out_special(s)
 
 
 @routine
-def return_changes(s: Any, el: Any, here: Any) -> None:
+def return_changes(s: StateRecord, el: int, here: int) -> None:
     """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
     s.suspect ^= 1 << el
     look_out(s)
@@ -62,7 +63,7 @@ def return_changes(s: Any, el: Any, here: Any) -> None:
 
 
 @routine
-def stop_at_next_fence(s: Any, executed: Any) -> None:
+def stop_at_next_fence(s: StateRecord, executed: int) -> None:
     """Have Python look at a load, made after ``executed`` operations, at the next fence.
 
     The engine stops before that context synchronization event, or after the one that ends the block

@@ -19,14 +19,24 @@ engine stopped after the branch, when Python has it called.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.bits import signed
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.caches import (
     LINE_SHIFT,
@@ -37,7 +47,7 @@ from spe_unicorn.cores.caches import (
     forget_translations,
 )
 from spe_unicorn.cores.coherence import coherent_access
-from spe_unicorn.cores.predictor import BRANCH, Branch, resolve, resolve_at
+from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve, resolve_at
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import (
@@ -50,17 +60,28 @@ from spe_unicorn.host.native.calls import (
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.inline.accesses import STORE, counts_itself, have_accesses_noted
 from spe_unicorn.host.native.inline.recent import PLACE
-from spe_unicorn.host.native.inline.shared import INLINE
+from spe_unicorn.host.native.inline.shared import INLINE, InlineRecord
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
+from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
 from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
 from spe_unicorn.host.native.state.transit import NO_LINE, forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 _ENDS: Final = 1 << 12
 """Entries of the table of what ends a block, direct-mapped by the block's address."""
-_END: Final = np.dtype([*BRANCH.descr, ("block", np.int64), ("known", np.int64)])
-"""An entry: the branch, or whatever ends the block; the block's address, its epoch and size."""
+
+
+class _EndRow(BranchRow):
+    """An entry: the branch, or whatever ends the block."""
+
+    block: int
+    """The block's address."""
+    known: int
+    """Its epoch and size."""
+
+
+_END: Final = layout(_EndRow)
 _END_BYTES: Final = _END.itemsize
 _PLACE_BYTES: Final = PLACE.itemsize
 _CODE_PAGE_BITS: Final = 12
@@ -109,7 +130,9 @@ class ModelState(ctypes.Structure):
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
 
 
-_RECORD: Final = np.dtype([(field.name, np.int64) for field in ModelState.FIELDS])
+_RECORD: Final = layout(
+    ModelRecord, np.dtype([(field.name, np.int64) for field in ModelState.FIELDS])
+)
 _WRITE: Final = int(uc_const.UC_MEM_WRITE)
 _SCRATCH: Final = ModelState.scratch.offset
 _PC: Final = int(PC)
@@ -129,14 +152,14 @@ _INDIRECT, _INDIRECT_CALL, _RETURN = (
 
 
 @routine
-def _offset(word: Any, lsb: Any, bits: Any) -> Any:
+def _offset(word: int, lsb: int, bits: int) -> int:
     """A field of an instruction word as the signed distance of a branch, in bytes."""
     sign = 1 << (bits - 1)
     return ((word >> lsb & (2 * sign - 1) ^ sign) - sign) << 2
 
 
 @routine
-def branch_of(word: Any) -> Any:
+def branch_of(word: int) -> tuple[int, int]:
     """The kind of an instruction as a branch, and the distance to the target of a direct one.
 
     Python and compiled code both call this. Words that the engine does not execute may be told
@@ -162,7 +185,7 @@ def branch_of(word: Any) -> Any:
 
 
 @routine
-def _resolve_ending(m: Any, s: Any, engine: Any, actual: Any) -> None:
+def _resolve_ending(m: ModelRecord, s: StateRecord, engine: Pointer, actual: int) -> None:
     """The branch that ends the block that began last went to ``actual``."""
     b = record_at(pointer_to(s.ending), BRANCH)
     s.ending = 0
@@ -174,14 +197,16 @@ def _resolve_ending(m: Any, s: Any, engine: Any, actual: Any) -> None:
 
 
 @entry("void", "pointer", "pointer", "int64")
-def went(engine: Any, user: Any, actual: Any) -> None:
+def went(engine: Pointer, user: Pointer, actual: int) -> None:
     """For Python: the branch that ends the block that began last went to ``actual``."""
     m = record_at(user, _RECORD)
     _resolve_ending(m, record_at(pointer_to(m.state), LAYOUT), engine, actual)
 
 
 @routine
-def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: Any) -> None:
+def _look_at_code(
+    m: ModelRecord, s: StateRecord, engine: Pointer, address: int, size: int, back: int
+) -> None:
     """A block begins: have its accesses noted, and see to it that the model is told of all."""
     inline = record_at(pointer_to(s.inline), INLINE)
     if inline.begin <= back < inline.end:
@@ -199,7 +224,7 @@ def _look_at_code(m: Any, s: Any, engine: Any, address: Any, size: Any, back: An
 
 
 @routine
-def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
+def _zeroes(s: StateRecord, engine: Pointer, address: int, size: int) -> int:
     """Whether a block has DC ZVA, or may have it.
 
     Its stores come to the hook only if they take the slow way.
@@ -209,12 +234,12 @@ def _zeroes(s: Any, engine: Any, address: Any, size: Any) -> Any:
     code = array_at(pointer_to(s.code), (CODE_WORDS,), np.uint32)
     found = False
     for n in range(size >> 2):
-        found |= np.int64(code[n]) & _WITHOUT_RT == _DC_ZVA
+        found |= int64(code[n]) & _WITHOUT_RT == _DC_ZVA
     return found
 
 
 @routine
-def _slow_down(m: Any, inline: Any) -> None:
+def _slow_down(m: ModelRecord, inline: InlineRecord) -> None:
     """Have all stores take the slow way again. The engine's TLB keeps its translations.
 
     To empty it instead would be seen by a guest that changes tables without TLB maintenance.
@@ -225,7 +250,7 @@ def _slow_down(m: Any, inline: Any) -> None:
 
 
 @routine
-def _new_code(m: Any, inline: Any, address: Any, size: Any) -> None:
+def _new_code(m: ModelRecord, inline: InlineRecord, address: int, size: int) -> None:
     """The engine has translated a block: have stores to its pages take the slow way."""
     array_at(pointer_to(m.stored), (_STORED,), np.int64)[:] = -1
     pages = array_at(pointer_to(m.code_pages), (_CODE_PAGES,), np.uint8)
@@ -237,7 +262,7 @@ def _new_code(m: Any, inline: Any, address: Any, size: Any) -> None:
 
 
 @entry("void", "pointer", "int64", "int64", "pointer", "int64")
-def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
+def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> None:
     """A block begins, or the engine stops before it. Its code goes on at ``back``."""
     m = record_at(user, _RECORD)
     s = record_at(pointer_to(m.state), LAYOUT)
@@ -264,7 +289,7 @@ def on_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> None:
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
-def on_counted_block(engine: Any, here: Any, size: Any, user: Any, back: Any) -> Any:
+def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) -> int:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
 
     Return the address to which the call is to return instead, 0 for none. Blocks are never replaced
@@ -278,7 +303,7 @@ def on_counted_block(engine: Any, here: Any, size: Any, user: Any, back: Any) ->
 
 
 @routine
-def _attended(m: Any, s: Any) -> Any:
+def _attended(m: ModelRecord, s: StateRecord) -> bool:
     """Whether accesses are made for the guest; if so, its TLBs follow the maintenance so far."""
     if s.unattended != 0:
         return False
@@ -289,7 +314,7 @@ def _attended(m: Any, s: Any) -> Any:
 
 
 @routine
-def _withhold(m: Any, s: Any, engine: Any, user: Any) -> Any:
+def _withhold(m: ModelRecord, s: StateRecord, engine: Pointer, user: Pointer) -> int:
     """An access comes, while a hook may be taking a sample: have it noted if it is the operation's.
 
     What to :func:`_go_on` with after the access.
@@ -308,7 +333,7 @@ def _withhold(m: Any, s: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
-def _go_on(m: Any, s: Any, noted: Any) -> None:
+def _go_on(m: ModelRecord, s: StateRecord, noted: int) -> None:
     """The access has been made."""
     forget_access(s)
     if noted != _AS_IT_WAS:
@@ -316,38 +341,40 @@ def _go_on(m: Any, s: Any, noted: Any) -> None:
 
 
 @routine
-def _accessed(m: Any, address: Any, size: Any, write: Any) -> None:
+def _accessed(m: ModelRecord, address: int, size: int, write: int) -> None:
     """Tell the model of an access at a physical address."""
     own, last = pointer_to(m.data_side), pointer_to(m.last)
     if m.coherent != 0:
-        coherent_access(own, last, pointer_to(m.peers), address, size, np.int64(write))
+        coherent_access(own, last, pointer_to(m.peers), address, size, int64(write))
     else:
         access(own, last, address, size)
 
 
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_access(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+def on_access(
+    engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer
+) -> None:
     """A load or store, or a piece of one."""
     m = record_at(user, _RECORD)
     s = record_at(pointer_to(m.state), LAYOUT)
     if _attended(m, s):
         noted = _withhold(m, s, engine, user)
-        _accessed(m, np.int64(address), np.int64(size), kind == _WRITE)
+        _accessed(m, int64(address), int64(size), kind == _WRITE)
         _go_on(m, s, noted)
 
 
 @routine
-def _physical(m: Any, host: Any) -> Any:
+def _physical(m: ModelRecord, host: int) -> int:
     """The physical address of memory that the host has at an address; -1 where it has no caches."""
     for n in range(m.place_count):
         place = record_at(pointer_to(m.places + n * _PLACE_BYTES), PLACE)
         if place.begin <= host < place.end:
             return host - place.begin + place.physical
-    return np.int64(-1)
+    return int64(-1)
 
 
 @entry("int64", "pointer", "int64", "int64", "int64")
-def on_noted_access(user: Any, _: Any, host: Any, what: Any) -> Any:
+def on_noted_access(user: Pointer, _: int, host: int, what: int) -> int:
     """An access to another line than the one before (``inline.accesses``).
 
     ``host`` is where the host has what is accessed, ``what`` its size in bytes and STORE. It is not
@@ -371,7 +398,7 @@ def on_noted_access(user: Any, _: Any, host: Any, what: Any) -> Any:
 
 
 @entry("int64", "pointer", "int64", "int64", "int64")
-def on_unknown_store(user: Any, place: Any, address: Any, size: Any) -> Any:
+def on_unknown_store(user: Pointer, place: int, address: int, size: int) -> int:
     """A store that the engine's TLB, whose entry for it lies at ``place``, does not have.
 
     The engine has each first store to a page take its slow way, which forgets translated code. With
@@ -423,7 +450,7 @@ class ModelHooks:
         """A branch of which Python tells."""
         self._ends = np.full(_ENDS, -1, _END)
         m = self.state
-        m.state = ctypes.addressof(hooks.state)
+        m.state = hooks.state.address
         m.data_side = model.data.words.ctypes.data
         m.last = model.data.last.words.ctypes.data
         m.peers = model.data.last.sides.ctypes.data

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
-from spe_unicorn.compiled import address_of, entry, pointer_to, record_at
+from spe_unicorn.compiled import Pointer, address_of, entry, int64, layout, pointer_to, record_at
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.levels import stop_at_next_fence
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.ports import NEVER_HAPPENS
 
 _PATIENCE: Final = 1 << 20
@@ -28,10 +29,11 @@ _ROWS: Final = 64
 """Loads that are noted between two calls of :meth:`NoticedLoads.take`."""
 _PC: Final = int(PC)
 _MASK: Final = (1 << 64) - 1
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 
 
-class Load(NamedTuple):
+@dataclass(slots=True)
+class Load:
     """A load that was noticed: where it is, and of what; ``executed`` came before it."""
 
     pc: int
@@ -41,24 +43,36 @@ class Load(NamedTuple):
     executed: int
 
 
-_LOAD: Final = np.dtype([(name, np.int64) for name in Load._fields])
+_LOAD: Final = layout(Load)
 _LOAD_BYTES: Final = _LOAD.itemsize
 
 
-class _ReadState(ctypes.Structure):
-    """What the hook and Python share: from ``low`` up to ``high`` is what loads matter of."""
+class _Reads:
+    """What the hook and Python share."""
 
-    _fields_ = [(name, ctypes.c_int64) for name in ("state", "low", "high", "count", "rows")]
+    state: int
+    """Address of the `State`."""
+    low: int
+    """Loads from ``low`` up to ``high`` matter."""
+    high: int
+    count: int
+    """How many loads were noted."""
+    rows: int
+    """Where the loads are."""
 
 
-_RECORD: Final = np.dtype([(field[0], np.int64) for field in _ReadState._fields_])
+_RECORD: Final = layout(_Reads)
+
+
+class _ReadState(_Reads, ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in _RECORD.names]
 
 
 @entry("void", "pointer", "int32", "uint64", "int32", "int64", "pointer")
-def on_read(engine: Any, kind: Any, address: Any, size: Any, value: Any, user: Any) -> None:
+def on_read(engine: Pointer, kind: int, address: int, size: int, value: int, user: Pointer) -> None:
     """A load, or a piece of one."""
     r = record_at(user, _RECORD)
-    here = np.int64(address)
+    here = int64(address)
     if here >= r.high or here + size <= r.low or r.count >= _ROWS:
         return
     s = record_at(pointer_to(r.state), LAYOUT)
@@ -87,7 +101,7 @@ class NoticedLoads:
         self._hooks = hooks
         self._state = _ReadState()
         self._rows = np.zeros(_ROWS, _LOAD)
-        self._state.state = ctypes.addressof(hooks.state)
+        self._state.state = hooks.state.address
         self._state.rows = self._rows.ctypes.data
         self._handle: ctypes.c_size_t | None = None
         self._idle_since: int | None = None

@@ -7,7 +7,7 @@ where it makes the write in the engine's place (an EL1 name at EL2, an _EL12 nam
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.arch.access.fine_grained_traps import trap_id
 from spe_unicorn.arch.counter import ticks
@@ -17,6 +17,7 @@ from spe_unicorn.decode.effects import address_of as access_address
 from spe_unicorn.decode.effects import extended
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.transit import (
     CONTROLS_WRITTEN,
     RECORD_CONTROLS_WRITTEN,
@@ -40,7 +41,7 @@ _RECORDS: Final = int(Action.RECORDS)
 
 
 @routine
-def count_write(s: Any, action: int, matters: bool) -> bool:
+def count_write(s: StateRecord, action: int, matters: bool) -> bool:
     """Count a write of a register with an action. Return True if the engine must stop after it.
 
     ``matters`` says that a bit which somebody looks at has changed.
@@ -60,7 +61,7 @@ def count_write(s: Any, action: int, matters: bool) -> bool:
 
 
 @routine
-def changes_return(s: Any, el: int, spsr: int) -> bool:
+def changes_return(s: StateRecord, el: int, spsr: int) -> bool:
     """Whether a new SPSR_ELx makes or ends a return from ``el`` that the engine gets wrong."""
     known: bool = s.suspect >> el & 1 != 0
     return known != is_suspect(s.legal_returns, el, spsr)

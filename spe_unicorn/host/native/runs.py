@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from spe_unicorn.compiled import address_of, entry, record_at, routine
+from spe_unicorn.compiled import Pointer, address_of, entry, record_at, routine
 from spe_unicorn.host.native.calls import call_start, call_surviving
 from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.registers.uart import answer_uart
@@ -18,7 +18,9 @@ _MOST: Final = 1 << 6
 
 
 @entry("int32", "pointer", "pointer", "pointer", "pointer", "uint64", "uint64")
-def run_through(engine: Any, user: Any, start: Any, buffer: Any, begin: Any, until: Any) -> Any:
+def run_through(
+    engine: Pointer, user: Pointer, start: Pointer, buffer: Pointer, begin: int, until: int
+) -> int:
     """Run the engine from ``begin`` on. Answer each stop that compiled code can, and go on.
 
     These are IRQs, and accesses to the UART. ``user`` is the state. ``start`` and ``buffer`` are as
@@ -43,7 +45,7 @@ def run_through(engine: Any, user: Any, start: Any, buffer: Any, begin: Any, unt
 
 
 @routine
-def _start(engine: Any, start: Any, buffer: Any, begin: Any, until: Any) -> Any:
+def _start(engine: Pointer, start: Pointer, buffer: Pointer, begin: int, until: int) -> int:
     """One run of the engine."""
     if address_of(buffer) == 0:
         return call_start(address_of(start), address_of(engine), begin, until, 0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -114,7 +113,7 @@ class UnicornCPU(Stateful[CPUState]):
         self.impdef = impdef
         self.hooks = NativeHooks(engine)
         self.state = self.hooks.state
-        self._state_at = ctypes.addressof(self.state)
+        self._state_at = self.state.address
         self.rate = rate
         """The frequencies of the system counter and of the cycle counter."""
         self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of

@@ -6,6 +6,7 @@ operations down. Micro-operations are counted beside it, as time and limits are 
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Final
 
 from spe_unicorn.arch.operation import Operation
@@ -165,7 +166,7 @@ class Population:
             self._counted += members
             return
         instructions = self._blocks.instructions
-        for sample in map(Sample._make, rows.tolist()):
+        for sample in starmap(Sample, rows.tolist()):
             cpu.ahead = executed - (sample.cycles - skipped + 1)
             if self._count(sample.members - self._counted):
                 operation = self._describer.sampled(instructions[sample.instruction], sample)

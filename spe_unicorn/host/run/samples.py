@@ -24,11 +24,12 @@ from spe_unicorn.arch.registers.spe import (
 )
 from spe_unicorn.arch.registers.system import HCR_EL2, MDCR_EL2, MDCR_EL3, SCR_EL3
 from spe_unicorn.bits import signed
-from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, array_at, entry, layout, pointer_to, record_at, routine
 from spe_unicorn.host.native.flow import FLOW_VALID
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.rules import ticks
 from spe_unicorn.host.native.state.actions import READ, Action
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
 from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -74,7 +75,13 @@ routine(condition_failed)
 
 @entry("void", "int64", "pointer", "int64", "int64", "int64", "pointer", "int64")
 def _describe(
-    rows: Any, traits: Any, skipped: Any, ticks_of: Any, cycles_of: Any, out: Any, count: Any
+    rows: int,
+    traits: Pointer,
+    skipped: int,
+    ticks_of: int,
+    cycles_of: int,
+    out: Pointer,
+    count: int,
 ) -> None:
     """Describe ``count`` rows of the hook's ring in ``out``."""
     trait_of = array_at(traits, (_UNBOUNDED, _TRAITS), np.int64)
@@ -115,18 +122,29 @@ def _describe(
         sample[SELECTED_AT] = row.cycles - skipped + 1
 
 
-_MOVING: Final = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("pointer", "status", "left", "busy_until", "outcomes", "levels", "sizes"),
-            *("traits", "samples", "ticks_of", "cycles_of", "told", "unknown"),
-        )
-    ]
-)
-"""What :func:`read_register` has to know: ``spe.sampler.Moving``, where ``_describe`` finds traits
-and has room, how many samples the pointer has been moved by already, and whether it could not be
-moved by the next one."""
+class _Moving:
+    """What :func:`read_register` has to know: first what ``spe.sampler.Moving`` has."""
+
+    pointer: int
+    status: int
+    left: int
+    busy_until: int
+    outcomes: int
+    levels: int
+    sizes: int
+    traits: int
+    """Where ``_describe`` finds traits."""
+    samples: int
+    """Where ``_describe`` has room."""
+    ticks_of: int
+    cycles_of: int
+    told: int
+    """How many samples the pointer has been moved by already."""
+    unknown: int
+    """Whether it could not be moved by the next one."""
+
+
+_MOVING: Final = layout(_Moving)
 _KINDS_AHEAD: Final = 1 << 5
 """Kinds of samples that are worked out ahead after a read that had to wait for one."""
 _PMBPTR: Final = PMBPTR_EL1.encoding.key
@@ -134,7 +152,7 @@ _PMSICR: Final = PMSICR_EL1.encoding.key
 
 
 @routine
-def _tell(m: Any, s: Any) -> Any:
+def _tell(m: _Moving, s: StateRecord) -> bool:
     """Move the pointer by the samples in the ring. False if it cannot be told by how much."""
     new = s.samples_in_ring - m.told
     if new <= 0:
@@ -155,7 +173,7 @@ def _tell(m: Any, s: Any) -> Any:
 
 
 @entry("int64", "pointer", "pointer", "int64", "int64")
-def read_register(moving: Any, user: Any, key: Any, pc: Any) -> Any:
+def read_register(moving: Pointer, user: Pointer, key: int, pc: int) -> int:
     """Read a register that samples move, by the operation at ``pc``, into ``State.scratch``.
 
     0 if it is not known what the register holds. The reference runner reads it after all samples

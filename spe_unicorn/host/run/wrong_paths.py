@@ -13,14 +13,14 @@ that are not in the table, and where a member of the walk is sampled.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spe_unicorn.arch.operation import Family, Instruction, Mark
 from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.bits import signed
-from spe_unicorn.compiled import entry, pointer_to, record_at
+from spe_unicorn.compiled import Pointer, entry, layout, pointer_to, record_at
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state.whole import LAYOUT
@@ -29,8 +29,18 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12
 """Entries of the table of walks, direct-mapped by address."""
-WALK: Final = np.dtype([(name, np.int64) for name in ("start", "epoch", "members")])
-"""An entry: where the walk starts, the epoch, its members."""
+
+
+class Walk:
+    """An entry of the table of walks."""
+
+    start: int
+    """Where it starts."""
+    epoch: int
+    members: int
+
+
+WALK: Final = layout(Walk)
 _WALK_BYTES: Final = WALK.itemsize
 _FAR: Final = 1 << 61
 """More members than can be left. With so many taken away, the hook looks at every block."""
@@ -45,7 +55,9 @@ _NEVER_BEGUN: Final = frozenset(
 
 
 @entry("void", "pointer", "pointer", "int64", "int64", "int64")
-def on_misprediction(engine: Any, user: Any, branch: Any, predicted: Any, actual: Any) -> None:
+def on_misprediction(
+    engine: Pointer, user: Pointer, branch: int, predicted: int, actual: int
+) -> None:
     """A branch was mispredicted: count the members of its walk, or have Python do so."""
     s = record_at(user, LAYOUT)
     if s.speculates == 0:

@@ -6,7 +6,6 @@ PEs execute the same operations at the same times.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -98,7 +97,7 @@ class Relay:
                 return False
             self._rows[n] = (
                 *pe.cpu.engine.started_by,
-                ctypes.addressof(state),
+                state.address,
                 p.on,
                 p.asleep,
                 pe.due,

@@ -54,11 +54,11 @@ engine uses only the registers of its data, those of the slow way, and those tha
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
 from spe_unicorn.host.native.inline.engine_code import cpu_by, looks_as_known
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
@@ -71,16 +71,17 @@ from spe_unicorn.host.native.inline.replacing import (
     site_of,
     written_anew,
 )
-from spe_unicorn.host.native.inline.shared import INLINE, SITES, near, number_at, put
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, near, number_at, put
 from spe_unicorn.host.native.inline.written import STUB, put_branch, put_jump, put_wide
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 
 STORE: Final = 1 << 8
 """``State.access_hook`` is given the size of an access in bytes, and this bit if it stores."""
 ACCESS_STUB: Final = 160
 """Bytes of the stub of an access, at most."""
-_LINE: Final = State.line.offset
-_LINE_STORED: Final = State.line_stored.offset
+_LINE: Final = offset_of("line")
+_LINE_STORED: Final = offset_of("line_stored")
 _UNKNOWN: Final = 112
 """Where in the stub of a store ``unknown`` begins."""
 _LARGEST: Final = 8
@@ -94,7 +95,7 @@ _BLOCK: Final = (1 << 13) - 1
 
 
 @routine
-def _compares(at: Any) -> Any:
+def _compares(at: int) -> int:
     """Bytes of the comparison with the engine's TLB at an address; 0 if none stands there."""
     if number_at(at, 3) == 0x373B48:
         return 3
@@ -102,7 +103,7 @@ def _compares(at: Any) -> Any:
 
 
 @routine
-def slow_begin(at: Any, end: Any) -> Any:
+def slow_begin(at: int, end: int) -> int:
     """Begin of the slow way of the access whose comparison is at ``at``; 0 if there is none."""
     move = at + _compares(at)
     if move == at or move + 12 > end:
@@ -116,7 +117,7 @@ def slow_begin(at: Any, end: Any) -> Any:
 
 
 @routine
-def described(slow: Any, store: Any, end: Any) -> Any:
+def described(slow: int, store: int, end: int) -> tuple[int, int]:
     """Size of an access by its slow way, and where the block goes on; 0, 0 if unknown."""
     at = slow + 3
     if number_at(slow, 3) != 0xFD8B48:
@@ -133,7 +134,7 @@ def described(slow: Any, store: Any, end: Any) -> Any:
 
 
 @routine
-def put_common(s: Any, at: Any, hook: Any) -> Any:
+def put_common(s: StateRecord, at: int, hook: int) -> int:
     """Write ``common``, which keeps all registers. Return its end.
 
     ::
@@ -160,7 +161,7 @@ def put_common(s: Any, at: Any, hook: Any) -> Any:
 
 
 @routine
-def _put_call(at: Any, what: Any, common: Any) -> Any:
+def _put_call(at: int, what: int, common: int) -> int:
     """Write a call of ``common`` for an access. Return its end."""
     at = put(put(at, 0x68, 1), what, 4)
     at = put(put(at, 0xE8, 1), common - at - 5, 4)
@@ -168,7 +169,9 @@ def _put_call(at: Any, what: Any, common: Any) -> Any:
 
 
 @routine
-def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any) -> None:
+def put_access(
+    inline: InlineRecord, s: StateRecord, move: int, slow: int, size: int, store: int
+) -> None:
     """Write the stub of the access that loads RSI at ``move``. Have its jump go to the stub."""
     own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
     behind = move + 12
@@ -195,7 +198,7 @@ def put_access(inline: Any, s: Any, move: Any, slow: Any, size: Any, store: Any)
 
 
 @routine
-def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
+def replace_accesses(inline: InlineRecord, s: StateRecord, at: int, end: int) -> None:
     """Write stubs for the accesses from ``at`` to ``end`` while there is room."""
     own = array_at(pointer_to(s.data_side), (UNBOUNDED,), np.int64)
     if 1 << own[LINE_SHIFT] < _LARGEST:
@@ -213,7 +216,9 @@ def replace_accesses(inline: Any, s: Any, at: Any, end: Any) -> None:
 
 
 @routine
-def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: Any) -> Any:
+def _replace(
+    inline: InlineRecord, s: StateRecord, memory: int, address: int, size: int, back: int
+) -> bool:
     """Replace the accesses of a block, and the checks after them; whether its code is known."""
     inline.address = address
     inline.size = size
@@ -235,7 +240,7 @@ def _replace(inline: Any, s: Any, memory: Any, address: Any, size: Any, back: An
 
 
 @routine
-def _site(address: Any, size: Any, back: Any) -> Any:
+def _site(address: int, size: int, back: int) -> int:
     """What the table of sites holds of a block that has run once.
 
     Where the engine has dropped all code by itself, other code may call from there.
@@ -244,7 +249,7 @@ def _site(address: Any, size: Any, back: Any) -> Any:
 
 
 @routine
-def have_accesses_noted(s: Any, memory: Any, address: Any, size: Any, back: Any) -> Any:
+def have_accesses_noted(s: StateRecord, memory: int, address: int, size: int, back: int) -> bool:
     """The code of a block called the hook and will go on at ``back``: replace what is to be.
 
     ``memory`` is the address of a PLACE in which most accesses are, and that no other PE has in its
@@ -270,7 +275,7 @@ def have_accesses_noted(s: Any, memory: Any, address: Any, size: Any, back: Any)
 
 
 @routine
-def counts_itself(s: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+def counts_itself(s: StateRecord, engine: Pointer, address: int, size: int, back: int) -> int:
     """The hook has counted a block whose call returns to ``back``: replace the call if that is due.
 
     Return the address to which it is to return instead, 0 for none.

@@ -22,7 +22,7 @@ anything: the description of another block, or older code where nothing new was 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.inline.shared import near, number_at
@@ -42,7 +42,7 @@ _LONGEST: Final = 1 << 14
 
 
 @routine
-def load_length(at: Any, register: Any, value: Any) -> Any:
+def load_length(at: int, register: int, value: int) -> int:
     """Bytes of the instruction at an address, if it loads the register with the value; else 0."""
     if value == 0:
         return 2 if number_at(at, 2) == 0xC033 | register << 8 | register << 11 else 0
@@ -59,7 +59,7 @@ def load_length(at: Any, register: Any, value: Any) -> Any:
 
 
 @routine
-def load_before(end: Any, register: Any, value: Any) -> Any:
+def load_before(end: int, register: int, value: int) -> int:
     """Address of the instruction that loads the register so and ends at ``end``; 0 if none."""
     for length in (2, 5, 7, 10):
         if load_length(end - length, register, value) == length:
@@ -68,7 +68,7 @@ def load_before(end: Any, register: Any, value: Any) -> Any:
 
 
 @routine
-def call_length(at: Any) -> Any:
+def call_length(at: int) -> int:
     """Bytes of the call at an address; 0 if no call stands there."""
     if number_at(at, 1) == 0xE8:
         return 5
@@ -76,7 +76,7 @@ def call_length(at: Any) -> Any:
 
 
 @routine
-def called(at: Any) -> Any:
+def called(at: int) -> int:
     """The function that the call at an address calls."""
     if number_at(at, 1) == 0xE8:
         return at + 5 + near(number_at(at + 1, 4))
@@ -84,7 +84,7 @@ def called(at: Any) -> Any:
 
 
 @routine
-def code_end(begin: Any) -> Any:
+def code_end(begin: int) -> int:
     """End of the code of the block whose call of the hook begins at ``begin``; 0 if unknown."""
     for n in range(2):
         code = (begin // _LINE - n) * _LINE
@@ -95,7 +95,7 @@ def code_end(begin: Any) -> Any:
 
 
 @routine
-def calls_through_code(at: Any, end: Any) -> Any:
+def calls_through_code(at: int, end: int) -> bool:
     """Whether the call, and the address of its function if it reads one, lie before ``end``."""
     if number_at(at, 1) == 0xE8:
         return at + 5 <= end
@@ -104,7 +104,7 @@ def calls_through_code(at: Any, end: Any) -> Any:
 
 
 @routine
-def check_call(at: Any, engine: Any) -> Any:
+def check_call(at: int, engine: int) -> int:
     """Address of the call in the check for requests to leave that begins at ``at``; 0 if none."""
     length = load_length(at, RDI, engine)
     if length == 0 or number_at(at + length, 2) != _NO_ARGUMENT:
@@ -114,7 +114,7 @@ def check_call(at: Any, engine: Any) -> Any:
 
 
 @routine
-def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> Any:
+def call_begin(back: int, engine: int, state: int, address: int, size: int) -> int:
     """Begin of the arguments of the call that returns to ``back``; 0 if it is not the hook's."""
     if call_length(back - 5) == 5:
         at = back - 5
@@ -133,13 +133,13 @@ def call_begin(back: Any, engine: Any, state: Any, address: Any, size: Any) -> A
 
 
 @routine
-def cpu_by(check: Any, engine: Any) -> Any:
+def cpu_by(check: int, engine: int) -> int:
     """Address of the engine's CPU, by a check that looks as :func:`looks_as_known` says."""
     return number_at(engine + near(number_at(check + 3, 4)), 8)
 
 
 @routine
-def looks_as_known(check: Any, engine: Any, address: Any) -> Any:
+def looks_as_known(check: int, engine: int, address: int) -> bool:
     """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun.
 
     ::

@@ -12,7 +12,6 @@ run takes. What it writes is derived. It is given up together with the translati
 
 from __future__ import annotations
 
-import ctypes
 import weakref
 
 import numpy as np
@@ -48,7 +47,7 @@ class Inline:
         self._numbers["hook"] = hook
         state.inline = self._numbers.ctypes.data
         self._numbers["engine"] = engine.handle.value
-        self._numbers["state"] = ctypes.addressof(state)
+        self._numbers["state"] = state.address
         self._numbers["predictor"] = state.predictor
         self._numbers["resolve_at"] = state.resolve_at
         self._numbers["reset_dirty"] = slow_stores_by()

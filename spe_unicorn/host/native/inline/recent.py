@@ -8,11 +8,11 @@ so none of this is written there.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, pointer_to, record_at, routine
+from spe_unicorn.compiled import Words, array_at, layout, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import (
     L1_TLB,
     L1D,
@@ -27,19 +27,30 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.host.native.inline.shared import put
 from spe_unicorn.host.native.inline.written import put_branch, put_wide
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.whole import offset_of
 
-PLACE: Final = np.dtype([(name, np.int64) for name in ("begin", "end", "physical")])
-"""Memory: its first byte and its end for the host, and its physical address."""
+
+class Place:
+    """Memory with caches."""
+
+    begin: int
+    """Where the host has its first byte."""
+    end: int
+    """Where it ends for the host."""
+    physical: int
+    """Its physical address."""
+
+
+PLACE: Final = layout(Place)
 _NEAR: Final = 4
 """Of the most recent pages of the L1 TLB so many are compared with an access's."""
-_STORED: Final = State.line_stored.offset - State.line.offset
+_STORED: Final = offset_of("line_stored") - offset_of("line")
 _FOUND: Final = 49
 """Bytes of what is done once the access is known to be a recent one."""
 
 
 @routine
-def _put_set(at: Any, words: Any, own: Any, level: Any) -> Any:
+def _put_set(at: int, words: int, own: Words, level: int) -> int:
     """Write the load of RCX with where the set of the line or page in RDX begins. Return the end.
 
     ::
@@ -59,7 +70,7 @@ def _put_set(at: Any, words: Any, own: Any, level: Any) -> Any:
 
 
 @routine
-def put_recent(at: Any, words: Any, line: Any, memory: Any) -> Any:
+def put_recent(at: int, words: int, line: int, memory: int) -> int:
     """Write what ``common`` does by itself before it calls the hook. Return its end.
 
     It does all that the model does where the line is the most recent one of its set in the L1
@@ -124,7 +135,7 @@ def put_recent(at: Any, words: Any, line: Any, memory: Any) -> Any:
 
 
 @routine
-def _written(at: Any, words: Any, line: Any, memory: Any, other: Any) -> Any:
+def _written(at: int, words: int, line: int, memory: int, other: int) -> int:
     own = array_at(pointer_to(words), (UNBOUNDED,), np.int64)
     bytes_ = 1 << own[LINE_SHIFT]
     found = other - _FOUND
@@ -163,7 +174,7 @@ def _written(at: Any, words: Any, line: Any, memory: Any, other: Any) -> Any:
 
 
 @routine
-def knows_recent(words: Any, memory: Any) -> Any:
+def knows_recent(words: int, memory: int) -> bool:
     """Whether :func:`put_recent` can be written for such caches, and memory where one is named."""
     if memory == 0:
         return False

@@ -7,11 +7,11 @@ the second such call the block is written anew, for what is counted now.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, array_at, entry, pointer_to, record_at, routine
 from spe_unicorn.host.engine.near_memory import REACH
 from spe_unicorn.host.native.blocks_hook import marks_here
 from spe_unicorn.host.native.inline.engine_code import (
@@ -23,7 +23,7 @@ from spe_unicorn.host.native.inline.engine_code import (
     code_end,
     looks_as_known,
 )
-from spe_unicorn.host.native.inline.shared import INLINE, SITES, counts, number_at
+from spe_unicorn.host.native.inline.shared import INLINE, SITES, InlineRecord, counts, number_at
 from spe_unicorn.host.native.inline.written import (
     EXIT,
     KEPT,
@@ -39,6 +39,7 @@ from spe_unicorn.host.native.inline.written import (
     put_stub,
 )
 from spe_unicorn.host.native.state.block_table import BLOCKS, ROW, slot_of
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 _RUNS: Final = 2
@@ -52,13 +53,13 @@ STUBS: Final = 16 << 20
 
 
 @routine
-def site_of(back: Any) -> Any:
+def site_of(back: int) -> int:
     """The place of a call that returns to ``back`` in the table of sites."""
     return (back >> 3 ^ back >> 19) & SITES - 1
 
 
 @routine
-def find_call(inline: Any, back: Any) -> Any:
+def find_call(inline: InlineRecord, back: int) -> int:
     """Find the call of the hook that returns to ``back``, and the engine's check after it.
 
     Set ``check``, ``after`` and ``code_end``. Return the address at which the call begins, 0 if the
@@ -75,7 +76,7 @@ def find_call(inline: Any, back: Any) -> Any:
 
 
 @routine
-def replace(inline: Any, back: Any) -> Any:
+def replace(inline: InlineRecord, back: int) -> int:
     """Replace the call of the hook that returns to ``back``.
 
     Return the address to which this call is to return now, 0 if nothing was replaced.
@@ -90,7 +91,7 @@ def replace(inline: Any, back: Any) -> Any:
 
 
 @routine
-def look_for_checks(inline: Any) -> None:
+def look_for_checks(inline: InlineRecord) -> None:
     """Replace the calls of the check after accesses, up to the end of the block's code."""
     at = inline.after
     while at < inline.code_end and inline.free + EXIT <= inline.end:
@@ -107,7 +108,7 @@ def look_for_checks(inline: Any) -> None:
 
 
 @routine
-def write(inline: Any, begin: Any) -> Any:
+def write(inline: InlineRecord, begin: int) -> int:
     """Have the block that begins at ``begin`` count itself.
 
     Return ``first`` of its stub, 0 if the stub is out of reach.
@@ -128,7 +129,7 @@ def write(inline: Any, begin: Any) -> Any:
 
 
 @routine
-def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
+def _describe(s: StateRecord, inline: InlineRecord, address: int, size: int, number: int) -> bool:
     """Set what the block at ``address`` is to count. Return False if that is not known."""
     inline.address = address
     inline.size = size
@@ -148,7 +149,9 @@ def _describe(s: Any, inline: Any, address: Any, size: Any, number: Any) -> Any:
 
 
 @routine
-def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> None:
+def _written_anew(
+    s: StateRecord, inline: InlineRecord, address: int, size: int, first: int
+) -> None:
     """The stub with ``first`` has called the hook: write its block anew if that is due."""
     kept = array_at(pointer_to(first + KEPT), (KEPT_WORDS,), np.int64)
     number = counts(s.tally, s.weigh)
@@ -164,7 +167,7 @@ def _written_anew(s: Any, inline: Any, address: Any, size: Any, first: Any) -> N
 
 
 @routine
-def written_anew(s: Any, inline: Any, address: Any, size: Any, back: Any) -> Any:
+def written_anew(s: StateRecord, inline: InlineRecord, address: int, size: int, back: int) -> bool:
     """Whether the hook was called by a stub. If so, its block is written anew if that is due."""
     if inline.begin <= back < inline.end:
         _written_anew(s, inline, address, size, back)
@@ -173,7 +176,9 @@ def written_anew(s: Any, inline: Any, address: Any, size: Any, back: Any) -> Any
 
 
 @routine
-def replaced(s: Any, inline: Any, engine: Any, address: Any, size: Any, back: Any) -> Any:
+def replaced(
+    s: StateRecord, inline: InlineRecord, engine: Pointer, address: int, size: int, back: int
+) -> int:
     """Replace the call of the hook that returns to ``back``, if nobody has to see the block.
 
     Return the address to which the call is to return now, 0 if the code is not what is expected,
@@ -192,7 +197,7 @@ def replaced(s: Any, inline: Any, engine: Any, address: Any, size: Any, back: An
 
 
 @entry("int64", "pointer", "int64", "int64", "pointer", "int64")
-def on_counted_block(engine: Any, address: Any, size: Any, user: Any, back: Any) -> Any:
+def on_counted_block(engine: Pointer, address: int, size: int, user: Pointer, back: int) -> int:
     """The hook has counted a block by a call that returns to ``back``: replace it if that is due.
 
     Return the address to which the call is to return instead, 0 for none.

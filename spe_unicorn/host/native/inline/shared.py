@@ -2,57 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.compiled import array_at, int64, layout, pointer_to, routine
 
-INLINE: Final = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("sites", "hook", "place", "free", "begin", "end", "seen"),
-            *("patched", "refused", "anew", "engine", "state"),
-            *("address", "size", "number", "weight", "row", "check", "after", "code_end"),
-            *("members_back", "back", "entry", "first", "count"),
-            *("common", "common_store"),
-            *("predictor", "resolve_at", "ending"),
-            *("reset_dirty", "cpu"),
-        )
-    ]
-)
-"""Two kinds of fields, in this order.
 
-Lasting: the address of the table of sites; the hook that stubs call; an address of translated code;
-of the memory for stubs the first free byte, the first byte and the end; the marks for which a block
-is never replaced; how many blocks were replaced, how many were refused, and how often a block was
-written anew; the addresses of the engine and of the state.
+class InlineRecord:
+    """What lasts, then what is of the block that is being replaced, then again what lasts."""
 
-Of the block that is being replaced: its address and size in bytes; what it is to count
-(``counts``); its weight; the address of its row of ``tallies``, 0 for none; the engine's check; the
-address after the replaced bytes; the end of its code, 0 if that is unknown; the addresses of parts
-of its stub.
+    sites: int
+    """Address of the table of sites."""
+    hook: int
+    """The hook that stubs call."""
+    place: int
+    """An address of translated code."""
+    free: int
+    """Of the memory for stubs the first free byte."""
+    begin: int
+    """Its first byte."""
+    end: int
+    """Its end."""
+    seen: int
+    """The marks for which a block is never replaced."""
+    patched: int
+    """How many blocks were replaced."""
+    refused: int
+    """How many blocks were refused."""
+    anew: int
+    """How often a block was written anew."""
+    engine: int
+    """Address of the engine."""
+    state: int
+    """Address of the `State`."""
+    address: int
+    """The block's address, as all fields up to ``count`` are of the block."""
+    size: int
+    """Its size in bytes."""
+    number: int
+    """What it is to count: see :func:`counts`."""
+    weight: int
+    """Its members of the population."""
+    row: int
+    """Address of its row of ``tallies``, 0 for none."""
+    check: int
+    """The engine's check after the call of the hook."""
+    after: int
+    """The address after the replaced bytes."""
+    code_end: int
+    """The end of its code, 0 if that is unknown."""
+    members_back: int
+    """Addresses of parts of its stub, as the next four: see ``written``."""
+    back: int
+    entry: int
+    first: int
+    count: int
+    common: int
+    """Where ``accesses`` has written ``common``, and in the next field ``common_store``."""
+    common_store: int
+    predictor: int
+    """The words of a core model's predictor, 0 without one."""
+    resolve_at: int
+    """``State.resolve_at``, 0 without a core model."""
+    ending: int
+    """Of the block: ``State.ending`` while it runs."""
+    reset_dirty: int
+    """The engine's ``tlb_reset_dirty``, for a core model."""
+    cpu: int
+    """The engine's CPU, for a core model."""
 
-Lasting again: the addresses at which ``accesses`` has written ``common`` and ``common_store``; for
-a core model its words of the predictor and ``State.resolve_at``, both 0 without one. The next field
-is of the block: ``State.ending`` while it runs. The last two are lasting, for a core model: the
-addresses of the engine's ``tlb_reset_dirty`` and of its CPU."""
+
+INLINE: Final = layout(InlineRecord)
 SITES: Final = 1 << 16
 
 
 @routine
-def number_at(at: Any, size: Any) -> Any:
+def number_at(at: int, size: int) -> int:
     """The number in ``size`` bytes of memory, lowest byte first. A number of 8 bytes has a sign."""
     data = array_at(pointer_to(at), (8,), np.uint8)
-    value = np.int64(0)
+    value = int64(0)
     for n in range(size):
-        value |= np.int64(data[n]) << 8 * n
+        value |= int64(data[n]) << 8 * n
     return value
 
 
 @routine
-def put(at: Any, value: Any, size: Any) -> Any:
+def put(at: int, value: int, size: int) -> int:
     """Write the lowest ``size`` bytes of a number. Return the address after them."""
     data = array_at(pointer_to(at), (8,), np.uint8)
     for n in range(size):
@@ -61,13 +97,13 @@ def put(at: Any, value: Any, size: Any) -> Any:
 
 
 @routine
-def near(distance: Any) -> Any:
+def near(distance: int) -> int:
     """A distance as jumps and calls hold it: its lowest 32 bits, with a sign."""
     return (distance << 32) >> 32
 
 
 @routine
-def counts(tally: Any, weigh: Any) -> Any:
+def counts(tally: int, weigh: int) -> int:
     """The number of what blocks of a run count beside operations.
 
     ``State.attend`` is this number, unless every block has to call the hook.

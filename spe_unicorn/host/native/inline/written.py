@@ -50,16 +50,16 @@ leaves out the check of whether somebody has asked the engine to leave: whoever 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from spe_unicorn.compiled import array_at, pointer_to, routine
+from spe_unicorn.compiled import Words, array_at, pointer_to, routine
 from spe_unicorn.cores.predictor import BRANCH
 from spe_unicorn.host.native.inline.engine_code import ASKED
-from spe_unicorn.host.native.inline.shared import near, put
+from spe_unicorn.host.native.inline.shared import InlineRecord, near, put
 from spe_unicorn.host.native.state.block_table import LANES, ROW
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.whole import offset_of
 
 STUB: Final = 448
 """Bytes of the largest stub, and more."""
@@ -70,13 +70,12 @@ KEPT: Final = 29
 KEPT_WORDS: Final = 5
 """The words: where the block begins, where it goes on, the engine's check, what the block counts
 (``counts``), and what the run counted when the block called the hook last."""
-CENTRE: Final = State.block.offset
+CENTRE: Final = offset_of("block")
 """What RCX points to in the state, so that the hot fields are within a signed byte of it."""
 
 
 def _distance(field: str) -> int:
-    offset: int = getattr(State, field).offset
-    return offset - CENTRE & 0xFF
+    return offset_of(field) - CENTRE & 0xFF
 
 
 _BUDGET, _BLOCK, _OPERATIONS, _ATTEND, _MEMBERS, _TALLIED, _JUMPS, _FALLS_TO, _ENDING = map(
@@ -108,19 +107,19 @@ _MOST_NOTHING: Final = 2 * _LONGEST_NOTHING
 
 
 @routine
-def put_wide(at: Any, code: Any, value: Any) -> Any:
+def put_wide(at: int, code: int, value: int) -> int:
     """Write ``code``, two bytes that load a register, and the 64 bits to load. Return the end."""
     return put(put(at, code, 2), value, 8)
 
 
 @routine
-def put_jump(at: Any, to: Any) -> Any:
+def put_jump(at: int, to: int) -> int:
     """Write a jump. Return its end."""
     return put(put(at, 0xE9, 1), to - at - 5, 4)
 
 
 @routine
-def put_nothing(at: Any, end: Any) -> Any:
+def put_nothing(at: int, end: int) -> int:
     """Write instructions that do nothing up to ``end``. Return ``end``.
 
     One or two instructions that do nothing are faster than a jump, a jump than many of them.
@@ -136,13 +135,13 @@ def put_nothing(at: Any, end: Any) -> Any:
 
 
 @routine
-def put_branch(at: Any, code: Any, to: Any) -> Any:
+def put_branch(at: int, code: int, to: int) -> int:
     """Write a jump with a condition. Return its end."""
     return put(put(at, code, 2), to - at - 6, 4)
 
 
 @routine
-def _put_count(at: Any, kind: Any, field: Any, by: Any) -> Any:
+def _put_count(at: int, kind: int, field: int, by: int) -> int:
     """Write an addition to a hot field (kind ADD) or a subtraction from it (SUBTRACT)."""
     if by <= _LARGEST_BYTE:
         return put(put(at, 0x8348 | kind << 16 | field << 24, 4), by, 1)
@@ -150,7 +149,7 @@ def _put_count(at: Any, kind: Any, field: Any, by: Any) -> Any:
 
 
 @routine
-def _put_compared(at: Any, number: Any) -> Any:
+def _put_compared(at: int, number: int) -> int:
     """Write the comparison of ``attend`` with a number."""
     if number <= _LARGEST_BYTE:
         return put(at, 0x7983 | _ATTEND << 16 | number << 24, 4)
@@ -158,7 +157,7 @@ def _put_compared(at: Any, number: Any) -> Any:
 
 
 @routine
-def _put_block(at: Any, address: Any, operations: Any) -> Any:
+def _put_block(at: int, address: int, operations: int) -> int:
     """Write the stores that note which block runs."""
     if address == near(address):
         at = put(put(at, 0x41C748 | _BLOCK << 24, 4), address, 4)
@@ -172,13 +171,13 @@ def _put_block(at: Any, address: Any, operations: Any) -> Any:
 
 
 @routine
-def _lane(row: Any, n: Any) -> Any:
+def _lane(row: Words, n: int) -> int:
     """How much a block's row adds to a lane."""
     return row[n >> 1] >> 32 * (n & 1) & 0xFFFF_FFFF
 
 
 @routine
-def _put_lanes(inline: Any, at: Any) -> Any:
+def _put_lanes(inline: InlineRecord, at: int) -> int:
     """Write the additions of the events in a block's row, if it has one."""
     if inline.row == 0:
         return at
@@ -193,7 +192,7 @@ def _put_lanes(inline: Any, at: Any) -> Any:
 
 
 @routine
-def _lanes_length(inline: Any) -> Any:
+def _lanes_length(inline: InlineRecord) -> int:
     """Bytes of the code that :func:`_put_lanes` writes."""
     if inline.row == 0:
         return 0
@@ -207,7 +206,7 @@ def _lanes_length(inline: Any) -> Any:
 
 
 @routine
-def _put_ways(at: Any, address: Any, following: Any) -> Any:
+def _put_ways(at: int, address: int, following: int) -> int:
     """Write the code that counts which way the branch before the block went.
 
     It also notes what follows a branch at the end of the block, 0 for none.
@@ -237,7 +236,7 @@ def _put_ways(at: Any, address: Any, following: Any) -> Any:
 
 
 @routine
-def _put_resolving(inline: Any, at: Any, branch: Any) -> Any:
+def _put_resolving(inline: InlineRecord, at: int, branch: int) -> int:
     """Write the code that tells the core model where the branch before the block went.
 
     It also notes the BRANCH at the address ``branch``, which ends the block; 0 for none.
@@ -268,7 +267,7 @@ def _put_resolving(inline: Any, at: Any, branch: Any) -> Any:
 
 
 @routine
-def inline_length(inline: Any) -> Any:
+def inline_length(inline: InlineRecord) -> int:
     """Bytes of the code in place of the call; 0 if ``count`` in the stub has to count."""
     if inline.number & 3 != 0 or inline.number > _LARGEST_BYTE or inline.predictor != 0:
         return 0
@@ -280,7 +279,7 @@ def inline_length(inline: Any) -> Any:
 
 
 @routine
-def _put_operations(inline: Any, at: Any) -> Any:
+def _put_operations(inline: InlineRecord, at: int) -> int:
     """Write what counts the operations of a block, or leaves for its stub. Return its end."""
     at = put_wide(at, 0xB948, inline.state + CENTRE)
     at = _put_compared(at, inline.number)
@@ -290,14 +289,14 @@ def _put_operations(inline: Any, at: Any) -> Any:
 
 
 @routine
-def put_inline(inline: Any, at: Any) -> Any:
+def put_inline(inline: InlineRecord, at: int) -> int:
     """Write the code of :func:`inline_length` bytes in place of the call. Return its end."""
     at = _put_operations(inline, at)
     return _put_lanes(inline, _put_block(at, inline.address, inline.size >> 2))
 
 
 @routine
-def put_stub(inline: Any, at: Any, begin: Any) -> Any:
+def put_stub(inline: InlineRecord, at: int, begin: int) -> int:
     """Write the stub of a block that begins at ``begin``, without ``count``. Return its end."""
     if inline.number & 1:
         inline.members_back = at
@@ -323,7 +322,7 @@ def put_stub(inline: Any, at: Any, begin: Any) -> Any:
 
 
 @routine
-def put_counting(inline: Any, at: Any) -> Any:
+def put_counting(inline: InlineRecord, at: int) -> int:
     """Write ``count`` at ``at``, after the BRANCH that ends the block. Return its end."""
     branch = 0
     if inline.ending != 0:
@@ -346,7 +345,7 @@ def put_counting(inline: Any, at: Any) -> Any:
 
 
 @routine
-def put_exit(inline: Any, at: Any, after: Any) -> Any:
+def put_exit(inline: InlineRecord, at: int, after: int) -> int:
     """Write ``exit``, which calls the check and returns to ``after``. Return its end.
 
     Where it leaves, the engine looks up by that address which operation was executed last.
@@ -360,7 +359,7 @@ def put_exit(inline: Any, at: Any, after: Any) -> Any:
 
 
 @routine
-def put_check(at: Any, exit_: Any, after: Any) -> Any:
+def put_check(at: int, exit_: int, after: int) -> int:
     """Write the comparison that leads to ``exit``, and fill up to ``after`` with no-operations."""
     at = put(at, 0x7D83 | (ASKED & 0xFF) << 16, 4)
     at = put_branch(at, 0x880F, exit_)

@@ -9,7 +9,7 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.system import SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
-from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.compiled import Pointer, address_of, array_at, int64, pointer_to, routine
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.native.calls import (
     call_read,
@@ -27,7 +27,8 @@ from spe_unicorn.host.native.recipes.steps import (
     STEP_WORDS,
     Kind,
 )
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 
 _REGISTER, _CONSTANT, _PC, _ADD = (
     int(Kind.REGISTER),
@@ -41,8 +42,8 @@ _SUM_FLAGS, _LOGICAL_FLAGS = int(Kind.SUM_FLAGS), int(Kind.LOGICAL_FLAGS)
 _SELECT, _LOAD, _APART = int(Kind.SELECT), int(Kind.LOAD), int(Kind.APART)
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _READ: Final = int(uc_const.UC_PROT_READ)
-_SCRATCH: Final = State.scratch.offset
-_PHYSICAL: Final = State.physical.offset
+_SCRATCH: Final = offset_of("scratch")
+_PHYSICAL: Final = offset_of("physical")
 _PAGE_BITS: Final = 12
 _IN_PAGE: Final = (1 << _PAGE_BITS) - 1
 """The smallest granule: the offset in a page of it is the same in physical memory."""
@@ -59,7 +60,7 @@ def control_registers() -> Any:
 
 
 @routine
-def sum_flags(a: Any, b: Any, carry: Any, bits: Any) -> Any:
+def sum_flags(a: int, b: int, carry: int, bits: int) -> int:
     """PSTATE.NZCV after AddWithCarry() of ``bits`` bits, in bits 31 to 28."""
     total = a + b + carry
     top = bits - 1
@@ -71,7 +72,7 @@ def sum_flags(a: Any, b: Any, carry: Any, bits: Any) -> Any:
 
 
 @routine
-def _control(s: Any, engine: Any, el: Any) -> Any:
+def _control(s: StateRecord, engine: Pointer, el: int) -> int:
     """SCTLR_ELx of EL1 to EL3."""
     place = s.system_controls + (el - 1) * _ROW
     call_register(s.reg_read, address_of(engine), _CP_REG, place)
@@ -79,7 +80,7 @@ def _control(s: Any, engine: Any, el: Any) -> Any:
 
 
 @routine
-def _big_endian(s: Any, engine: Any, user: Any) -> Any:
+def _big_endian(s: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Whether data accesses at the PE's Exception level may be big-endian."""
     el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     if el != 0:
@@ -88,7 +89,9 @@ def _big_endian(s: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
-def _apart(s: Any, engine: Any, user: Any, a: Any, b: Any, sizes: Any, same: Any) -> Any:
+def _apart(
+    s: StateRecord, engine: Pointer, user: Pointer, a: int, b: int, sizes: int, same: int
+) -> bool:
     """Whether bytes at ``a`` and ``b`` are different memory; with ``same`` also if ``a`` is ``b``.
 
     ``sizes`` is as in :attr:`Kind.APART`. Two pages may be one in physical memory.
@@ -108,7 +111,9 @@ def _apart(s: Any, engine: Any, user: Any, a: Any, b: Any, sizes: Any, same: Any
 
 
 @routine
-def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -> Any:
+def _evaluate(
+    s: StateRecord, engine: Pointer, user: Pointer, block: int, at: int, count: int
+) -> bool:
     """Evaluate the ``count`` steps at ``at``. Return False if a step says that nothing is known."""
     steps = array_at(pointer_to(at), (MOST_STEPS, STEP_WORDS), np.int64)
     values = array_at(pointer_to(s.values), (MOST_STEPS,), np.int64)
@@ -118,7 +123,7 @@ def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -
         kind = word & 0xFF
         a = values[word >> 8 & 0xFF]
         b = values[word >> 16 & 0xFF]
-        value = np.int64(0)
+        value = int64(0)
         if kind == _REGISTER:
             values[n] = 0
             call_register(s.reg_read, address_of(engine), number, s.values + 8 * n)
@@ -140,13 +145,13 @@ def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -
         elif kind == _LEFT:
             value = a << (b & 63)
         elif kind == _RIGHT:
-            value = a if b & 63 == 0 else a >> (b & 63) & (np.int64(1) << 64 - (b & 63)) - 1
+            value = a if b & 63 == 0 else a >> (b & 63) & (int64(1) << 64 - (b & 63)) - 1
         elif kind == _ARITHMETIC:
             value = a >> (b & 63)
         elif kind == _SUM_FLAGS:
             value = sum_flags(a, b, word >> 32 & 1, number)
         elif kind == _LOGICAL_FLAGS:
-            value = sum_flags(a, np.int64(0), np.int64(0), number)
+            value = sum_flags(a, int64(0), int64(0), number)
         elif kind == _SELECT:
             flags = values[word >> 24 & 0xFF] >> 28 & 15
             value = a if condition_holds(word >> 32 & 15, flags) else b
@@ -167,7 +172,9 @@ def _evaluate(s: Any, engine: Any, user: Any, block: Any, at: Any, count: Any) -
 
 
 @routine
-def foresee(s: Any, engine: Any, user: Any, block: Any, plans: Any, recipe: Any) -> Any:
+def foresee(
+    s: StateRecord, engine: Pointer, user: Pointer, block: int, plans: int, recipe: int
+) -> bool:
     """Note what an operation of the block at ``block`` will find: ``recipe`` is a plan's word.
 
     ``plans`` is where the plans of the block begin. False if that takes memory which cannot be read

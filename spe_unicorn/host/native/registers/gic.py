@@ -10,13 +10,23 @@ and everything that somebody watches are left to Python.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.compiled import address_of, array_at, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    Words,
+    address_of,
+    array_at,
+    int64,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.devices.gicv3 import cells, priorities
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.devices.gicv3.cells import (
@@ -43,10 +53,12 @@ from spe_unicorn.devices.gicv3.cells import (
 )
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.host.native.calls import call_register, current_el, move_on
+from spe_unicorn.host.native.code import NamedRegister
 from spe_unicorn.host.native.state.actions import READ, WRITE
 from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.transit import work_out_special
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 for _rule in (
     *(cells.mask_of, cells.all_active, priorities.lowest_bit, priorities.running),
@@ -64,20 +76,35 @@ ANSWERED: Final[tuple[tuple[Encoding, int], ...]] = (
     (icc.ICC_PMR_EL1.encoding, WRITE),
 )
 """The accesses that are answered here, where :attr:`State.gic_at` says so."""
-GIC_PE: Final = np.dtype([(name, np.int64) for name in ("kept", "found", "state", "affinity")])
-"""A PE in the table ``gic``: where its cells and its ``State`` are, and its affinity."""
+
+
+class GicPE:
+    """A PE in the table ``gic``."""
+
+    kept: int
+    """Where the cells are that it keeps."""
+    found: int
+    """Where the cells are that others find for it."""
+    state: int
+    """Where its ``State`` is."""
+    affinity: int
+
+
+GIC_PE: Final = layout(GicPE)
 IRQ_LINE, FIQ_LINE = 1, 2
 """Bits of ``State.lines``, which are those of ``cells.signals``."""
 
 _GIC_PE_BYTES: Final = GIC_PE.itemsize
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _SS: Final = int(SPSR.SS.mask)
 _CRN_OF_PMR: Final = icc.ICC_PMR_EL1.encoding.crn
 _CRM_OF_SGI: Final = icc.ICC_SGI1R_EL1.encoding.crm
 
 
 @routine
-def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any) -> Any:
+def answer_gic(
+    s: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister, register: int, read: int
+) -> bool:
     """Answer an access of :data:`ANSWERED`. Return False if Python has to answer it."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     if s.gic_at == 0 or s.pending != 0 or s.checking != 0 or s.stop != 0 or s.notice != 0:
@@ -93,7 +120,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
         if value < 0:
             return False
         s.scratch = value
-        call_register(s.reg_write, uc, np.int64(register), scratch)
+        call_register(s.reg_write, uc, int64(register), scratch)
     elif r.crn == _CRN_OF_PMR:
         k[PMR] = r.value & IMPLEMENTED
     elif r.crm == _CRM_OF_SGI:
@@ -107,7 +134,7 @@ def answer_gic(s: Any, engine: Any, user: Any, r: Any, register: Any, read: Any)
 
 
 @routine
-def _acknowledge(k: Any, f: Any) -> Any:
+def _acknowledge(k: Words, f: Words) -> int:
     """Read ICC_IAR1_EL1 with one Security state. Return -1 if Python has to."""
     if not gets_through(k, f) or f[OF_GROUP] == 0:
         return SPURIOUS
@@ -121,7 +148,7 @@ def _acknowledge(k: Any, f: Any) -> Any:
 
 
 @routine
-def _end(k: Any, f: Any, intid: Any) -> Any:
+def _end(k: Words, f: Words, intid: int) -> bool:
     """Write ICC_EOIR1_EL1 with one Security state. Return False if Python has to."""
     if intid >= PRIVATE:
         return False
@@ -136,7 +163,7 @@ def _end(k: Any, f: Any, intid: Any) -> Any:
 
 
 @routine
-def _send(s: Any, value: Any) -> None:
+def _send(s: StateRecord, value: int) -> None:
     """Write ICC_SGI1R_EL1 with one Security state."""
     intid = value >> 24 & 0xF
     for n in range(s.gic_pes):
@@ -159,7 +186,7 @@ def _send(s: Any, value: Any) -> None:
 
 
 @routine
-def _drive(s: Any, lines: Any) -> Any:
+def _drive(s: StateRecord, lines: int) -> bool:
     """Drive the IRQ and FIQ of a PE, and set what it takes. True if they changed and one is on."""
     if s.lines == lines:
         return False
@@ -169,7 +196,7 @@ def _drive(s: Any, lines: Any) -> Any:
 
 
 @routine
-def deliver_by_lines(s: Any) -> None:
+def deliver_by_lines(s: StateRecord) -> None:
     """Set what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
     s.deliver = 0
     s.irq_targets = 0

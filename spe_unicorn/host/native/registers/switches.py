@@ -8,19 +8,29 @@ set that it leads to replaces what the hooks look at.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import arm64_const as regs
 
-from spe_unicorn.compiled import address_of, array_at, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    Words,
+    address_of,
+    array_at,
+    layout,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
 from spe_unicorn.host.native.levels import LEVELS, at_level, look_out
 from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE, deliver_by_lines
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.block_table import SPREAD
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
 SETS: Final = 64
@@ -30,25 +40,63 @@ COPIED: Final = (
     *("deliver_irq", "irq_alone", "deliver_fiq", "legal_returns"),
 )
 """Fields of the state that a row has."""
-SET: Final = np.dtype(
-    [
-        *((name, np.int64) for name in (*COPIED, "relevant", "returning")),
-        ("entry_pstate", np.int64, (ENTRY_PSTATE,)),
-    ]
+
+
+class ControlSet:
+    """A row of the table of sets: the fields of :data:`COPIED`, and three more."""
+
+    level_marks: int
+    plain_entries: int
+    counters: int
+    engine_identity: int
+    trapping: int
+    deliver_irq: int
+    irq_alone: int
+    deliver_fiq: int
+    legal_returns: int
+    relevant: int
+    """The marks that a run with these controls looks out for."""
+    returning: int
+    """A bit for each Exception level that has an SPSR_ELx."""
+    entry_pstate: Words
+    """The table ``entry_pstate``."""
+
+
+SET: Final = layout(
+    ControlSet,
+    np.dtype(
+        [
+            *((name, np.int64) for name in (*COPIED, "relevant", "returning")),
+            ("entry_pstate", np.int64, (ENTRY_PSTATE,)),
+        ]
+    ),
 )
-"""A row of the table of sets: the fields above; the marks that a run with these controls looks out
-for; a bit for each Exception level that has an SPSR_ELx; the table ``entry_pstate``."""
 SWITCHES: Final = 1 << 10
 """Rows of the table of writes."""
-SWITCH: Final = np.dtype([(name, np.int64) for name in ("before", "el", "key", "value", "after")])
-"""A row of the table of writes: in which set, at which Exception level, which register
-(``Encoding.key``) was given which value, and the set that this led to."""
+
+
+class Switch:
+    """A row of the table of writes."""
+
+    before: int
+    """The set that held."""
+    el: int
+    """The Exception level."""
+    key: int
+    """``Encoding.key`` of the register."""
+    value: int
+    """What was written to it."""
+    after: int
+    """The set to which this led."""
+
+
+SWITCH: Final = layout(Switch)
 
 _SET_BYTES: Final = SET.itemsize
 _SWITCH_BYTES: Final = SWITCH.itemsize
 _CP_REG: Final = int(regs.UC_ARM64_REG_CP_REG)
 _ROW: Final = CP_REG.itemsize
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _BOTH_LINES: Final = IRQ_LINE | FIQ_LINE
 
 
@@ -59,7 +107,7 @@ def place_of(before: int, el: int, key: int, value: int) -> int:
 
 
 @routine
-def switches(s: Any, engine: Any, user: Any, key: Any, value: Any) -> Any:
+def switches(s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int) -> bool:
     """If a write of a control register leads to a known set of controls, have that set hold.
 
     The engine makes the write, or has made it. Return False if the set is not known. Then nothing
@@ -101,7 +149,7 @@ def switches(s: Any, engine: Any, user: Any, key: Any, value: Any) -> Any:
 
 
 @routine
-def _look_at_returns(s: Any, uc: Any, returning: Any) -> None:
+def _look_at_returns(s: StateRecord, uc: int, returning: int) -> None:
     """What makes a return illegal has changed: look at each SPSR_ELx."""
     saved = array_at(pointer_to(s.saved_states), (LEVELS - 1,), CP_REG)
     for el in range(1, LEVELS):

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.pe import EL1, EL2
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.compiled import address_of, array_at, entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    entry,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import (
     call_ask,
@@ -20,7 +29,7 @@ from spe_unicorn.host.native.calls import (
     move_on,
     stop_engine,
 )
-from spe_unicorn.host.native.code import CP_REG, forget_line
+from spe_unicorn.host.native.code import CP_REG, NamedRegister, forget_line
 from spe_unicorn.host.native.levels import return_changes
 from spe_unicorn.host.native.registers.gic import answer_gic
 from spe_unicorn.host.native.registers.switches import switches
@@ -28,13 +37,14 @@ from spe_unicorn.host.native.rules import changes_return, count_write, ticks
 from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.steer import ALL_COUNTERS
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, begin_epoch, forget_access
-from spe_unicorn.host.native.state.whole import LAYOUT, State
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _STOP_SYSTEM: Final = int(Stop.SYSTEM)
 _STOP_ACCESS: Final = int(Stop.ACCESS)
@@ -56,28 +66,30 @@ _CODE, _LINE, _REGIME, _ASK, _COUNT, _TRANSLATION, _NOTICE, _STOP = (
 
 
 @routine
-def _counter_allowed(s: Any, engine: Any, user: Any, key: Any) -> Any:
+def _counter_allowed(s: StateRecord, engine: Pointer, user: Pointer, key: int) -> bool:
     """Whether the PE may read CNTPCT or CNTVCT at its level. If not, the engine traps the read."""
     el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     return s.counters >> (el * 2 + (key & 1 ^ 1)) & 1 != 0
 
 
 @routine
-def _engine_identifies(s: Any, engine: Any, user: Any, r: Any) -> Any:
+def _engine_identifies(s: StateRecord, engine: Pointer, user: Pointer, r: NamedRegister) -> bool:
     """Whether the engine is to handle a read of a constant: it traps it at EL0, answers at EL1."""
     el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     return el == 0 or (el == 1 and r.crn == 0 and s.engine_identity >> (r.crm != 0) & 1 != 0)
 
 
 @routine
-def _at_its_level(s: Any, engine: Any, user: Any, op1: Any) -> Any:
+def _at_its_level(s: StateRecord, engine: Pointer, user: Pointer, op1: int) -> bool:
     """Whether the PE is at an Exception level that has registers with this op1 at all."""
     el = current_el(s, address_of(engine), address_of(user) + _SCRATCH)
     return el == 3 or (el == 2 and op1 != 6) or (el == 1 and op1 == 0)
 
 
 @routine
-def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
+def _counted(
+    s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
+) -> None:
     """Count the write of a register whose writes are noticed. The engine may stop after it."""
     known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
     if known[key] == value:
@@ -96,7 +108,9 @@ def _counted(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) 
 
 
 @routine
-def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: Any) -> None:
+def _write_named(
+    s: StateRecord, engine: Pointer, user: Pointer, key: int, value: int, action: int
+) -> None:
     """Write the register that ``State.alias`` names. The guest wrote it by another name.
 
     ``key`` and ``action`` are those of a write by its own name, by which the engine would empty its
@@ -118,12 +132,14 @@ def _write_named(s: Any, engine: Any, user: Any, key: Any, value: Any, action: A
 
 
 @routine
-def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, read: Any) -> Any:
+def _alias(
+    s: StateRecord, engine: Pointer, user: Pointer, value: int, key: int, register: int, read: int
+) -> int:
     """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask Python."""
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     if current_el(s, uc, scratch) != EL2:
         return 0
-    meant = np.int64(array_at(pointer_to(s.aliases), (KEYS,), np.uint16)[key])
+    meant = int64(array_at(pointer_to(s.aliases), (KEYS,), np.uint16)[key])
     action = array_at(pointer_to(s.actions + WRITE * KEYS), (KEYS,), np.uint8)[meant]
     suspect = not read and action == _RETURN and changes_return(s, EL2, value)
     if suspect and (s.control_set == 0 or s.notice != 0):
@@ -134,7 +150,7 @@ def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, 
     call_register(s.reg_read, uc, _CP_REG, s.alias)
     if read:
         s.scratch = row.value
-        call_register(s.reg_write, uc, np.int64(register), scratch)
+        call_register(s.reg_write, uc, int64(register), scratch)
         return 1
     if row.value == value:
         return 1
@@ -145,7 +161,15 @@ def _alias(s: Any, engine: Any, user: Any, value: Any, key: Any, register: Any, 
 
 
 @routine
-def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any, read: Any) -> Any:
+def _by_el12(
+    s: StateRecord,
+    engine: Pointer,
+    user: Pointer,
+    r: NamedRegister,
+    register: int,
+    action: int,
+    read: int,
+) -> bool:
     """An access by an _EL12 name. Return False if Python has to answer it.
 
     ``action`` is that of a write by the name of EL1.
@@ -154,7 +178,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
     el = current_el(s, uc, scratch)
     if el != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
         return False
-    key = np.int64(r.op0) << 14 | np.int64(r.crn) << 7 | np.int64(r.crm) << 3 | np.int64(r.op2)
+    key = int64(r.op0) << 14 | int64(r.crn) << 7 | int64(r.crm) << 3 | int64(r.op2)
     value = r.value
     suspect = not read and action == _RETURN and changes_return(s, EL1, value)
     if suspect and (s.control_set == 0 or s.notice != 0):
@@ -164,7 +188,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
     call_register(s.reg_read, uc, _CP_REG, s.alias)
     if read:
         s.scratch = row.value
-        call_register(s.reg_write, uc, np.int64(register), scratch)
+        call_register(s.reg_write, uc, int64(register), scratch)
     else:
         _write_named(s, engine, user, key, value, action)
         if suspect:
@@ -174,7 +198,7 @@ def _by_el12(s: Any, engine: Any, user: Any, r: Any, register: Any, action: Any,
 
 
 @routine
-def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any:
+def _by_sampling(s: StateRecord, engine: Pointer, user: Pointer, key: int, register: int) -> bool:
     """Read PMBPTR_EL1, PMBSR_EL1 or PMSICR_EL1. Return False if Python has to answer.
 
     The samples before it may not be in memory yet.
@@ -189,13 +213,13 @@ def _by_sampling(s: Any, engine: Any, user: Any, key: Any, register: Any) -> Any
     pc = s.scratch
     if call_sampling(s.sampling_register, s.sampling_registers, address_of(user), key, pc) == 0:
         return False
-    call_register(s.reg_write, uc, np.int64(register), scratch)
+    call_register(s.reg_write, uc, int64(register), scratch)
     move_on(s, uc, scratch)
     return True
 
 
 @routine
-def _stop_before(s: Any, engine: Any, user: Any) -> Any:
+def _stop_before(s: StateRecord, engine: Pointer, user: Pointer) -> int:
     """Stop before an access that somebody looks at. A write of the PC keeps the engine from it.
 
     Where the access ends a block in the engine, the PC moves on all the same.
@@ -210,16 +234,16 @@ def _stop_before(s: Any, engine: Any, user: Any) -> Any:
 
 
 @routine
-def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
+def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: int) -> int:
     """Do what all three hooks share. Return 0 if the engine is to execute the access, else 1."""
     s = record_at(user, LAYOUT)
     r = record_at(cp, CP_REG)
     key = (
-        np.int64(r.op0) << 14
-        | np.int64(r.op1) << 11
-        | np.int64(r.crn) << 7
-        | np.int64(r.crm) << 3
-        | np.int64(r.op2)
+        int64(r.op0) << 14
+        | int64(r.op1) << 11
+        | int64(r.crn) << 7
+        | int64(r.crm) << 3
+        | int64(r.op2)
     )
     if s.checking & CHECK_SYSTEM != 0 and (
         array_at(pointer_to(s.looked_at + kind * KEYS), (KEYS,), np.uint8)[key] != 0
@@ -244,7 +268,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             if r.crm != 7:
                 s.maintenance |= FLUSH_MAINTENANCE
         if action == _CODE or (
-            action == _LINE and not forget_line(s, engine, user, np.int64(register))
+            action == _LINE and not forget_line(s, engine, user, int64(register))
         ):
             s.stale_code = 1
             end_after_block(s)
@@ -258,7 +282,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
             _counted(s, engine, user, key, r.value, action)
         return 0
     if action == _RETURN:
-        el = max(np.int64(r.op1) >> 1, 1)
+        el = max(int64(r.op1) >> 1, 1)
         if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):
             s.writes += 1
             if s.control_set != 0 and s.notice == 0:
@@ -284,7 +308,7 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     if action in (_ASK, _STOP):
         s.kind = kind
         s.key = key
-        s.rt = np.int64(register)
+        s.rt = int64(register)
         if action != _STOP:
             answer: int = call_ask(s.ask)
             if answer == _ANSWER_NOTICE:
@@ -309,23 +333,23 @@ def _access(engine: Any, register: Any, cp: Any, user: Any, kind: Any) -> Any:
     # the engine has these registers, so the block goes on; a write of the PC here would spoil
     # the PC at a later stop
     s.scratch = value
-    call_register(s.reg_write, address_of(engine), np.int64(register), here + _SCRATCH)
+    call_register(s.reg_write, address_of(engine), int64(register), here + _SCRATCH)
     return 1
 
 
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
-def on_mrs(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+def on_mrs(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for MRS."""
     return _access(engine, register, cp, user, READ)
 
 
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
-def on_msr(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+def on_msr(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for MSR."""
     return _access(engine, register, cp, user, WRITE)
 
 
 @entry("uint32", "pointer", "uint32", "pointer", "pointer")
-def on_sys(engine: Any, register: Any, cp: Any, user: Any) -> Any:
+def on_sys(engine: Pointer, register: int, cp: Pointer, user: Pointer) -> int:
     """The hook for SYS: cache, TLB and address translation instructions."""
     return _access(engine, register, cp, user, SYSTEM)

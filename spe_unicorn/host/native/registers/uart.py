@@ -7,19 +7,20 @@ left to Python, so a line is handed on when it is complete.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.compiled import address_of, array_at, pointer_to, routine
+from spe_unicorn.compiled import Pointer, address_of, array_at, int64, pointer_to, routine
 from spe_unicorn.devices.pl011 import CELLS, CHARACTERS, FLAGS, MOST_CHARACTERS, SENDS, Offset
 from spe_unicorn.host.engine.engine import PC, PSTATE, X
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
-from spe_unicorn.host.native.state.whole import State
+from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.whole import offset_of
 
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _PC, _PSTATE, _X0 = int(PC), int(PSTATE), int(X[0])
 _SS: Final = int(SPSR.SS.mask)
 _READ: Final = int(uc_const.UC_MEM_READ_UNMAPPED)
@@ -33,7 +34,7 @@ _NO_REGISTER: Final = -1
 
 
 @routine
-def register_of(word: Any, load: Any) -> Any:
+def register_of(word: int, load: int) -> int:
     """The general register of an LDR, or else STR, of at most 32 bits with an unsigned offset.
 
     -1 for other words, and for X29, X30 and XZR, whose numbers in the engine are not in a row.
@@ -44,7 +45,7 @@ def register_of(word: Any, load: Any) -> Any:
 
 
 @routine
-def answer_uart(s: Any, engine: Any, user: Any) -> Any:
+def answer_uart(s: StateRecord, engine: Pointer, user: Pointer) -> bool:
     """Answer the access before which the engine has stopped, if it is to the UART and plain.
 
     False, and nothing has changed, if that is for Python. If not, ``State.scratch`` is the PC of
@@ -64,7 +65,7 @@ def answer_uart(s: Any, engine: Any, user: Any) -> Any:
     pc = s.scratch
     if call_read(s.vmem_read, uc, pc, FETCH, s.code, 4) != 0:
         return False
-    register = register_of(np.int64(array_at(pointer_to(s.code), (1,), np.uint32)[0]), load)
+    register = register_of(int64(array_at(pointer_to(s.code), (1,), np.uint32)[0]), load)
     s.scratch = 0
     call_register(s.reg_read, uc, _PSTATE, scratch)
     if register == _NO_REGISTER or s.scratch & _SS != 0:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.compiled import routine
+from spe_unicorn.host.native.state.fields import StateRecord
 
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
@@ -15,21 +16,21 @@ NOTICE_RETURN: Final = 2
 
 
 @routine
-def grant(s: Any, budget: Any) -> None:
+def grant(s: StateRecord, budget: int) -> None:
     """From here on ``budget`` operations are left; how many have been executed stays."""
     s.granted += budget - s.budget
     s.budget = budget
 
 
 @routine
-def end_after_block(s: Any) -> None:
+def end_after_block(s: StateRecord) -> None:
     """Have the engine stop after the block that runs."""
     s.notice = BUDGET_SPENT
     grant(s, 0)
 
 
 @routine
-def begin_anew_after_block(s: Any) -> None:
+def begin_anew_after_block(s: StateRecord) -> None:
     """Have the next block begin anew (:func:`begin_anew`), or the engine stop before it.
 
     For a hook in whose midst the PC was written. After that the engine no longer says, at a stop in
@@ -44,7 +45,7 @@ def begin_anew_after_block(s: Any) -> None:
 
 
 @routine
-def begin_anew(s: Any) -> None:
+def begin_anew(s: StateRecord) -> None:
     """The next block is here: what it would have been stopped for is over."""
     s.notice = 0
     grant(s, s.again >> 1)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
+from spe_unicorn.compiled import layout
 
-PLAN: Final = np.dtype([(name, np.int64) for name in ("how", "access", "instruction", "recipe")])
-"""The plan of a member of the population, how to describe it when it is the sampled one: the bits
-below; the offset of its address (low half) and what it adds to its base (high half), both signed;
-the number of its instruction; where its recipe is (``recipes.steps``), 0 without one."""
+
+class PlanRow:
+    """The plan of a member of the population: how to describe it when it is the sampled one."""
+
+    how: int
+    """The bits below."""
+    access: int
+    """Two signed halves: the offset of its address (low), what it adds to its base (high)."""
+    instruction: int
+    """The number of its instruction."""
+    recipe: int
+    """Where its recipe is (``recipes.steps``), 0 without one."""
+
+
+PLAN: Final = layout(PlanRow)
 PLAN_WORDS: Final = PLAN.itemsize // 8
 PLAN_EXACT: Final = 0
 """Stop before the block and step to the operation."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
+from spe_unicorn.compiled import layout
 
 SAMPLES: Final = 4096
 """Entries of the ring of samples that have been noted and not yet been looked at."""
@@ -12,7 +13,8 @@ SAMPLE_PA: Final = 1 << 8
 """The address translated."""
 
 
-class Sample(NamedTuple):
+@dataclass(slots=True)
+class Sample:
     """A sample that the hook has noted, as a row of the ring; numbers of 64 bits with a sign."""
 
     instruction: int
@@ -37,6 +39,6 @@ class Sample(NamedTuple):
     """What the core model noted of it (``cores.cache_model.what_was_done``), 0 without one."""
 
 
-SAMPLE: Final = np.dtype([(name, np.int64) for name in Sample._fields])
+SAMPLE: Final = layout(Sample)
 SAMPLE_BYTES: Final = SAMPLE.itemsize
 """A row of the ring."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.field import Field, Writer
+from spe_unicorn.host.native.state.fields import StateRecord
 
 _HOOKS, _TURNS = Writer.HOOKS, Writer.TURNS
 NO_LINE: Final = -1
@@ -226,19 +227,19 @@ class Transit(ctypes.Structure):
 
 
 @routine
-def forget_access(s: Any) -> None:
+def forget_access(s: StateRecord) -> None:
     """Compare the next access with no line: the core model has to be told of it."""
     s.line = s.line_stored = NO_LINE
 
 
 @routine
-def begin_epoch(s: Any) -> None:
+def begin_epoch(s: StateRecord) -> None:
     """From here on addresses may mean other code and data."""
     s.epoch += 1
 
 
 @routine
-def work_out_special(s: Any) -> None:
+def work_out_special(s: StateRecord) -> None:
     """Work ``special`` and ``attend`` out anew."""
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
     apart = s.deliver | s.notice | s.unattended | s.steps

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import routine
+from spe_unicorn.compiled import layout, routine
 from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.request import Request
 from spe_unicorn.host.native.state.steer import Steer
 from spe_unicorn.host.native.state.transit import (
@@ -25,11 +26,22 @@ PARTS: Final = (Clock, Transit, Request, Steer, Wiring)
 """The five parts of the state, in the order in which they lie in memory."""
 
 
-class State(ctypes.Structure):
+if TYPE_CHECKING:
+    _Memory = StateRecord  # to mypy each name is a field of a ctypes.Structure
+else:
+    _Memory = ctypes.Structure
+
+
+class State(_Memory):
     """What compiled hooks and Python share, in five parts; each field is also one of the whole."""
 
-    _fields_ = [(part.__name__.lower(), part) for part in PARTS]
+    _fields_ = tuple((part.__name__.lower(), part) for part in PARTS)
     _anonymous_ = tuple(part.__name__.lower() for part in PARTS)
+
+    @property
+    def address(self) -> int:
+        """Where it lies in memory."""
+        return ctypes.addressof(self)  # type: ignore[arg-type]
 
     def begin(self, budget: int, samples_itself: bool = False) -> None:
         """Begin a run of the engine, with ``budget`` operations and nothing to look out for.
@@ -59,7 +71,7 @@ class State(ctypes.Structure):
 
 
 @routine
-def begin_run(s: Any, budget: Any) -> None:
+def begin_run(s: StateRecord, budget: int) -> None:
     """Begin a run of the engine, as :meth:`State.begin` does; leave what the hook samples."""
     grant(s, budget)
     s.watch = s.entries = s.weigh = s.tally = s.speculates = s.checking = 0
@@ -72,5 +84,13 @@ def begin_run(s: Any, budget: Any) -> None:
     s.attend = 0
 
 
-LAYOUT: Final = np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS])
+LAYOUT: Final = layout(
+    StateRecord,
+    np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS]),
+)
 """The state as compiled hooks see it: all fields in a row."""
+
+
+def offset_of(field: str) -> int:
+    """Bytes from the state's begin to a field. Raises KeyError if there is none of this name."""
+    return LAYOUT.fields[field][1]

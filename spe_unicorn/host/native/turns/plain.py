@@ -9,51 +9,82 @@ Python sees whether all PEs may have such turns (``Runner.stand_by``, ``machine.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.compiled import entry, pointer_to, record_at, routine
+from spe_unicorn.compiled import Pointer, entry, int64, layout, pointer_to, record_at, routine
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register, current_el
 from spe_unicorn.host.native.levels import at_level, look_out
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.whole import LAYOUT, State, begin_run
+from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
 
-PE_ROW: Final = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("engine", "start", "buffer", "state"),
-            *("on", "asleep", "due", "turn"),
-            *("limit", "slice", "gic_at", "uart_at", "own_calls", "waits_at", "writes", "taken"),
-        )
-    ]
-)
-"""A PE: addresses for ``run_through``; what ``machine.pe`` knows; what ``Runner.stand_by``
-says, with ``State.writes`` as it was then; how many turns it has taken here."""
-TURNS: Final = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("rows", "pes", "most", "turn", "devices_due"),
-            *("time", "last", "alone", "length", "left"),
-            *("began", "granted", "status", "sent"),
-        )
-    ]
-)
-"""What the PEs share: their rows, how many they are, the most turns that are taken, the operations
-of the longest turn, and when a device drives a line. Then what ``ScheduleState`` has, and how many
-operations are ``left`` of the run. Of the last turn: the operations that its PE had executed
-before, those that it may execute, and the engine's error number. Of all turns: whether a PE has
-executed a SEV of which Python has to hear."""
 
+class PeRow:
+    """A PE whose turns are taken here."""
+
+    engine: int
+    """Address of its engine, for ``run_through``, as the next two."""
+    start: int
+    buffer: int
+    state: int
+    """Address of its `State`."""
+    on: int
+    """Whether it is on, as ``machine.pe`` knows, like the next three."""
+    asleep: int
+    due: int
+    turn: int
+    limit: int
+    """What ``Runner.stand_by`` says, like the next five."""
+    slice: int
+    gic_at: int
+    uart_at: int
+    own_calls: int
+    waits_at: int
+    writes: int
+    """``State.writes`` as it was then."""
+    taken: int
+    """How many turns it has taken here."""
+
+
+class Turns:
+    """What the PEs share."""
+
+    rows: int
+    """Where their rows are."""
+    pes: int
+    """How many PEs there are."""
+    most: int
+    """The most turns that are taken."""
+    turn: int
+    """Operations of the longest turn."""
+    devices_due: int
+    """When a device drives a line."""
+    time: int
+    """What ``ScheduleState`` has, like the next three."""
+    last: int
+    alone: int
+    length: int
+    left: int
+    """Operations left of the run."""
+    began: int
+    """Operations that the PE of the last turn had executed before it."""
+    granted: int
+    """Operations that it may execute in it."""
+    status: int
+    """The engine's error number after it."""
+    sent: int
+    """Whether a PE has executed a SEV of which Python has to hear."""
+
+
+PE_ROW: Final = layout(PeRow)
+TURNS: Final = layout(Turns)
 _ROW_BYTES: Final = PE_ROW.itemsize
-_SCRATCH: Final = State.scratch.offset
+_SCRATCH: Final = offset_of("scratch")
 _PC: Final = int(PC)
 _AARCH32: Final = int(SPSR.nRW.mask)
 _NONE, _NOTICED = int(Stop.NONE), int(Stop.NOTICED)
@@ -65,20 +96,20 @@ _WORD: Final = 0xFFFF_FFFF
 
 
 @routine
-def _row(t: Any, n: Any) -> Any:
+def _row(t: Turns, n: int) -> PeRow:
     return record_at(pointer_to(t.rows + n * _ROW_BYTES), PE_ROW)
 
 
 @routine
-def _sleeps(p: Any) -> Any:
+def _sleeps(p: PeRow) -> bool:
     """Whether the PE is in a WFI that no interrupt ends."""
     return p.on != 0 and p.asleep != 0 and record_at(pointer_to(p.state), LAYOUT).lines == 0
 
 
 @routine
-def _first_due(t: Any) -> Any:
+def _first_due(t: Turns) -> int:
     """When the first timer of a PE that sleeps goes off."""
-    due = np.int64(1) << 62
+    due = int64(1) << 62
     for n in range(t.pes):
         p = _row(t, n)
         if _sleeps(p) and p.due < due:
@@ -87,7 +118,7 @@ def _first_due(t: Any) -> Any:
 
 
 @routine
-def _next(t: Any) -> Any:
+def _next(t: Turns) -> int:
     """The PE whose turn is next; -1 if that is for Python to say. Set ``alone``."""
     able, chosen = 0, -1
     for k in range(1, t.pes + 1):
@@ -107,7 +138,7 @@ def _next(t: Any) -> Any:
 
 
 @routine
-def _begin(t: Any, p: Any, s: Any) -> Any:
+def _begin(t: Turns, p: PeRow, s: StateRecord) -> bool:
     """Begin a turn of a PE. False, with nothing done, if Python has to begin it."""
     executed = s.granted - s.budget
     call_register(s.reg_read, p.engine, _PC, p.state + _SCRATCH)
@@ -126,7 +157,7 @@ def _begin(t: Any, p: Any, s: Any) -> Any:
 
 
 @routine
-def _run(t: Any, p: Any, s: Any) -> Any:
+def _run(t: Turns, p: PeRow, s: StateRecord) -> bool:
     """Run the engine in the turn. False, with nothing done, if Python has to act before that."""
     executed = s.granted - s.budget
     limit = min(t.began + t.granted, min(p.limit, min(p.due, t.devices_due) - s.skipped))
@@ -153,7 +184,7 @@ def _run(t: Any, p: Any, s: Any) -> Any:
 
 
 @routine
-def _is_plain(s: Any) -> Any:
+def _is_plain(s: StateRecord) -> bool:
     """Whether nothing is to be told of what has just run."""
     of_run = s.pending | s.samples_in_ring | s.fence | s.falls_to | s.looked_at_pc | s.wrong
     of_all = s.controls_written | s.stale_code | s.maintenance | s.line_count | s.uart_sent
@@ -161,7 +192,7 @@ def _is_plain(s: Any) -> Any:
 
 
 @routine
-def _wakes(t: Any, s: Any) -> Any:
+def _wakes(t: Turns, s: StateRecord) -> bool:
     """Whether the PE has sent an interrupt that ends the sleep of others, and ends its turn so."""
     if s.stop != _NOTICED or s.notice != BUDGET_SPENT or s.rose == 0:
         return False
@@ -176,7 +207,7 @@ def _wakes(t: Any, s: Any) -> Any:
 
 
 @routine
-def _is_in_wfi(p: Any, s: Any) -> Any:
+def _is_in_wfi(p: PeRow, s: StateRecord) -> bool:
     """Whether the engine has stopped by itself, in a WFI at the end of its block."""
     if s.stop != _NONE or s.notice != 0 or s.rose != 0:
         return False
@@ -190,7 +221,7 @@ def _is_in_wfi(p: Any, s: Any) -> Any:
 
 
 @routine
-def _settle(t: Any, p: Any, s: Any) -> Any:
+def _settle(t: Turns, p: PeRow, s: StateRecord) -> int:
     """Look at the stop of the engine: the turn is ``OVER``, or ``GOES_ON``, or is for Python.
 
     If it is for Python, nothing has been done but that ``sent`` may have been set.
@@ -220,7 +251,7 @@ def _settle(t: Any, p: Any, s: Any) -> Any:
 
 
 @entry("bool", "pointer")
-def take_turns(turns: Any) -> Any:
+def take_turns(turns: Pointer) -> bool:
     """Take plain turns. Return whether the engine has stopped in one that Python is to go on with.
 
     That is a turn of the PE ``last``.

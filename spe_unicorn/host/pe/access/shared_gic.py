@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -53,7 +52,7 @@ class SharedGIC:
             self._table[number] = (
                 cells.kept.ctypes.data,
                 cells.found.ctypes.data,
-                ctypes.addressof(state),
+                state.address,
                 gic.routing.affinities[number],
             )
             state.gic, state.gic_pes, state.gic_own = self._table.ctypes.data, len(pes), number
