@@ -223,7 +223,7 @@ def test_a_table_of_the_guest_is_mapped_before_its_vector_is(runner, cause) -> N
 def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(runner, cause, pieces) -> None:
     """TTBR1_EL1 leads out of the IPA size, and nothing is accessed by it.
 
-    The engine looks at the address where a run was to end. That walk leaves an HPFAR_EL2 of its own.
+    The engine looks at the address where a run was to end. That walk leaves HPFAR_EL2 of its own.
     """
     subject = machine(
         cause,
