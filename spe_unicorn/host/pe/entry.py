@@ -22,7 +22,7 @@ from spe_unicorn.arch.pe import PEAt
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.bits import signed
-from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, new_engine
+from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, Engine, new_engine
 from spe_unicorn.host.native.rules import changes_return
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
 from spe_unicorn.host.ports import EngineException
@@ -60,6 +60,8 @@ class TakenException:
 _SVC: Final = 0xD400_0001 | 0x1234 << 5
 """SVC #0x1234."""
 _ESR_OF_SVC: Final = 0x5600_1234
+_HPFAR: Final = 0x0123_4567_89A0
+"""A value of HPFAR_EL2 that is nowhere else in the engine's state."""
 
 
 @lru_cache(maxsize=1)
@@ -90,6 +92,17 @@ def _exception_offset() -> int:
     return found
 
 
+@lru_cache(maxsize=1)
+def _hpfar_offset() -> int:
+    """Where the engine's saved state holds HPFAR_EL2. Raises RuntimeError if it is nowhere."""
+    engine = Engine(new_engine(TO_FIND_OUT))
+    engine.set_system(s.HPFAR_EL2.encoding, _HPFAR)
+    found = bytes(engine.uc.context_save()).find(struct.pack("<Q", _HPFAR))
+    if found < 0:
+        raise RuntimeError("this build of the Unicorn engine does not show HPFAR_EL2 in its state")
+    return found
+
+
 class Entries:
     """Exception entries and returns of one PE.
 
@@ -99,15 +112,22 @@ class Entries:
     def __init__(self, cpu: UnicornCPU) -> None:
         self._cpu = cpu
         self._state = cpu.state
-        self._syndrome_at = (self._state.context or 0) + _exception_offset()
+        context = self._state.context or 0
+        self._syndrome_at = context + _exception_offset()
+        self._hpfar_at = context + _hpfar_offset()
         self._state.exception = self._syndrome_at
 
     def of_engine(self) -> EngineException:
-        """The exception at which the engine has just stopped."""
+        """The exception at which the engine has just stopped.
+
+        HPFAR_EL2 is as the engine left it at the exception. Where its run ends, the engine looks at
+        the address at which it was to end, and a stage 2 fault of that walk changes the register.
+        """
         esr, _, address, target = struct.unpack("<IIQI", ctypes.string_at(self._syndrome_at, 20))
+        (hpfar,) = struct.unpack("<Q", ctypes.string_at(self._hpfar_at, 8))
         syndrome = Syndrome.of_esr(esr)
         far = address if syndrome.ec in _ADDRESS_CLASSES else None
-        record = ExceptionRecord(ExceptionType.SYNC, syndrome, far)
+        record = ExceptionRecord(ExceptionType.SYNC, syndrome, far, hpfar)
         return EngineException(int(self._state.interrupt), record, target)
 
     def take(self, record: ExceptionRecord, target_el: int) -> ExceptionEntry:

@@ -218,6 +218,30 @@ def test_a_table_of_the_guest_is_mapped_before_its_vector_is(runner, cause) -> N
 
 
 @RUNNERS
+@pytest.mark.parametrize("pieces", [1, 200])
+@pytest.mark.parametrize("cause", ["SVC", "data abort", "IRQ"])
+def test_hpfar_is_of_the_abort_whatever_is_above_the_gap(runner, cause, pieces) -> None:
+    """TTBR1_EL1 leads out of the IPA size, and nothing is accessed by it.
+
+    The engine looks at the address where a run was to end. That walk leaves HPFAR_EL2 of its own.
+    """
+    subject = machine(
+        cause,
+        runner=runner,
+        stage1=True,
+        more=[
+            *put(s.TTBR1_EL1, 0xEC7E_DBAD_C000),
+            *put(s.TCR_EL1, 25 | 25 << 16 | 2 << 30 | 2 << 32),
+            a.ISB,
+        ],
+    )
+    while subject.board.executed < 200:
+        subject.run(pieces)
+    vector = VECTORS + offset_of(cause, el0=False)
+    assert logged(subject) == [(FETCH | LEVEL_3, vector, vector, VECTORS >> 8)]
+
+
+@RUNNERS
 @pytest.mark.parametrize("el0", [False, True], ids=["EL1", "EL0"])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_an_external_abort_at_the_vector_goes_where_ea_says(runner, cause, el0) -> None:
