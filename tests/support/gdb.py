@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from spe_unicorn.session.outcome import Outcome
 from tests.support.running.processes import WALL_SECONDS
 
 GDB = shutil.which("gdb-multiarch")
+_STEPPED = b"T05thread"
 STATUSES = {Ending.LIMIT: 124, Ending.ASLEEP: 125, Ending.FAILED: 126}
 
 
@@ -145,6 +146,44 @@ class Client:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def ask_past_text(client: Client, packet: str) -> bytes:
+    """The answer to a packet, after the text that comes before it."""
+    answer = client.ask(packet)
+    while answer.startswith(b"O") and answer != b"OK":
+        answer = client.answer()
+    return answer
+
+
+def back_to_last_stop(client: Client, machine: Machine) -> int | None:
+    """``reverse-continue``, as GDB has it: the position of the stop, None for the beginning."""
+    said = ask_past_text(client, "bc")
+    if b"replaylog:begin" in said:
+        return None
+    if b"watch:" in said:  # the machine stands after the access
+        assert ask_past_text(client, "bs").startswith(b"T05")
+    return machine.operations
+
+
+def on_to_next_stop(client: Client, machine: Machine, breakpoints: Collection[int]) -> list[int]:
+    """``continue``, as GDB has it: the positions of the stop, two of them after a watched access.
+
+    GDB steps over a breakpoint where the machine stands, and over a watched access. It takes a
+    plain SIGTRAP for the end of that step.
+    """
+    cpu = machine.pes[0]
+    said = b""
+    if cpu.pc in breakpoints:
+        said = ask_past_text(client, "vCont;s:1")
+    if not said or said.startswith(_STEPPED):
+        said = ask_past_text(client, "vCont;c")
+    found = [machine.operations]
+    if b"watch:" in said:
+        said = ask_past_text(client, "vCont;s:1")
+        if not said.startswith(_STEPPED) or cpu.pc in breakpoints:
+            found.append(machine.operations)
+    return found
 
 
 def with_client(

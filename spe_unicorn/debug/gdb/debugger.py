@@ -117,7 +117,7 @@ class Debugger:
             if ending is Ending.UNTIL or left_alone:
                 return ending
             last = ending in _LAST
-            resume = self._hold(self._reply(ending, stopped))
+            resume = self._hold(self._reply(ending, stopped, resume))
             if last and resume is not None and not resume.backwards:
                 statuses = self._around.statuses or {}
                 self._client.tell_last(f"W{statuses.get(ending, 1):02x}")
@@ -239,13 +239,15 @@ class Debugger:
 
     # Stop replies
 
-    def _reply(self, ending: Ending, stopped: Stopped | None) -> str:
+    def _reply(self, ending: Ending, stopped: Stopped | None, resume: Resume) -> str:
         """The stop reply after a run of the board. GDB prints our sentences about it first."""
         pe = self._board.running
         said = ""
         signal = SIGTRAP
         if stopped is not None:
             said = self._why(pe.number, stopped)
+            if stopped.reason is DebugReason.EVENT and pe.number in resume.steps:
+                signal = SIGINT  # GDB takes SIGTRAP for the end of its step, and goes on
         elif ending in SIGNALS and not (self._asked and ending is Ending.ASLEEP):
             signal = SIGNALS[ending]
             self._client.print(f"{self._around.why_ended(ending)}\n")

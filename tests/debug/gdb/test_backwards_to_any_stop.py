@@ -5,7 +5,7 @@ The positions that are expected are worked out by hand from the program.
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, groupby
 
 import pytest
 
@@ -13,20 +13,28 @@ from spe_unicorn import Machine
 from spe_unicorn.debug import travel as travelling
 from tests.support import a64
 from tests.support.elf_builder import RAM
-from tests.support.gdb import GDB, with_client, with_gdb
+from tests.support.gdb import (
+    GDB,
+    ask_past_text,
+    back_to_last_stop,
+    on_to_next_stop,
+    with_client,
+    with_gdb,
+)
 from tests.support.small_programs import program
 
 CELL, VECTORS = RAM + 0x2000, RAM + 0x800
-TPIDR_EL1, VBAR_EL1 = (3, 0, 13, 0, 4), (3, 0, 12, 0, 0)
+TPIDR_EL1, CONTEXTIDR_EL1, VBAR_EL1 = (3, 0, 13, 0, 4), (3, 0, 13, 0, 1), (3, 0, 12, 0, 0)
 BEFORE = [*a64.mov64(1, CELL), *a64.mov64(2, VECTORS), a64.msr(VBAR_EL1, 2)]
 ROUND = [
     a64.add_imm(0, 0, 1),  # 0
     a64.msr(TPIDR_EL1, 0),  # 1
     a64.str_(0, 1),  # 2
     a64.svc(0),  # 3, then an ERET at the vector
-    a64.b(-16),  # 4
+    a64.msr(CONTEXTIDR_EL1, 0),  # 5
+    a64.b(-20),  # 6
 ]
-OPERATIONS = 6
+OPERATIONS = 7
 """Of a round: those of ROUND, and the ERET."""
 BEGIN = len(BEFORE)
 """Operations before the first round; the address of its first operation is that many words on."""
@@ -43,12 +51,14 @@ STOPS: dict[str, tuple[str, int]] = {
     "breakpoint": (f"Z0,{START:x},4", 0),
     "breakpoint at the store": (f"Z0,{START + 8:x},4", 2),
     "breakpoint at the vector": (f"Z0,{RETURN:x},4", 4),
-    "hardware breakpoint": (f"Z1,{START + 16:x},4", 5),
+    "hardware breakpoint": (f"Z1,{START + 20:x},4", 6),
     "watchpoint": (f"Z2,{CELL:x},8", 2),
     "register": (monitor("break-sysreg TPIDR_EL1 w"), 2),
+    "register after it": (monitor("break-sysreg CONTEXTIDR_EL1 w"), 6),
     "exception": (monitor("break-event exception"), 4),
 }
 """The packet of each stop, and after how many operations of a round it stops."""
+BREAKS = ("Z0", "Z1")
 MIXES = [*combinations(STOPS, 1), *combinations(STOPS, 2), tuple(STOPS)]
 
 
@@ -60,13 +70,17 @@ def often(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("mix", MIXES, ids="+".join)
-def test_each_hit_is_come_back_to(tmp_path, mix, often):
+def test_each_hit_is_come_back_to_and_on_to(tmp_path, mix, often):
     machine = Machine(program(tmp_path, CODE))
     rounds = 4
     last = BEGIN + OPERATIONS * rounds + 3
     hits = [BEGIN + OPERATIONS * n + STOPS[stop][1] for n in range(rounds + 1) for stop in mix]
     expected = sorted({hit for hit in hits if hit < last}, reverse=True)
-    found = []
+    places = {
+        int(packet[3:-2], 16) for packet, _ in map(STOPS.__getitem__, mix) if packet[:2] in BREAKS
+    }
+    back: list[int] = []
+    on: list[int] = []
 
     def talk(connect):
         client = connect()
@@ -74,24 +88,17 @@ def test_each_hit_is_come_back_to(tmp_path, mix, often):
             client.ask("vCont;s:1")
         assert machine.operations == last
         for stop in mix:
-            answer = client.ask(STOPS[stop][0])
-            while answer.startswith(b"O") and answer != b"OK":
-                answer = client.answer()  # the text of a monitor command
-            assert answer == b"OK"
-        for _ in range(len(expected) + 1):
-            said = client.ask("bc")
-            while said.startswith(b"O"):
-                said = client.answer()
-            if b"replaylog:begin" in said:
-                break
-            if b"watch:" in said:
-                assert client.ask("bs").startswith(b"T05")  # as GDB does
-            found.append(machine.operations)
-        assert b"replaylog:begin" in said
+            assert ask_past_text(client, STOPS[stop][0]) == b"OK"
+        while (position := back_to_last_stop(client, machine)) is not None:
+            back.append(position)
+            assert len(back) <= len(expected)
         assert machine.operations == 0
+        while len(set(on)) < len(expected):
+            on.extend(on_to_next_stop(client, machine, places))
 
     with_client(machine, talk)
-    assert found == expected
+    assert back == expected
+    assert [position for position, _ in groupby(on)] == expected[::-1]
 
 
 @pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
@@ -128,3 +135,21 @@ def test_a_store_with_a_breakpoint_is_a_hit_of_its_watchpoint_too(tmp_path):
     assert hits[:5] == [hits[0], "New value = 1", hits[0], "New value = 2", hits[0]]
     values = [line.split("= ")[1] for line in session.lines if line.startswith("$")]
     assert values == [f"{START + 8:#x}", "1", f"{START + 8:#x}", "0"]
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_an_event_stops_after_an_operation_with_a_breakpoint(tmp_path):
+    """GDB steps over the breakpoint where the machine stands, and hears of the event then."""
+    session = with_gdb(
+        Machine(program(tmp_path, CODE)),
+        [
+            "monitor break-sysreg TPIDR_EL1 w",
+            f"break *{START + 4:#x}",
+            *["continue", "p/x $pc"] * 5,
+        ],
+        tmp_path,
+    )
+    values = [line.split("= ")[1] for line in session.lines if line.startswith("$")]
+    place, after = f"{START + 4:#x}", f"{START + 8:#x}"
+    assert values == [place, after, place, after, place]
+    assert session.lines.count("Program received signal SIGINT, Interrupt.") == 2

@@ -7,7 +7,12 @@ import random
 import pytest
 
 from spe_unicorn import Machine
+from spe_unicorn.debug.gdb.events import EventBreaks
+from spe_unicorn.debug.trace import trace
 from spe_unicorn.host.ports import DebugReason, Ending
+from spe_unicorn.host.run.debug_stops import Watchpoint
+from spe_unicorn.host.run.reference import ReferenceRunner
+from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.shipped import shipped_firmware
 from tests.support import a64
 from tests.support.small_boards import RAM, board_at
@@ -82,6 +87,43 @@ def test_more_breakpoints_than_the_engine_remembers_halts_are_kept():
     many = {RAM + 0x1000 + 4 * n for n in range(1000)}
     assert resume(board, many | {RAM + 0xC})[1].reason is DebugReason.BREAKPOINT
     assert board.cpu.pc == RAM + 0xC
+
+
+TPIDR_EL0 = (3, 3, 13, 0, 2)
+CELL = RAM + 0x2000
+WATCHED = (Watchpoint(CELL, CELL + 7, read=False, write=True),)
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_watched_memory_hides_no_access_to_a_register(runner):
+    code = [*a64.mov64(1, CELL), a64.msr(TPIDR_EL0, 1), a64.mrs(2, TPIDR_EL0), a64.str_(0, 1)]
+    written = len(code) - 2
+    board = board_at([*code, a64.b(0)], runner=runner)
+    EventBreaks(board).break_at_register("TPIDR_EL0", read=True, write=True)
+    stops = board.pes[0].runner.stops
+    found = []
+    for _ in range(3):
+        stops.resume((), watchpoints=WATCHED, events=True)
+        board.run(100)
+        found.append((board.cpu.executed, stops.stopped.reason))
+    read = written + 1
+    assert found == [
+        (written, DebugReason.EVENT),
+        (read, DebugReason.EVENT),
+        (read, DebugReason.WATCHPOINT),
+    ]
+
+
+def test_watched_memory_hides_no_instruction_from_a_trace():
+    code = [*a64.mov64(1, CELL), a64.add_imm(0, 0, 1), a64.str_(0, 1)]
+    board = board_at([*code, a64.b(-8)])
+    lines: list[str] = []
+    trace(board, "insn", lines.append)
+    board.pes[0].runner.stops.resume((), watchpoints=WATCHED)
+    assert board.run(100) is Ending.WATCHED
+    begun = len(code) - 1
+    assert board.cpu.executed == begun
+    assert [line.split()[:2] for line in lines] == [[f"{n + 1}", "insn"] for n in range(begun)]
 
 
 @pytest.mark.parametrize("name", ["spe_irq_el1", "spe_smp", "spe_el0", "priv_timer"])

@@ -194,7 +194,7 @@ class Checks:
             return self.observers.noted
         outside = self.observers.checking
         if self._debugger is not None:
-            outside = native.BREAK | (native.WATCH if self._debugger.watched else 0)
+            outside |= native.BREAK | (native.WATCH if self._debugger.watched else 0)
         return self.alignment.levels[el] | self.debug.levels[el] | outside
 
     def learn(self, pc: int, operations: int) -> None:
