@@ -18,12 +18,14 @@ from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, PE, PEAt
 from spe_unicorn.arch.registers.system import HCR_EL2, ISR_EL1, SCR_EL3
 from spe_unicorn.arch.rules.effective import el2_enabled, tge
+from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.delivery import (
     FIQ,
     FIQ_UNLESS_MASKED,
     IRQ,
     IRQ_UNLESS_MASKED,
     at_level,
+    deliverable,
     serror_unless_masked,
 )
 from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE
@@ -220,6 +222,12 @@ class Interrupts(Stateful[InterruptsState]):
             self.update()  # more decides what is taken than compiled code looks at
         elif self.became_pending:
             self.became_pending()
+
+    @property
+    def due(self) -> bool:
+        """Whether one is taken before the next operation, by ``State.deliver`` and PSTATE."""
+        state = self._cpu.state
+        return bool(state.deliver) and deliverable(state.deliver, self._cpu.engine.get(PSTATE))
 
     def take(self) -> bool:
         """Take the interrupt or profiling exception that is due. Return False if none is.

@@ -6,16 +6,19 @@ stands in the report, which nobody changes.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS
 from spe_unicorn.arch.operation import Mark
+from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.engine.surviving import ABORTED
+from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, grant
@@ -161,9 +164,11 @@ class EngineRuns:
             if request.straight:
                 population.row = population.weights(request.pc, request.budget)
         self._until = request.until
-        self._execute(request.pc, request.until, request.plain)
-        if request.plain:
-            self._go_on(request.until)
+        begin = self._first(request)
+        if begin is not None:
+            self._execute(begin, request.until, request.plain)
+            if request.plain:
+                self._go_on(request.until)
         self._look_at_stop()
         if self._cracker is not None and not request.weigh:
             state.members_granted = position + state.members
@@ -174,6 +179,24 @@ class EngineRuns:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(report.stop in _WITHIN and report.whole, pc)
         return report
+
+    def _first(self, request: RunRequest) -> int | None:
+        """Where the engine begins. None if it does not: an interrupt is for Python to enter.
+
+        An interrupt that is due comes before the first operation. Compiled code enters one that is
+        plain, and the engine then begins at the vector. An abort of the fetch goes first: it is the
+        engine that finds it.
+        """
+        state, cpu = self._state, self._cpu
+        if not state.deliver or not self._handler.interrupts.due:
+            return request.pc
+        if cpu.virtual.code(request.pc, 1) is None:
+            return request.pc
+        if request.plain and enter_irq.called(cpu.engine.handle.value, ctypes.addressof(state)):
+            return int(state.scratch) & _MASK
+        state.stop, state.block, state.block_operations = Stop.INTERRUPT, signed(request.pc), 0
+        self._handler.status = 0
+        return None
 
     def _report(self) -> RunReport:
         """What the run of the engine that has just ended came to."""

@@ -105,7 +105,7 @@ class ExactRuns:
         """Execute the operation at the PC: the chosen one, or one that somebody watches for."""
         parts = self._parts
         cpu = parts.cpu
-        pc, level = cpu.pc, cpu.el
+        pc, level, executed = cpu.pc, cpu.el, cpu.executed
         words = cpu.virtual.code(pc, 1)
         if words is None:
             self.refetch()
@@ -123,6 +123,12 @@ class ExactRuns:
             self._take_back(members)
             report = self._step_over(pc)
         parts.handler.memory.close()
+        if report.stop is Stop.INTERRUPT and cpu.executed == executed:
+            # the interrupt comes before the operation
+            if parts.model is not None:
+                parts.model.end()
+            self._settle(report)
+            return
         if report.within and not report.finished:
             self._not_executed(report.stop, members)
             return

@@ -42,11 +42,12 @@ class ReferenceRunner(Runner):
 
     def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         """Execute the operation at the PC, and do what its stop asks for."""
-        if self._host.take_interrupt():
-            return
         parts, cpu, state, unit = self._parts, self.cpu, self._state, self.unit
-        parts.population.look_at_translations()
         words = cpu.virtual.code(cpu.pc, 1)
+        # an abort of the fetch goes first
+        if words is not None and self._host.take_interrupt():
+            return
+        parts.population.look_at_translations()
         if parts.model is not None:
             parts.model.begin()
         checks = self.handler.controls.checks
