@@ -6,7 +6,6 @@ stands in the report, which nobody changes.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Final
 
 from unicorn import unicorn_const as uc_const
@@ -192,7 +191,7 @@ class EngineRuns:
             return request.pc
         if cpu.virtual.code(request.pc, 1) is None:
             return request.pc
-        if request.plain and enter_irq.called(cpu.engine.handle.value, ctypes.addressof(state)):
+        if request.plain and enter_irq.called(cpu.engine.handle.value, state.address):
             return int(state.scratch) & _MASK
         state.stop, state.block, state.block_operations = Stop.INTERRUPT, signed(request.pc), 0
         self._handler.status = 0
