@@ -450,6 +450,8 @@ def test_counts_that_compiled_code_goes_by_are_checked(parts, file, made, name, 
         (339, 0xF0),
         (332, 0),  # A32
         (328, 0x10),  # PSTATE.nRW
+        (3064, 0x80),  # a virtual IRQ, and a virtual FIQ: no run of the engine would end
+        (3065, 0x02),
     ],
 )
 def test_a_state_by_which_the_engine_would_go_astray_is_refused(parts, file, made, at, value):

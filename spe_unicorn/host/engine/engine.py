@@ -267,7 +267,7 @@ class Engine:
         """Have runs end before these virtual addresses, in place of those given before.
 
         The engine does not translate what is there. As with ``until``, it ends the run by executing
-        a WFI of its own.
+        a WFI of its own. That WFI never ends while HCR_EL2.VI or VF is set in the engine.
         """
         if bool(addresses) != bool(self.halts):
             self.uc.ctl_exits_enabled(bool(addresses))

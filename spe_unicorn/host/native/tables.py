@@ -161,7 +161,7 @@ class BlockTable:
 class AccessTable:
     """What the hooks do with each encoding of MRS, MSR and SYS, and the values that they know."""
 
-    DERIVED = ("_actions", "_aliases", "_cells", "_in_memory", "_watched")
+    DERIVED = ("_actions", "_aliases", "_cells", "_in_memory", "_watched", "_withheld")
 
     def __init__(self, state: State) -> None:
         self._actions = np.zeros((3, KEYS), np.uint8)
@@ -170,12 +170,14 @@ class AccessTable:
         self._in_memory = (c_int64 * KEYS).from_address(self._cells.ctypes.data)
         """The memory of ``_cells`` for ctypes, which writes one number much faster than NumPy."""
         self._watched = np.full(KEYS, -1, np.int64)
+        self._withheld = np.zeros(KEYS, np.int64)
         self._aliases = np.zeros(KEYS, np.uint16)
         """``Encoding.key`` of what the names of EL1 mean to a host at EL2."""
         state.aliases = self._aliases.ctypes.data
         state.actions = self._actions.ctypes.data
         state.cells = self._cells.ctypes.data
         state.matters = self._watched.ctypes.data
+        state.withheld = self._withheld.ctypes.data
 
     def act(self, action: Action, encoding: Encoding, *kinds: int, cell: int = 0) -> None:
         """Choose what the hooks do with an encoding, for each of READ, WRITE and SYSTEM named.
@@ -232,6 +234,13 @@ class AccessTable:
     def stop_for(self, encoding: Encoding, bits: int) -> None:
         """Have ``Action.NOTICE`` stop for a change of these bits of the register alone."""
         self._watched[encoding.key] = signed(bits)
+
+    def withhold(self, encoding: Encoding, bits: int) -> None:
+        """Have the engine get 0 for these bits of a register whose writes are noticed.
+
+        The value of the encoding keeps them.
+        """
+        self._withheld[encoding.key] = signed(bits)
 
 
 class SampleRing:

@@ -36,7 +36,7 @@ _DEBUG: Final = MDSCR_EL1.MDE.mask | MDSCR_EL1.SS.mask | MDSCR_EL1.KDE.mask
 
 
 _VIRTUAL: Final = HCR_EL2.VI.mask | HCR_EL2.VF.mask | HCR_EL2.VSE.mask
-"""Virtual interrupts of HCR_EL2 itself, which the host takes out of the engine for a run."""
+"""Virtual interrupts of HCR_EL2 itself. The host delivers them, and they are in no set."""
 
 
 class Traps(NamedTuple):

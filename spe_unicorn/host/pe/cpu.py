@@ -26,7 +26,7 @@ from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
-from spe_unicorn.host.engine.engine import NEVER, PC, PSTATE, SP, SP_EL, Engine
+from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -50,7 +50,6 @@ _MASKED: Final = 0x3C0
 """PSTATE.DAIF all set."""
 _PM_BIT: Final = s.SPSR.PM.lsb
 _PPEND_BIT: Final = s.SPSR.PPEND.lsb
-_VIRTUAL: Final = s.HCR_EL2.VI.mask | s.HCR_EL2.VF.mask
 
 
 class _ProcessState:
@@ -329,32 +328,14 @@ class UnicornCPU(Stateful[CPUState]):
         """Run the engine from ``pc`` on. Return its error number, 0 for none.
 
         With ``through`` the run goes on after the stops that compiled code can answer by itself.
-
-        At ``until``, and at each of ``Engine.halts``, the engine ends the run by executing a WFI of
-        its own. That WFI never ends while HCR_EL2.VI or VF is set, so both are 0 in the engine
-        during the run.
         """
-        halts = until != NEVER or self.engine.halts
-        virtual = halts and s.HCR_EL2 in self.registers
-        hcr = self.registers.raw(s.HCR_EL2) if virtual else 0
-        if not hcr & _VIRTUAL:
-            status = self._run(pc, until, through)
-            if self.state.looked_at_pc:
-                self.stand()
-            return status
-        encoding = s.HCR_EL2.encoding
-        theirs, writes = self.engine.system(encoding), self.state.writes
-        self.engine.set_system(encoding, theirs & ~_VIRTUAL)
-        status = self._run(pc, until, through)
-        if self.state.writes == writes:
-            self.engine.set_system(encoding, theirs)
-        self.stand()
-        return status
-
-    def _run(self, pc: int, until: int, through: bool) -> int:
         if through:
-            return self.engine.run_by(run_through.called, self._state_at, pc, until)
-        return self.engine.run(pc, until)
+            status = self.engine.run_by(run_through.called, self._state_at, pc, until)
+        else:
+            status = self.engine.run(pc, until)
+        if self.state.looked_at_pc:
+            self.stand()
+        return status
 
     def stand(self) -> None:
         """After a run that a hook stopped at a System access: move the PC back to that access."""

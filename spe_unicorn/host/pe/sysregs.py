@@ -116,9 +116,9 @@ class SplitCell(SteeringCell):
     """A steering register of which the engine keeps some fields and drops others.
 
     The ``dropped`` fields have the value that was written last, if the engine kept the rest of that
-    write. The ``withheld`` fields are cleared in the engine, since the host does what they ask for
-    and the engine would do it again. The ``absent`` fields are cleared in the engine because the
-    core does not have them.
+    write. The engine never has the ``withheld`` fields, since the host does what they ask for and
+    the engine would do it again. It never has the ``absent`` fields because the core does not have
+    them. Nobody but this class and the hook for MSR writes the register in the engine.
     """
 
     DERIVED = ("_kept",)  # of what was written, which the register file saves
@@ -138,6 +138,12 @@ class SplitCell(SteeringCell):
         self._withheld = withheld | absent
         self._absent = absent
         self._kept = 0
+        hooks.accesses.withhold(encoding, self._withheld)
+
+    def set(self, value: int) -> None:
+        """Store the raw 64-bit value, of which the engine gets what is its own."""
+        super().set(value & ~self._withheld)
+        self._hooks.accesses.set_cell(self._encoding, value)
 
     def take(self, theirs: int) -> None:
         """The engine holds ``theirs`` now."""
@@ -231,6 +237,12 @@ def install(
             hooks.accesses.act(action, encoding, WRITE)
             if register in _MATTERS:
                 hooks.accesses.stop_for(encoding, _MATTERS[register])
+    if answer is Action.STOP and s.HCR_EL2 not in registers:
+        # the engine has EL2 on each core, and EL3 reaches its registers
+        hcr = s.HCR_EL2.encoding
+        hooks.accesses.act(Action.NOTICE, hcr, WRITE)
+        hooks.accesses.stop_for(hcr, 0)
+        hooks.accesses.withhold(hcr, s.HCR_EL2.withheld)
     for accessor in _SECOND_ACCESSORS:
         hooks.accesses.act(answer, accessor, READ, WRITE)
     for encoding in _TRANSLATION_MAINTENANCE:

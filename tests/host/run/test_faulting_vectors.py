@@ -99,9 +99,13 @@ def machine(
     stage1_without: tuple[int, ...] = (),
     maps: bool = True,
     more: list[int] | None = None,
+    hcr: int = 0,
     **options: object,
 ) -> Machine:
-    """A guest that takes an exception, and a hypervisor that maps its pages on first touch."""
+    """A guest that takes an exception, and a hypervisor that maps its pages on first touch.
+
+    ``hcr`` are bits that it sets in HCR_EL2 beside those that it needs.
+    """
     sctlr = SCTLR_EL1 | (CHECKS_SP if cause == "misaligned SP" else 0)
     guest = [*put(s.VBAR_EL1, VECTORS), *put(s.SCTLR_EL1, sctlr)]
     if stage1:
@@ -121,6 +125,7 @@ def machine(
     code = [
         *[*put(s.VBAR_EL2, EL2_VECTORS), *a.mov64(28, LOG)],
         *[*put(s.VTTBR_EL2, STAGE2), *put(s.VTCR_EL2, VTCR)],
+        *put(s.HCR_EL2, RW | VM | (VI | IMO if cause == "IRQ" else 0) | hcr),
         *[*put(s.SPSR_EL2, EL1H), *put(s.ELR_EL2, GUEST), a.ERET],
     ]
     vector = [
@@ -144,9 +149,6 @@ def machine(
     result = Machine(image, runner=runner, el=2, ram=SIZE, **options)
     for pe in result.board.pes:
         pe.start(2, CODE)
-        hcr = RW | VM | (VI | IMO if cause == "IRQ" else 0)
-        pe.cpu.registers.set_raw(s.HCR_EL2, hcr)
-        pe.handler.controls_written()
     return result
 
 
@@ -388,10 +390,7 @@ def test_several_pes_map_the_same_vectors(cause) -> None:
 def test_a_loop_that_no_interrupt_will_leave_ends_the_run(runner, fetches) -> None:
     """EL2 takes IRQs, by HCR_EL2.IMO, and there is nothing that could raise one."""
     without = (VECTORS,) if fetches else ()
-    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
-    cpu = subject.board.cpu
-    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
-    subject.board.handler.controls_written()
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without, hcr=IMO)
     subject.board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
     result = subject.run(300)
     assert result.ending is Ending.FAILED
@@ -405,10 +404,8 @@ def test_a_loop_is_left_by_the_next_interrupt_of_a_higher_level(
 ) -> None:
     """EL2 takes the IRQ from the vector. What happens next on the board raises it."""
     without = (VECTORS,) if fetches else ()
-    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without)
+    subject = machine("undefined", runner=runner, stage1=True, stage1_without=without, hcr=IMO)
     board, cpu = subject.board, subject.board.cpu
-    cpu.registers.set_raw(s.HCR_EL2, cpu.registers.raw(s.HCR_EL2) | IMO)
-    board.handler.controls_written()
     board.memory.fill(VECTORS + 0x200, a.code([a.udf(0)]))
     board.memory.fill(EL2_VECTORS + FROM_LOWER + 0x80, a.code([a.b(0)]))
     pe = board.pes[0]

@@ -132,6 +132,15 @@ def _write_named(
 
 
 @routine
+def _write_but(s: StateRecord, engine: Pointer, r: NamedRegister, withheld: int) -> None:
+    """Make an MSR, but for the bits ``withheld``, which the engine does not get."""
+    row = record_at(pointer_to(s.alias), CP_REG)
+    row.op1, row.crn, row.crm, row.op2 = r.op1, r.crn, r.crm, r.op2
+    row.value = r.value & ~withheld
+    call_register(s.reg_write, address_of(engine), _CP_REG, s.alias)
+
+
+@routine
 def _alias(
     s: StateRecord, engine: Pointer, user: Pointer, value: int, key: int, register: int, read: int
 ) -> int:
@@ -278,9 +287,15 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         return 0
     if action in (_NOTICE, _REGIME, _RECORDS):
         known = array_at(pointer_to(s.cells), (KEYS,), np.int64)
-        if known[key] != r.value and _at_its_level(s, engine, user, r.op1):
+        withheld = array_at(pointer_to(s.withheld), (KEYS,), np.int64)[key] & r.value
+        new = known[key] != r.value
+        if (withheld == 0 and not new) or not _at_its_level(s, engine, user, r.op1):
+            return 0
+        if withheld != 0:
+            _write_but(s, engine, r, withheld)
+        if new:
             _counted(s, engine, user, key, r.value, action)
-        return 0
+        return 1 if withheld != 0 else 0
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
         if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):

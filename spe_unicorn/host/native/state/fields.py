@@ -151,6 +151,7 @@ class StateRecord:
     cells: int
     aliases: int
     matters: int
+    withheld: int
     tallies: int
     samples: int
     gaps: int

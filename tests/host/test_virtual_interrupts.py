@@ -1,0 +1,49 @@
+"""HCR_EL2.VI and VF are the host's: the engine never has them, and all its runs end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.host.virtual_interrupts import BITS, OPERATIONS, RUNNERS, WAYS, written
+from tests.support.running.processes import WALL_SECONDS, limit_cpu
+
+VECTOR = {"VI": 0x280, "VF": 0x300, "both": 0x300}
+"""From EL1 with SP_EL1. FIQ comes first, which is the machine's choice."""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, int] | None]:
+    """What each way has come to."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.host.virtual_interrupts"],
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
+    return dict(json.loads(line) for line in answer.stdout.splitlines())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_guest_that_sets_them_goes_on(way, found) -> None:
+    bits = WAYS[way][0]
+    hcr = written(bits)
+    assert found.get(way) == {
+        "first": hcr,
+        "second": hcr,
+        "isr": BITS[bits],  # I and F have the places of VI and VF
+        "vector": VECTOR[bits],
+        "hcr": hcr,
+        "engine": hcr & ~BITS["both"],
+        "operations": OPERATIONS,
+    }
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_core_without_el2_goes_on(runner, found) -> None:
+    """HCR_EL2 is RES0 from EL3 there (Arm ARM D24.2, HCR_EL2)."""
+    assert found.get(f"without EL2, {runner}") == {"first": 0, "operations": OPERATIONS}
