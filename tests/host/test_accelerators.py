@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from spe_unicorn.host.accelerators import NAMES, OPTION, chosen, wanted
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from tests.support.machine_runs import Machine, Result
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_all_are_in_use_unless_somebody_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +42,13 @@ def test_who_asks_why_blocks_are_not_counted_inline_is_told(
 ) -> None:
     monkeypatch.setenv(OPTION, "recipes")
     assert why_not() == f"{OPTION}=recipes"
+
+
+def test_each_stands_in_both_tables_of_its_page() -> None:
+    page = (ROOT / "docs/reference/accelerators.md").read_text()
+    answers, buys = page.split("## What each buys")
+    for table in (answers, buys):
+        assert re.findall(r"^\| `(\w+)` \|", table, re.M) == list(NAMES)
 
 
 PROGRAMS: dict[str, dict[str, Any]] = {
