@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -20,6 +21,16 @@ settings.load_profile("steady")
 
 NO_SKIPS = "SPE_UNICORN_NO_SKIPS"
 """The environment variable with which a skipped test fails; .ci/run sets it."""
+
+
+def pytest_configure() -> None:
+    """Let children take signals that we ignore, as under nohup or in the background of a script.
+
+    A program inherits what is ignored, and not what is handled by doing nothing.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_finish() -> None:

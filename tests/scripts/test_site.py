@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spe_unicorn import Machine
+from spe_unicorn.session.keywords import MachineKeywords
 from tests.scripts.site_build import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,14 +72,14 @@ def test_the_python_interface_shows_the_whole_signature_of_a_machine(site: Path)
     shown = signature(
         (site / "reference/api.html").read_text(), "spe_unicorn.session.machine.Machine"
     )
-    parameters = inspect.signature(Machine).parameters
-    assert list(parameters) == ["firmware", "console", "misuse", "records", "options"]
-    assert re.findall(r"(\w+): ", shown) == list(parameters)
-    assert shown == (
+    own = list(inspect.signature(Machine).parameters)
+    assert own == ["firmware", "console", "misuse", "records", "options"]
+    assert re.findall(r"(\w+): ", shown) == [*own[:-1], *MachineKeywords.__annotations__]
+    assert shown.startswith(
         "Machine( firmware: File | Image | MachineOptions | None = None, *,"
-        " console: ConsoleEnds | None = None, misuse: bool = False, records: bool = True,"
-        " **options: Any, )"
+        " console: ConsoleEnds | None = None, misuse: bool = False, records: bool = True, "
     )
+    assert " smp: int = ..., " in shown
 
 
 def test_the_python_interface_has_every_option_of_a_machine(site: Path) -> None:
