@@ -216,6 +216,10 @@ class Monitored(Protocol):
         """PSTATE.PPEND."""
         ...
 
+    def accessed_memory(self, *, write: bool) -> None:
+        """The MRS or MSR that the host carries out has accessed memory, by FEAT_NV2."""
+        ...
+
     def retired(self) -> None:
         """The operation that the host carries out has retired: count it now."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from spe_unicorn.arch.operation import Family, Instruction, RegisterKind, Structure
+from spe_unicorn.arch.operation import Family, Instruction, Mark, RegisterKind, Structure
 from spe_unicorn.arch.ports import CoreModel
 from spe_unicorn.cores.cache_model import CacheModel
 from spe_unicorn.cores.profile import Core
@@ -23,7 +23,7 @@ from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.members import Members
 from spe_unicorn.pmu.names import NamedEvent
-from spe_unicorn.pmu.words import PART_EVENTS, WORD_EVENTS, events_of
+from spe_unicorn.pmu.words import PART_EVENTS, STORED_EVENTS, WORD_EVENTS, events_of
 from spe_unicorn.spe.candidates import CandidateSampler
 from spe_unicorn.spe.external import ExternalSampler
 from spe_unicorn.spe.sampler import Sampler
@@ -34,6 +34,7 @@ _RETIRED: Final = frozenset({E.INST_RETIRED, E.INST_SPEC, *PART_EVENTS})
 _OF_BRANCHES: Final = frozenset(
     {E.BR_PRED, E.BR_MIS_PRED, E.BR_MIS_PRED_RETIRED, E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC}
 )
+_STORES: Final = frozenset({Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _ACCESSES: Final = frozenset({Family.LOAD, Family.STORE, Family.ATOMIC, Family.ATOMIC_STORE})
 _SHARE: Final = 8
 """The most events of caches and TLBs that one member makes: four pieces, each in two lines."""
@@ -62,7 +63,7 @@ def event_sampler(
         return ExternalSampler(*args, **shared)
     if number in PART_EVENTS and core.cracking is not None:
         return ExternalSampler(*args, retired_only=True, cracker=core.cracking, **shared)
-    if number in _RETIRED or number in WORD_EVENTS:
+    if number in _RETIRED or number in WORD_EVENTS - STORED_EVENTS:
         members = Members(lambda i: number in _RETIRED or number in events_of(i))
         return ExternalSampler(*args, retired_only=True, cracker=members, **shared)
     if number in EXCEPTION_EVENTS:
@@ -74,6 +75,9 @@ def event_sampler(
         rate = pe.cpu.rate
         most = -(-rate.ticks_of // rate.cycles_of)
         unit = CandidateSampler(*args, most=most, **shared)
+    elif number in STORED_EVENTS:
+        stores = Members(lambda i: i.family in _STORES or i.mark is Mark.MSR)
+        unit = CandidateSampler(*args, cracker=stores, **shared)
     elif number in _OF_BRANCHES:
         branches = Members(lambda instruction: instruction.family is Family.BRANCH)
         unit = CandidateSampler(*args, cracker=branches, **shared)

@@ -58,6 +58,11 @@ WORD_EVENTS: Final = frozenset(
 """All of them."""
 JUMP_EVENTS: Final = frozenset({E.PC_WRITE_RETIRED, E.PC_WRITE_SPEC})
 """Those of software that writes the PC: a branch that is taken, an exception return."""
+STORED_EVENTS: Final = frozenset({E.ST_RETIRED})
+"""Those of stores that leave out a store-exclusive that fails (Arm ARM D14.3, 0x0007)."""
+LOAD_EVENTS: Final = frozenset({E.LD_RETIRED, E.LD_SPEC, E.MEM_ACCESS})
+STORE_EVENTS: Final = frozenset({E.ST_RETIRED, E.ST_SPEC, E.MEM_ACCESS})
+"""Those of a load and of a store, which FEAT_NV2 makes of MRS and MSR (Arm ARM D14.1.1)."""
 PART_EVENTS: Final = frozenset({E.OP_RETIRED, E.OP_SPEC})
 """Those of which an instruction makes as many as it has micro-operations."""
 
@@ -72,15 +77,20 @@ def may_jump(instruction: Instruction) -> bool:
     return instruction.family is Family.BRANCH and instruction.conditional
 
 
+def may_fail(instruction: Instruction) -> bool:
+    """Whether it is a store-exclusive, which may not store."""
+    return instruction.exclusive and instruction.family is Family.STORE
+
+
 @lru_cache(maxsize=1 << 14)
 def events_of(instruction: Instruction) -> frozenset[E]:
-    """The events of an instruction that retires."""
+    """The events of an instruction that retires, of a store-exclusive one that stores."""
     found: set[E] = set()
     family = instruction.family
     if family in _LOADS:
-        found |= {E.LD_RETIRED, E.LD_SPEC, E.MEM_ACCESS}
+        found |= LOAD_EVENTS
     if family in _STORES:
-        found |= {E.ST_RETIRED, E.ST_SPEC, E.MEM_ACCESS}
+        found |= STORE_EVENTS
     if family is Family.BRANCH:
         found |= _of_branch(instruction)
     if instruction.mark is Mark.ERET:

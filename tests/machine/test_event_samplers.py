@@ -19,15 +19,15 @@ from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.options import MachineOptions, OptionError, Sampling
 from spe_unicorn.pmu.events import PMUEvent as E
-from spe_unicorn.pmu.words import WORD_EVENTS, events_of
+from spe_unicorn.pmu.words import STORED_EVENTS, WORD_EVENTS, events_of
 from tests.support.machine_runs import Machine, Result
 from tests.support.random_programs import RAM, random_program
 from tests.support.random_runs import MAX, NEOVERSE, Trace, run_in_pieces, settings_of
 
 OPERATIONS = 600
 CALLS = (0x15, 0x16, 0x17)
-BY_WORD = sorted(event.name for event in WORD_EVENTS)
-BY_RUN = ("PC_WRITE_RETIRED", "UNALIGNED_LDST_RETIRED")
+BY_WORD = sorted(event.name for event in WORD_EVENTS - STORED_EVENTS)
+BY_RUN = ("PC_WRITE_RETIRED", "ST_RETIRED", "UNALIGNED_LDST_RETIRED")
 BY_MODEL = ("BR_MIS_PRED_RETIRED", "BR_PRED", "L1D_CACHE", "L1D_CACHE_REFILL", "L1D_TLB_REFILL")
 
 

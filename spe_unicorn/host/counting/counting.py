@@ -304,6 +304,10 @@ class Counting(Stateful[CountingState]):
         """The engine has stopped; ``done`` operations of the block that began last have run."""
         self.totals.after_run(done)
 
+    def distance(self, code: tuple[Instruction, ...]) -> int:
+        """How many operations of ``code`` come before the first that has to be looked at alone."""
+        return self.totals.distance(code)
+
     def needs_stop(self, *, write: bool) -> bool:
         """Whether the engine has to stop for an access to the counters to be exact."""
         return self.totals.settled_by_stop(write=write)
@@ -332,6 +336,10 @@ class Counting(Stateful[CountingState]):
     def pending(self) -> bool:
         """PSTATE.PPEND."""
         return self.monitors.s.pending
+
+    def accessed_memory(self, *, write: bool) -> None:
+        """The MRS or MSR that the host carries out has accessed memory, by FEAT_NV2."""
+        self.totals.accessed_memory(write=write)
 
     def retired(self) -> None:
         """The operation that the host carries out has retired: count it now."""

@@ -22,6 +22,7 @@ from spe_unicorn.plain import Bits16, Count
 from spe_unicorn.pmu.words import (
     JUMP_EVENTS,
     PART_EVENTS,
+    STORED_EVENTS,
     events_of,
     jumps_always,
     may_jump,
@@ -177,6 +178,16 @@ class Tallies(Stateful[TalliesState]):
         """Count conditional branches, already added, that were taken."""
         for event in JUMP_EVENTS.intersection(self.s.wanted):
             self.s.counts[event] += count
+
+    def failed(self) -> None:
+        """A store-exclusive, already added, did not store."""
+        for event in STORED_EVENTS.intersection(self.s.wanted):
+            self.s.counts[event] -= 1
+
+    def count(self, events: Iterable[int]) -> None:
+        """Count events of an operation that its word does not say, as far as they are wanted."""
+        for event in set(events).intersection(self.s.wanted):
+            self.s.counts[event] += 1
 
     def after_block(self, executed: bool, pc: int) -> None:
         """The engine stands at ``pc``; the last block, if any, was ``executed`` to its end."""

@@ -23,7 +23,16 @@ from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.junction import EventJunction, Told, count_in
 from spe_unicorn.pmu.shadow import synchronizes
-from spe_unicorn.pmu.words import JUMP_EVENTS, PART_EVENTS, WORD_EVENTS, may_jump
+from spe_unicorn.pmu.words import (
+    JUMP_EVENTS,
+    LOAD_EVENTS,
+    PART_EVENTS,
+    STORE_EVENTS,
+    STORED_EVENTS,
+    WORD_EVENTS,
+    may_fail,
+    may_jump,
+)
 from spe_unicorn.spe.feed import SampleEvent
 from spe_unicorn.stateful import Stateful
 
@@ -33,6 +42,8 @@ _MOST_PARTS: Final = 1 << 8
 AHEAD: Final = 1 << 6
 """The most operations that :meth:`EventTotals.ahead` looks at."""
 _PAGE: Final = 1 << 12
+_ZERO: Final = 31
+"""The number of XZR."""
 _SAMPLING: Final = frozenset(SampleEvent)
 
 
@@ -169,6 +180,7 @@ class EventTotals(Stateful[TotalsState]):
         self._unaligned = False
         self.stepwise = stepwise or tallies.stepwise or self._unaligned_wanted
         cpu.tally = tallies.number
+        cpu.judges_stores = tallies.native and not events.isdisjoint(STORED_EVENTS)
         counted = tallies.s.wanted or self.stepwise or events & EXCEPTION_EVENTS
         cpu.notes_exceptions = exceptions or bool(counted)
         self.look()
@@ -241,6 +253,26 @@ class EventTotals(Stateful[TotalsState]):
         self.tallies.add((instruction.word,))
         if may_jump(instruction) and self._cpu.pc != pc + 4 & _MASK:
             self.tallies.jumped()
+        if may_fail(instruction) and self._failed(instruction):
+            self.tallies.failed()
+
+    def _failed(self, instruction: Instruction) -> bool:
+        """Whether the store-exclusive that was executed last did not store.
+
+        One that drops its status counts as one that stores.
+        """
+        status = instruction.word >> 16 & 31
+        return status != _ZERO and bool(self._cpu.engine.x(status) & 1)
+
+    def accessed_memory(self, *, write: bool) -> None:
+        """FEAT_NV2 has made an access to memory of the MRS or MSR that is being carried out."""
+        self.tallies.count(STORE_EVENTS if write else LOAD_EVENTS)
+
+    def distance(self, code: tuple[Instruction, ...]) -> int:
+        """How many operations of ``code`` come before the first that has to be looked at alone."""
+        if not self._cpu.judges_stores:
+            return len(code)
+        return next((k for k, i in enumerate(code) if may_fail(i)), len(code))
 
     def retired_at_last_look(self) -> None:
         """Count the operation at the PC of the last look: the host has executed it."""

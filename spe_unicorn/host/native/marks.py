@@ -23,12 +23,19 @@ MARK_EVENT: Final = 64
 """The block has a WFE, SEV or SEVL."""
 MARK_SVE: Final = 128
 """The block has SVE operations."""
+MARK_EXCLUSIVE: Final = 256
+"""The block has a store-exclusive: somebody may have to know whether it stores."""
 MARK_FENCE: Final = 512
 """The block ends with an ISB or an ERET, context synchronization events: a Watcher is told, too."""
 MARKS_OF_HOST_OPERATIONS: Final = (
-    MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_FENCE | MARK_TRAP | MARK_EVENT
+    (MARK_SVE | MARK_FP | MARK_SYNC | MARK_ERET | MARK_ORDER | MARK_FENCE | MARK_TRAP)
+    | MARK_EVENT
+    | MARK_EXCLUSIVE
 )
 """Marks of what the host may have to execute."""
+_EXCLUSIVE_BITS, _STORE_EXCLUSIVE = 0x3FE0_0000, 0x0800_0000
+_PAIR_BITS, _STORE_EXCLUSIVE_PAIR = 0xBFE0_0000, 0x8820_0000
+"""What store-exclusives have in common; a pair of less than 32 bits each is CASP."""
 _ISB, _ISB_OPTION = 0xD503_30DF, 0xF00
 _DSB, _DSB_NXS, _DSB_DOMAIN = 0xD503_339F, 0xD503_323F, 0xC00
 """Those for loads and stores; without the bits that say for whom."""
@@ -58,6 +65,8 @@ def marks_of(word: int) -> int:
         return MARK_SVE
     if group & 0b0111 == 0b0111:
         return MARK_FP  # data processing
-    if group & 0b0101 == 0b0100:
-        return MARK_FP if word >> 26 & 1 else 0  # loads and stores
+    if group & 0b0101 == 0b0100:  # loads and stores
+        if word & _EXCLUSIVE_BITS == _STORE_EXCLUSIVE or word & _PAIR_BITS == _STORE_EXCLUSIVE_PAIR:
+            return MARK_EXCLUSIVE
+        return MARK_FP if word >> 26 & 1 else 0
     return MARK_FP if word & 0xFFDF_FFC0 == 0xD51B_4400 else 0  # MRS and MSR of FPCR and FPSR

@@ -41,6 +41,7 @@ from spe_unicorn.host.engine.untranslatable import translation_fails
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.marks import (
     MARK_EVENT,
+    MARK_EXCLUSIVE,
     MARK_FENCE,
     MARK_FP,
     MARK_ORDER,
@@ -96,6 +97,7 @@ class Controls(Stateful[ControlsState]):
             "_redirects",
             "offsets",
             "_events",
+            "_judges",
             "_relevant",
             "_asked",
             "_generation",
@@ -125,6 +127,8 @@ class Controls(Stateful[ControlsState]):
         """Whether somebody has to see barriers and changes of translation: a :class:`Watcher`."""
         self.s = ControlsState()
         self._events = False
+        self._judges = False
+        """Whether store-exclusives are looked at alone."""
         self._relevant = 0
         """The marks that are relevant by the registers. ``State.relevant`` may hold more until
         :meth:`relax`."""
@@ -183,6 +187,9 @@ class Controls(Stateful[ControlsState]):
         self._events = self.s.waits or (meaning.waits_trap and cpu.whole)
         if self._events:
             relevant |= MARK_EVENT
+        self._judges = cpu.judges_stores
+        if self._judges:
+            relevant |= MARK_EXCLUSIVE
         self._relevant = relevant
         if relevant & ~self._state.relevant:
             self._state.relevant |= relevant
@@ -239,6 +246,8 @@ class Controls(Stateful[ControlsState]):
 
         Compiled code may go over to known sets of controls in it, if there is one that holds.
         """
+        if self._cpu.judges_stores is not self._judges:
+            self.changed()
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
         around = self._around(enabled_at, request.collects) if worth else None
@@ -363,6 +372,8 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_SVE
         if self._trapping.at[el]:
             marks |= MARK_TRAP
+        if self._judges:
+            marks |= MARK_EXCLUSIVE
         return marks | (MARK_EVENT if self._events else 0)
 
     def _redirect(self, host: bool) -> None:

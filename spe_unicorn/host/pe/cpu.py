@@ -90,7 +90,7 @@ class UnicornCPU(Stateful[CPUState]):
     halted = False
     sdd = False
 
-    DERIVED = ("_el", "counted_at", "follows_context", "notes_exceptions", "tally")
+    DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
     WIRING = ("whole", "secure_memory", "model", "monitors")
 
@@ -139,6 +139,8 @@ class UnicornCPU(Stateful[CPUState]):
         """``State.tally``: not 0 if compiled code adds up the events that words determine."""
         self.notes_exceptions = False
         """Whether a counter counts what an exception may change, so that each is for Python."""
+        self.judges_stores = False
+        """Whether a counter leaves out store-exclusives that fail, so that each is looked at."""
         self.follows_context = False
         """Whether somebody counts by CONTEXTIDR, and so has to hear of each new value."""
         self.exception_taken: Signal[[ExceptionRecord, ExceptionEntry]] = Signal()

@@ -80,16 +80,16 @@ class ExactRuns:
     def run_to_host_operation(self, operations: int) -> bool:
         """Run up to the first operation of the block that the host executes, and execute it.
 
-        An operation that somebody watches for counts, too: that one is stepped over. Return False,
-        with nothing run, if neither is among the first ``operations`` of the block before which the
-        engine stands.
+        An operation that somebody watches for, or has to judge, counts, too: it is stepped over.
+        Return False, with nothing run, if neither is among the first ``operations`` of the block
+        before which the engine stands.
         """
         parts = self._parts
         block = parts.blocks.begun()
         if block is None:
             raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
         is_host_operation = parts.handler.controls.is_host_operation
-        watched = parts.watching.distance(block.code)
+        watched = min(parts.watching.distance(block.code), parts.counting.distance(block.code))
         k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)
         if k >= min(operations, len(block.code)):
             return False

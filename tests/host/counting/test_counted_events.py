@@ -12,6 +12,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from unicorn import Uc
 
 from spe_unicorn.arch.exceptions.entry import ExceptionEntry, ExceptionRecord
 from spe_unicorn.arch.operation import Family
@@ -58,16 +59,30 @@ def counted(machine: Machine) -> list[int]:
     return counting.monitors.s.values[:COUNTERS]
 
 
+def _is_store_exclusive(word: int) -> bool:
+    instruction = decode(word)
+    return instruction.exclusive and instruction.family is Family.STORE
+
+
 class RetiredTrace(Trace):
     """Which operations of a trace did not retire, and which exceptions were taken."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self.failed: set[int] = set()
+        self.unstored: set[int] = set()
+        """Store-exclusives that did not store."""
         self.exceptions = 0
         self.end = 0
         """Where the PE is after the last operation."""
         machine.board.cpu.exception_taken.connect(self._on_exception)
+
+    def _on_operation(self, uc: Uc, address: int, size: int, data: object) -> None:
+        if self.words and _is_store_exclusive(self.words[-1]):
+            status = self.words[-1] >> 16 & 31
+            if self._cpu.engine.x(status) & 1:
+                self.unstored.add(len(self.words) - 1)
+        super()._on_operation(uc, address, size, data)
 
     def _on_exception(self, record: ExceptionRecord, entry: ExceptionEntry) -> None:
         self.exceptions += 1
@@ -80,11 +95,15 @@ class RetiredTrace(Trace):
             found[E.CPU_CYCLES] += 1
             if number not in self.failed:
                 found[E.INST_RETIRED] += 1
-                found.update(events_of(decode(word)))
+                found.update(events_of(decode(word)) - self.left_out(number))
                 found.update(self.of_the_run(number))
                 found.update(PARTS)
         found[E.EXC_TAKEN] = self.exceptions
         return found
+
+    def left_out(self, number: int) -> set[E]:
+        """What an operation does not make, though its word says so."""
+        return {E.ST_RETIRED} if number in self.unstored else set()
 
     def of_the_run(self, number: int) -> list[E]:
         """What an operation makes that its word alone does not say."""

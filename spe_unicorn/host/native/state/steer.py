@@ -8,7 +8,7 @@ from typing import Final
 from spe_unicorn.host.native.state.field import Field, Writer
 
 _HOOKS, _PYTHON, _TURNS = Writer.HOOKS, Writer.PYTHON, Writer.TURNS
-LEVEL_BITS: Final = 8
+LEVEL_BITS: Final = 9
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
 ALL_COUNTERS: Final = 0xFF

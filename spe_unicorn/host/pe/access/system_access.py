@@ -363,6 +363,8 @@ class SystemAccesses:
             return True
         loaded, physical = result
         self.redirected = NestedAccess(address, physical, read)
+        if cpu.monitors is not None:
+            cpu.monitors.accessed_memory(write=not read)
         if read:
             self._engine.set_x(rt, loaded)
         return False
