@@ -27,6 +27,7 @@ from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
 from spe_unicorn.host.pe.checks.debug import masked, masks_debug
+from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.controls import Controls
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
@@ -106,9 +107,10 @@ class StopHandler:
         self.memory = RefusedAccesses(cpu, self.controls.checks, self.exceptions, platform)
         self._state = cpu.hooks.state
 
-    def handle(self, stop: Stop) -> bool:
+    def handle(self, stop: Stop, fault: FailedCheck | None = None) -> bool:
         """Carry out what ``stop`` asks for. Return True if it raised an exception.
 
+        ``fault`` is what the checks before the operation found, at ``Stop.ACCESS``.
         Raises RuntimeError for a stop that is not for an operation: there is nothing to carry out.
         """
         self.system.stopped()
@@ -117,7 +119,7 @@ class StopHandler:
         if stop is Stop.UNMAPPED:
             return self.memory.unmapped()
         if stop is Stop.ACCESS:
-            return self.memory.checked()
+            return self.memory.checked(fault)
         if stop is Stop.MISALIGNED:
             self.exceptions.misaligned_pc()
             return True

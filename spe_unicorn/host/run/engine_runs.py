@@ -12,7 +12,6 @@ from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.exceptions.syndromes import EC, SOFTWARE_STEPS
 from spe_unicorn.arch.operation import Mark
-from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.engine.engine import NEVER
@@ -21,7 +20,7 @@ from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN, grant
-from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport
+from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, interrupted_at
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -168,12 +167,12 @@ class EngineRuns:
             self._execute(begin, request.until, request.plain)
             if request.plain:
                 self._go_on(request.until)
-        self._look_at_stop()
+            self._look_at_stop()
         if self._cracker is not None and not request.weigh:
             state.members_granted = position + state.members
         if population.row is not None:
             population.pass_by(sum(population.row[: request.budget - int(state.budget)]))
-        report = self._report()
+        report = interrupted_at(request.pc) if begin is None else self._report()
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(report.stop in _WITHIN and report.whole, pc)
@@ -193,8 +192,6 @@ class EngineRuns:
             return request.pc
         if request.plain and enter_irq.called(cpu.engine.handle.value, state.address):
             return int(state.scratch) & _MASK
-        state.stop, state.block, state.block_operations = Stop.INTERRUPT, signed(request.pc), 0
-        self._handler.status = 0
         return None
 
     def _report(self) -> RunReport:
@@ -206,7 +203,9 @@ class EngineRuns:
         done = self._executed_of_block(stop) if counted else begun
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         status = self._handler.status
-        return RunReport(stop, status, state.block & _MASK, begun, done, call, self.finished(stop))
+        halted = stop is Stop.NONE and self.halted()
+        finished = self.finished(stop)
+        return RunReport(stop, status, state.block & _MASK, begun, done, call, finished, halted)
 
     @property
     def _own_calls(self) -> int:

@@ -1,4 +1,4 @@
-"""Operations that the host executes in the engine's place, and what is due after a block."""
+"""Operations that the host executes in the engine's place, and exceptions before an operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spe_unicorn.arch.pe import EL2
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
+from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.run.parts import Parts
 
 _MASK: Final = (1 << 64) - 1
@@ -21,8 +21,11 @@ class HostOperations:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def execute(self, stop: Stop) -> None:
-        """Execute the operation before which the engine stopped; count and sample it."""
+    def execute(self, stop: Stop, fault: FailedCheck | None = None) -> None:
+        """Execute the operation before which the engine stopped; count and sample it.
+
+        At ``Stop.ACCESS``, ``fault`` is what the checks before the operation found.
+        """
         parts = self._parts
         cpu, state, describer = parts.cpu, parts.state, parts.describer
         if stop is Stop.TRAP and parts.model is not None:
@@ -40,8 +43,7 @@ class HostOperations:
         begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
-        translated = bool(selected) and stop is Stop.ACCESS and self._translates()
-        raised = parts.handler.handle(stop)
+        raised = parts.handler.handle(stop, fault)
         # the entry of an exception was counted at the entry; a call to the board has retired
         parts.counting.hosted(raised=raised and not cpu.whole)
         if parts.unit.retired_only and counted and state.unretired != unretired:
@@ -57,7 +59,7 @@ class HostOperations:
             if redirected is not None:
                 describer.redirected(operation, redirected, parts.unit.profiles(EL2))
             if raised:
-                describer.raised(operation, translated=translated)
+                describer.raised(operation, translated=fault is not None and fault.translated)
             else:
                 describer.finish(operation, cpu.pc)
             parts.population.complete(operation)
@@ -66,14 +68,6 @@ class HostOperations:
         if stop is Stop.TRAP and not raised:
             self._tell_of_return(pc)
         parts.unit.refresh()
-
-    def _translates(self) -> bool:
-        """Whether the operation at the PC translates its address before what it raises.
-
-        Watchpoints are compared after translation. Breakpoints and alignment go first.
-        """
-        checks = self._parts.handler.controls.checks
-        return checks.debug.breaks() is None and checks.alignment.fault() is None
 
     def _tell_of_return(self, pc: int) -> None:
         """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""
@@ -92,6 +86,7 @@ class HostOperations:
         """Take an interrupt if one may be taken now; True if that happened."""
         if not self._parts.state.deliver or not self._parts.handler.interrupts.take():
             return False
+        self._parts.handler.memory.close()  # the operation that was let through does not come
         self._parts.unit.refresh()
         return True
 
@@ -103,34 +98,3 @@ class HostOperations:
         handler.exceptions.step()
         self._parts.unit.refresh()
         return True
-
-    def catch_up(self) -> None:
-        """Do what compiled code left to be done after the block. Everything has been counted.
-
-        That is for an ERET, instruction cache maintenance, or writes of steering registers.
-        """
-        parts, state = self._parts, self._parts.state
-        if not state.notice:
-            return
-        state.notice = 0
-        parts.cpu.forget_el()
-        if state.stale_code:
-            # the engine misses stores by the guest to code through some mappings of it
-            state.stale_code = 0
-            parts.engine.forget_all_code()
-        if state.controls_written:
-            self._apply_controls()
-        parts.handler.returned()
-        parts.unit.refresh()
-
-    def _apply_controls(self) -> None:
-        """Work out anew what depends on the registers that the guest has written."""
-        parts, state = self._parts, self._parts.state
-        if state.controls_written & CONTROLS_WRITTEN:
-            parts.handler.controls.work_out_write(parts.handler.controls_written)
-            parts.population.reload()
-        else:
-            parts.cpu.steering.resync_cells()
-            parts.unit.recollect()
-        state.controls_written = 0
-        parts.watching.controls_written(parts.cpu.pc - 4 & _MASK)

@@ -18,9 +18,11 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import Found
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, StopHandler
 from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.accounts import Accounts
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.sampler import Sampler
 
@@ -34,6 +36,7 @@ class ReferenceRunner(Runner):
         self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting
     ) -> None:
         super().__init__(cpu, unit, handler, counting)
+        self._accounts = Accounts(self._parts)
         if cpu.model is not None:
             cpu.model.step_by_step(True)
 
@@ -66,7 +69,11 @@ class ReferenceRunner(Runner):
         stop = self._run_one()
         if stop is Stop.ACCESS:
             state.granted = before + state.budget  # nothing has been executed
-        if self.handler.memory.lets_through(stop):
+        found, fault = checks.look() if stop is Stop.ACCESS else (Found.NOTHING, None)
+        if stop is Stop.ACCESS and found is Found.NOTHING:
+            checks.let_through()
+            stop = self._run_one()
+        elif stop is Stop.UNMAPPED and self.handler.memory.admits():
             stop = self._run_one()
         self.handler.memory.close()
         # the hook has counted the rest of the block as executed
@@ -88,13 +95,13 @@ class ReferenceRunner(Runner):
             self._sample(operations, members, call)
         if done is not None and done.mark is Mark.ERET:
             cpu.returned(level)
-        self._host.catch_up()
+        self._accounts.catch_up()
         if done is not None:
             parts.watching.executed(done.mark, begun)
-        if stop is Stop.ACCESS and checks.fault() is None:
+        if stop is Stop.ACCESS and fault is None:
             self.handler.ending = Ending.WATCHED
         elif at_operation and not executed and not parts.runs.finished(stop):
-            self._host.execute(stop)
+            self._host.execute(stop, fault)
         elif at_operation:
             self._host.carry_out(stop)
         elif self.handler.status or words == (WFI,):

@@ -16,17 +16,18 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
-from spe_unicorn.host.native.marks import MARKS_OF_HOST_OPERATIONS
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
-from spe_unicorn.host.run.after_stops import AfterStops
 from spe_unicorn.host.run.chosen import ChosenOperation
 from spe_unicorn.host.run.debug_stops import DebugStops
 from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
+from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import parts_of
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.slices import Slices
 from spe_unicorn.host.run.untranslated import Untranslated
 from spe_unicorn.signals import Signal
@@ -84,10 +85,15 @@ class Runner:
         self._engine = cpu.engine
         self._state = cpu.hooks.state
         self._untranslated = Untranslated(cpu, handler)
-        self._after = AfterStops(self._parts, self._untranslated)
-        self._host = self._after.host
+        self._host = HostOperations(self._parts)
         self._chosen = ChosenOperation(self._parts)
         self._slices = Slices()
+        self.horizons = Horizons()
+        """What ends a run of the engine. If several are due, they are served in this order. A new
+        reason to end runs is one more entry."""
+        self._performer = Performer(
+            self._parts, self._host, self._untranslated, self.horizons, self._chosen, self._slices
+        )
         self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._observers = handler.controls.checks.observers
         self._goal = NEVER_HAPPENS
@@ -95,20 +101,17 @@ class Runner:
         self._one_operation = NEVER_HAPPENS
         """The number of operations after the next one, if memory is open to that one alone."""
         self._slice = Horizon(lambda: self._slices.end, self._end_slice, Approach.BLOCK)
-        self.horizons = Horizons(
-            (
-                Horizon(lambda: handler.platform.deadline, self._let_happen),
-                Horizon(lambda: self._goal, lambda: Ending.LIMIT),
-                Horizon(counting.due, counting.settle),
-                Horizon(lambda: self._observers.due, lambda: self._observers.take()),
-                Horizon(lambda: self._one_operation, lambda: None),
-                Horizon(lambda: self._translations.due, self._translations.flush),
-                self._slice,
-                Horizon(self._chosen.at, self._after.exact.step, Approach.CHOSEN),
-            )
-        )
-        """What ends a run of the engine. If several are due, they are served in this order. A new
-        reason to end runs is one more entry."""
+        for horizon in (
+            Horizon(lambda: handler.platform.deadline, self._let_happen),
+            Horizon(lambda: self._goal, lambda: Ending.LIMIT),
+            Horizon(counting.due, counting.settle),
+            Horizon(lambda: self._observers.due, lambda: self._observers.take()),
+            Horizon(lambda: self._one_operation, lambda: None),
+            Horizon(lambda: self._translations.due, self._translations.flush),
+            self._slice,
+            Horizon(self._chosen.at, self._performer.step, Approach.CHOSEN),
+        ):
+            self.horizons.append(horizon)
         handler.asked_to_stop = lambda: self.stopping
         handler.execute_one = self._execute_one
 
@@ -292,8 +295,9 @@ class Runner:
             return True
         if self._host.take_step():
             return True
-        if self.handler.controls.checks.debug.breaks() is not None:
-            self._host.execute(Stop.ACCESS)
+        routed = self.handler.controls.checks.debug.breaks()
+        if routed is not None:
+            self._host.execute(Stop.ACCESS, FailedCheck(routed))
             return True
         if not self._untranslated.is_at(pc):
             return False
@@ -342,38 +346,7 @@ class Runner:
         inline = self.cpu.hooks.inline
         if inline is not None and not inline.prepared:
             inline.prepare()
-        self._after.settle(report)
-        aligned = not report.block & self._state.pc_mask
-        if report.stop is Stop.BUDGET and aligned and not self._after.left:
-            self._go_on_in_block(report.operations)
-
-    def _go_on_in_block(self, operations: int) -> None:
-        """Go on to the first horizon in the block of ``operations`` before which the engine stands.
-
-        There may be none: the engine may have stopped there because the ring of samples was full.
-        """
-        state = self._state
-        executed = self.cpu.executed
-        end = executed + operations
-        found = self.horizons.first_within(end)
-        if found is None:
-            if self.horizons.nearest()[1] < end:
-                self._slices.over = True
-            return
-        horizon, at = found
-        chosen = horizon.approach is Approach.CHOSEN
-        exact = self._after.exact
-        if state.watch & MARKS_OF_HOST_OPERATIONS and exact.run_to_host_operation(
-            at - executed + chosen
-        ):
-            return
-        if chosen and self._after.entered and self._chosen.planned():
-            return  # the block is now known, so compiled code may sample the operation by itself
-        if at > executed:
-            # after this the chosen operation begins a block of its own, whose plan may suffice
-            exact.run(at - executed)
-        elif chosen:
-            horizon.arrive()
+        self._performer.settle(report)
 
     def _execute_one(self) -> None:
         """Have the engine execute the operation at the PC, which has been counted already."""

@@ -8,7 +8,7 @@ import pytest
 
 from spe_unicorn.debug.misuse import Misuse, watch_misuse
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.exact_runs import ExactRuns
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from tests.debug.misuse.drivers import ENABLE, SET_UP, STOP, WORK
@@ -179,12 +179,12 @@ def test_loads_in_the_block_of_the_event_are_looked_at_behind_it() -> None:
 
 def test_the_engine_does_not_stop_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
-    step = ExactRuns.step
+    step = Performer.step
 
-    def note(runs: ExactRuns) -> None:
+    def note(runs: Performer) -> None:
         steps.append(1)
         step(runs)
 
-    monkeypatch.setattr(ExactRuns, "step", note)
+    monkeypatch.setattr(Performer, "step", note)
     watched([*PROFILED, *[a.ISB, a.NOP] * 50, STOP, a.b(0)])
     assert len(steps) < 15

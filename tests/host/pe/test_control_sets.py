@@ -16,7 +16,7 @@ from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import controls
 from spe_unicorn.host.pe.control_sets import PATIENCE, ControlSets
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.after_stops import AfterStops
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -54,9 +54,9 @@ TLBI = (a.sys(0, 8, 7, 0), a.sys(4, 8, 7, 4), a.sys(4, 8, 7, 6))
 def noticed(monkeypatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
-    settle = AfterStops.settle
+    settle = Performer.settle
     monkeypatch.setattr(
-        AfterStops,
+        Performer,
         "settle",
         lambda self, report: (found.update([report.stop]), settle(self, report)),
     )

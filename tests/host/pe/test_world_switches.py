@@ -10,7 +10,7 @@ from spe_unicorn.arch.registers import fgt
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.after_stops import AfterStops
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.runner import Runner
 from tests.host.guests import VECTORS, put
 from tests.support import a64 as a
@@ -27,9 +27,9 @@ TRAPS_TPIDR = 1 << 33
 def stops(monkeypatch) -> Counter[Stop]:
     """How often the engine was stopped, by reason."""
     found: Counter[Stop] = Counter()
-    settle = AfterStops.settle
+    settle = Performer.settle
     monkeypatch.setattr(
-        AfterStops,
+        Performer,
         "settle",
         lambda self, report: (found.update([report.stop]), settle(self, report)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spe_unicorn.host.run.exact_runs import ExactRuns
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
@@ -68,8 +68,8 @@ def test_samples_are_those_of_the_reference(period: int, core: str, together: bo
 
 def test_hardly_any_operation_is_stepped_to(monkeypatch: pytest.MonkeyPatch) -> None:
     stepped = []
-    step = ExactRuns.step
-    monkeypatch.setattr(ExactRuns, "step", lambda self: (stepped.append(1), step(self)))
+    step = Performer.step
+    monkeypatch.setattr(Performer, "step", lambda self: (stepped.append(1), step(self)))
     machine = run(Runner, 101, together=True)
     assert len(machine.streams[0]) >= 64 * 48
     assert len(stepped) <= 4

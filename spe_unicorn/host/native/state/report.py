@@ -25,6 +25,8 @@ class RunReport(NamedTuple):
     finished: bool
     """Whether the operation that stopped the engine has been executed: a call, or one after which
     the next one could not be fetched or was to be stepped to."""
+    halted: bool = False
+    """Whether the engine, which no hook stopped, is at an address where the run must end."""
 
     @property
     def within(self) -> bool:
@@ -40,6 +42,11 @@ class RunReport(NamedTuple):
     def whole(self) -> bool:
         """Whether the block that began last was executed to its end."""
         return self.done == self.operations
+
+
+def interrupted_at(pc: int) -> RunReport:
+    """What a run at ``pc`` comes to that does not begin, as an interrupt is due for Python."""
+    return RunReport(Stop.INTERRUPT, 0, pc, 0, 0, call=False, finished=False)
 
 
 AT_AN_OPERATION = frozenset({Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED, Stop.ACCESS})

@@ -140,14 +140,14 @@ class Transit(ctypes.Structure):
             "notice",
             _TURNS,
             "Not 0 if the engine is to stop after the block: NOTICE_RETURN where the block ends in"
-            " an ERET, else BUDGET_SPENT. `HostOperations.catch_up` and `begin_anew` empty it.",
+            " an ERET, else BUDGET_SPENT. `Accounts.catch_up` and `begin_anew` empty it.",
         ),
         Field(
             "controls_written",
             _TURNS,
             "Whether the guest has written a register that steers SPE or the hooks"
             " (CONTROLS_WRITTEN), or one of which only records tell (RECORD_CONTROLS_WRITTEN)."
-            " `HostOperations.catch_up` empties it once it has worked out what the write means.",
+            " `Accounts.catch_up` empties it once it has worked out what the write means.",
         ),
         Field(
             "control_key",
@@ -160,7 +160,7 @@ class Transit(ctypes.Structure):
             "stale_code",
             _TURNS,
             "Whether the engine has to forget all code after the block, because of instruction"
-            " cache maintenance. `HostOperations.catch_up` empties it.",
+            " cache maintenance. `Accounts.catch_up` empties it.",
         ),
         Field("level", _HOOKS, "The Exception level at which the ERET of `notice` was executed."),
         Field(
@@ -174,7 +174,7 @@ class Transit(ctypes.Structure):
             _TURNS,
             "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after"
             " that block, and the next block shows that the SEV has been executed. Where the engine"
-            " stops before that, Python sees how far the block came. `AfterStops.settle` and"
+            " stops before that, Python sees how far the block came. `Accounts.settle` and"
             " `on_special_block` empty it.",
         ),
         Field("after_sev", _HOOKS, "The budget from that next block on."),

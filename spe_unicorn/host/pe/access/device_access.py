@@ -10,8 +10,7 @@ from spe_unicorn.arch.exceptions.syndromes import data_abort, instruction_abort
 from spe_unicorn.arch.memory.descriptors import Fault, FaultRecord
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.decode import Transfer, decode, transfer
-from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe.checks.operations import Checks
+from spe_unicorn.host.pe.checks.operations import Checks, FailedCheck
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber, register
 from spe_unicorn.host.pe.exceptions import Exceptions
@@ -32,15 +31,6 @@ class RefusedAccesses:
         self._state = cpu.hooks.state
         self._describer = OperationDescriber(cpu)
 
-    def lets_through(self, stop: Stop) -> bool:
-        """Whether the engine may execute the operation before which it stopped.
-
-        It may until :meth:`close`, which must be called after that operation.
-        """
-        if stop is Stop.ACCESS:
-            return self._checks.lets_through()
-        return stop is Stop.UNMAPPED and self._admits()
-
     @property
     def letting_through(self) -> bool:
         """Whether the next operation, and no other, is let through."""
@@ -53,8 +43,17 @@ class RefusedAccesses:
         if self._cpu.secure_memory is not None:
             self._cpu.secure_memory.close()
 
-    def _admits(self) -> bool:
-        """Whether the engine may make an access to Secure memory that it refused."""
+    @property
+    def refused_as_secure(self) -> bool:
+        """Whether the access that the engine has refused is one to Secure memory."""
+        memory = self._cpu.secure_memory
+        return memory is not None and memory.holds(self._state.access_address & _MASK)
+
+    def admits(self) -> bool:
+        """Whether the engine may make an access to Secure memory that it refused.
+
+        It may until :meth:`close`, which must be called after that operation.
+        """
         memory = self._cpu.secure_memory
         state = self._state
         address = state.access_address & _MASK
@@ -63,13 +62,12 @@ class RefusedAccesses:
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         return memory.admits(address, self._describer.begin(self._cpu.pc)[0].va, write)
 
-    def checked(self) -> bool:
+    def checked(self, fault: FailedCheck | None) -> bool:
         """Take the exception of an operation that alignment, a breakpoint or a watchpoint stops."""
-        found = self._checks.fault()
-        if found is None:
+        if fault is None:
             raise RuntimeError(f"the engine stopped at {self._cpu.pc:#x}, and no check fails there")
-        routed, address = found
-        self._exceptions.synchronous(routed.syndrome, routed.target_el, address)
+        routed = fault.routed
+        self._exceptions.synchronous(routed.syndrome, routed.target_el, fault.address)
         return True
 
     def unmapped(self) -> bool:

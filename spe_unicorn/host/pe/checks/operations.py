@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from ctypes import c_size_t
-from typing import Final, Protocol
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from unicorn import unicorn_const as uc_const
@@ -33,6 +34,30 @@ _MASK: Final = (1 << 64) - 1
 _PATIENCE: Final = 8
 """Slices after which a hook that nobody has used is removed."""
 _ADDRESS: Final = (1 << native.ADDRESS_BITS) - 1
+
+
+class Found(Enum):
+    """What was found at an operation before which the engine stopped to have it looked at."""
+
+    NOTHING = "nothing"
+    """It may execute."""
+    UNKNOWN = "unknown"
+    """The hook does not know what to check there."""
+    FAULT = "fault"
+    """It raises an exception in place of executing."""
+    OUTSIDE = "outside"
+    """A debugger outside wants the run to end before it."""
+
+
+class FailedCheck(NamedTuple):
+    """The exception that an operation raises in place of executing."""
+
+    routed: Routed
+    address: int | None = None
+    """What FAR_ELx shows, a virtual address."""
+    translated: bool = False
+    """Whether the address of the access was translated first, as before a watchpoint. Breakpoints
+    and alignment go first."""
 
 
 class Debugger(Protocol):
@@ -217,23 +242,34 @@ class Checks:
         row = int(self._table["key"][pc >> 2 & native.CHECKS - 1])
         return self._hook is None or row == self._key(pc)
 
-    def lets_through(self) -> bool:
-        """Whether the operation at which the hook has stopped may execute after all."""
-        self.passing = self.known and self.fault() is None and not self.stops_outside()
-        if self.passing:
-            self.observers.before()
-        return self.passing
+    def look(self) -> tuple[Found, FailedCheck | None]:
+        """Look at the operation at the PC, at which the hook has stopped; with its fault, if any.
 
-    def fault(self) -> tuple[Routed, int | None] | None:
-        """The fault of the operation at the PC, with its address, None if it may execute."""
+        A debugger outside is asked here, so this is called once a stop.
+        """
+        fault = self.fault()
+        if fault is not None:
+            return Found.FAULT, fault
+        if not self.known:
+            return Found.UNKNOWN, None
+        return (Found.OUTSIDE if self.stops_outside() else Found.NOTHING), None
+
+    def let_through(self) -> None:
+        """The operation at the PC may execute: nothing was found there."""
+        self.passing = True
+        self.observers.before()
+
+    def fault(self) -> FailedCheck | None:
+        """The fault of the operation at the PC, None if it may execute."""
         routed = self.debug.breaks()
         if routed is not None:
-            return routed, None
+            return FailedCheck(routed)
         fault = self.alignment.fault()
         if fault is not None:
-            return fault
+            return FailedCheck(*fault)
         words = self._cpu.virtual.code(self._cpu.pc, 1)
-        return self.debug.watches(decode(words[0])) if words else None
+        watched = self.debug.watches(decode(words[0])) if words else None
+        return None if watched is None else FailedCheck(*watched, translated=True)
 
     def stops_outside(self) -> bool:
         """Whether a debugger outside wants the run to end before the operation at the PC."""

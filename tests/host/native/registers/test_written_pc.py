@@ -10,7 +10,7 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.devices.gicv3 import registers as icc
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.after_stops import AfterStops
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -94,9 +94,9 @@ def test_an_access_is_made_once_and_where_it_is(cause, access, inline, monkeypat
     monkeypatch.setenv("SPE_UNICORN_INLINE", inline)
     asked = asks(monkeypatch)
     stops: list[Stop] = []
-    settle = AfterStops.settle
+    settle = Performer.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
+        Performer, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
     )
     outcomes = []
     for runner in (Runner, ReferenceRunner):

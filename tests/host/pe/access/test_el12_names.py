@@ -13,7 +13,7 @@ from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe import controls
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.after_stops import AfterStops
+from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.machine.board import Board
@@ -114,9 +114,9 @@ def test_without_a_host_the_names_are_undefined(runner, hcr) -> None:
 
 def test_they_do_not_leave_compiled_code(monkeypatch) -> None:
     stops: list[Stop] = []
-    settle = AfterStops.settle
+    settle = Performer.settle
     monkeypatch.setattr(
-        AfterStops, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
+        Performer, "settle", lambda self, report: (stops.append(report.stop), settle(self, report))
     )
     one = [*a.mov64(1, 0x40), a.msr(TTBR0, 1), a.mrs(2, TTBR0), a.msr(ELR, 2), a.mrs(3, SCTLR)]
     finish(host(one * 30, Runner))

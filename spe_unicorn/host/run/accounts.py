@@ -1,0 +1,102 @@
+"""After each run of the engine: count what was executed, before anything is done for the stop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spe_unicorn.bits import signed
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN
+from spe_unicorn.host.native.state.report import RunReport
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
+from spe_unicorn.host.run.parts import Parts
+
+_MASK: Final = (1 << 64) - 1
+
+
+class Accounts:
+    """Settles what one PE's engine has executed, and what compiled code has left to be done."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def settle(self, report: RunReport) -> None:
+        """Count what was executed, complete the samples that are due, then catch up."""
+        self._give_back(report)
+        self._parts.counting.after_run(report.done)
+        self._complete_samples(report)
+        state = self._parts.state
+        if state.sev:
+            self._send_event(report)
+        if state.fence:
+            self._tell_of_fence()
+        if state.notice == NOTICE_RETURN and report.whole:
+            self._parts.cpu.returned(int(state.level))
+        self.catch_up()
+
+    def _give_back(self, report: RunReport) -> None:
+        """Give back the operations of the last block that were granted and not executed."""
+        if report.whole:
+            return
+        parts, state = self._parts, self._parts.state
+        state.budget += report.operations - report.done
+        # the next operation follows in order, even if the engine begins a block at it
+        state.flow_next = signed(report.block + 4 * report.done & _MASK)
+        if parts.cracker is not None and parts.unit.enabled:
+            parts.population.pass_by(-parts.population.weight_from(report.done))
+
+    def _complete_samples(self, report: RunReport) -> None:
+        """Complete the samples that the hook noted, and that of the last block if it executed."""
+        population = self._parts.population
+        if self._parts.state.samples_in_ring:
+            population.complete_noted()
+        if self._parts.state.pending:
+            population.complete_pending(report)
+        population.count_all()
+
+    def _send_event(self, report: RunReport) -> None:
+        """The block that began last has a SEV. Send the event, if the block came so far."""
+        number = int(self._parts.state.sev)
+        self._parts.state.sev = 0
+        if report.before or report.done >= number:
+            self._parts.handler.platform.send_event()
+
+    def _tell_of_fence(self) -> None:
+        """Tell the watcher of the last context synchronization event that was executed."""
+        parts, state = self._parts, self._parts.state
+        executed = parts.cpu.executed
+        # the block that began last may have been left before its end
+        fence = int(state.fence if state.fence <= executed else state.fence_before)
+        if fence:
+            members = executed - fence if parts.unit.enabled else 0
+            parts.watching.synchronized(fence, members)
+
+    def catch_up(self) -> None:
+        """Do what compiled code left to be done after the block. Everything has been counted.
+
+        That is for an ERET, instruction cache maintenance, or writes of steering registers.
+        """
+        parts, state = self._parts, self._parts.state
+        if not state.notice:
+            return
+        state.notice = 0
+        parts.cpu.forget_el()
+        if state.stale_code:
+            # the engine misses stores by the guest to code through some mappings of it
+            state.stale_code = 0
+            parts.engine.forget_all_code()
+        if state.controls_written:
+            self._apply_controls()
+        parts.handler.returned()
+        parts.unit.refresh()
+
+    def _apply_controls(self) -> None:
+        """Work out anew what depends on the registers that the guest has written."""
+        parts, state = self._parts, self._parts.state
+        if state.controls_written & CONTROLS_WRITTEN:
+            parts.handler.controls.work_out_write(parts.handler.controls_written)
+            parts.population.reload()
+        else:
+            parts.cpu.steering.resync_cells()
+            parts.unit.recollect()
+        state.controls_written = 0
+        parts.watching.controls_written(parts.cpu.pc - 4 & _MASK)

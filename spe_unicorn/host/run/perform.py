@@ -1,0 +1,329 @@
+"""Does what ``host.run.decide`` says is to be done after a stop of the engine.
+
+Some of it is an exact run of the engine, of so many operations of one block: up to a horizon, or
+over a single operation. Such a run is settled as every other, if a stop ends it early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from spe_unicorn.arch.operation import Instruction, Mark, Operation
+from spe_unicorn.decode import decode
+from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.marks import MARKS_OF_HOST_OPERATIONS
+from spe_unicorn.host.native.requests import Grant
+from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.report import RunReport
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import Found
+from spe_unicorn.host.ports import Ending
+from spe_unicorn.host.run.accounts import Accounts
+from spe_unicorn.host.run.chosen import ChosenOperation
+from spe_unicorn.host.run.decide import NOTHING_SEEN, Action, Do, Look, decide
+from spe_unicorn.host.run.horizons import Approach, Horizons
+from spe_unicorn.host.run.host_operations import HostOperations
+from spe_unicorn.host.run.parts import Parts
+from spe_unicorn.host.run.slices import Slices
+from spe_unicorn.host.run.untranslated import Untranslated
+
+_MASK: Final = (1 << 64) - 1
+
+
+class _Step(NamedTuple):
+    """An operation that the engine executes alone, as it was before."""
+
+    instruction: Instruction
+    pc: int
+    level: int
+    operations: list[Operation]
+    """What describes its members."""
+    members: int
+
+
+class Performer:
+    """Settles the stops of one PE's engine."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        host: HostOperations,
+        untranslated: Untranslated,
+        horizons: Horizons,
+        chosen: ChosenOperation,
+        slices: Slices,
+    ) -> None:
+        self._parts = parts
+        self._host = host
+        self._horizons = horizons
+        self._chosen = chosen
+        self._slices = slices
+        self._accounts = Accounts(parts)
+        handler = parts.handler
+        self.acts: Final[dict[Do, Callable[[Action], object]]] = {
+            Do.NOTHING: lambda action: None,
+            Do.IDLE: lambda action: handler.idle(),
+            Do.GO_ON_IN_BLOCK: self._go_on_in_block,
+            Do.ENTER_BLOCK: self._enter_block,
+            Do.TAKE_INTERRUPT: lambda action: host.take_interrupt(),
+            Do.GO_TO_TRAP: self._go_to_trap,
+            Do.FIND_UNTRANSLATED: lambda action: untranslated.find(),
+            Do.LEARN: self._learn,
+            Do.LET_THROUGH: self._lets_through,
+            Do.ADMIT: self._admit,
+            Do.END: self._end,
+            Do.EXECUTE: lambda action: host.execute(action.report.stop, action.fault),
+            Do.CARRY_OUT: lambda action: host.carry_out(action.report.stop),
+            Do.REFETCH: lambda action: self.refetch(),
+        }
+        """What each :class:`Do` does."""
+
+    def settle(self, report: RunReport) -> None:
+        """A run of the engine is over: count it, then do what its stop asks for."""
+        self._accounts.settle(report)
+        self.perform(decide(report, self._look(report)))
+
+    def perform(self, action: Action) -> None:
+        """Do what has been decided."""
+        self.acts[action.do](action)
+
+    def _look(self, report: RunReport) -> Look:
+        """Look at the operation that stopped the engine in the midst of a block."""
+        stop = report.stop
+        if not report.within or stop is Stop.EXCEPTION:
+            return NOTHING_SEEN
+        found, fault, secure = Found.NOTHING, None, False
+        if stop is Stop.ACCESS:
+            found, fault = self._parts.handler.controls.checks.look()
+        elif stop is Stop.UNMAPPED:
+            secure = self._parts.handler.memory.refused_as_secure
+        readable = report.finished or self._reads()
+        return Look(readable, secure, found, fault)
+
+    # Before a block
+
+    def _enter_block(self, action: Action) -> bool | None:
+        """Enter the block before which the engine stands into the table, unless it is known.
+
+        True if it was entered, None if its code is not there any more: the stop that came of that
+        has been settled.
+        """
+        report, parts = action.report, self._parts
+        if parts.blocks.begun() is not None:
+            return False
+        words = parts.cpu.virtual.code(report.block, report.operations)
+        if words is None:
+            self.refetch()
+            return None
+        parts.blocks.enter(report.block, words)
+        return True
+
+    def _go_on_in_block(self, action: Action) -> None:
+        """Go on to the first horizon in the block before which the engine stands.
+
+        There may be none: the engine may have stopped there because the ring of samples was full.
+        """
+        report, parts = action.report, self._parts
+        entered: bool | None = False
+        if parts.unit.enabled or parts.state.watch:
+            entered = self._enter_block(action)
+        if entered is None:
+            return
+        executed = parts.cpu.executed
+        end = executed + report.operations
+        found = self._horizons.first_within(end)
+        if found is None:
+            if self._horizons.nearest()[1] < end:
+                self._slices.over = True
+            return
+        horizon, at = found
+        chosen = horizon.approach is Approach.CHOSEN
+        if parts.state.watch & MARKS_OF_HOST_OPERATIONS and self._run_to_host_operation(
+            at - executed + chosen
+        ):
+            return
+        if chosen and entered and self._chosen.planned():
+            return  # the block is now known, so compiled code may sample the operation by itself
+        if at > executed:
+            # after this the chosen operation begins a block of its own, whose plan may suffice
+            self.run(at - executed)
+        elif chosen:
+            horizon.arrive()
+
+    def _go_to_trap(self, action: Action) -> None:
+        """Execute the next block up to an operation that the host may have to execute."""
+        operations = action.report.operations
+        if self._run_to_host_operation(operations):
+            return
+        # no operation traps at this Exception level; the last one may be an ERET
+        if self.run(operations - 1):
+            self.step()
+
+    def _run_to_host_operation(self, operations: int) -> bool:
+        """Run up to the first operation of the block that the host executes, and execute it.
+
+        An operation that somebody watches for, or has to judge, counts, too: it is stepped over.
+        Return False, with nothing run, if neither is among the first ``operations`` of the block
+        before which the engine stands.
+        """
+        parts = self._parts
+        block = parts.blocks.begun()
+        if block is None:
+            raise RuntimeError(f"no block has begun; {operations} operations were to be run of it")
+        is_host_operation = parts.handler.controls.is_host_operation
+        watched = min(parts.watching.distance(block.code), parts.counting.distance(block.code))
+        k = next((k for k, i in enumerate(block.code[:watched]) if is_host_operation(i)), watched)
+        if k >= min(operations, len(block.code)):
+            return False
+        if self.run(k):
+            if not is_host_operation(block.code[k]):
+                self.step()
+            elif not self._reads():
+                self.refetch()
+            elif not self._host.take_step():
+                self._host.execute(Stop.TRAP)
+        return True
+
+    # At an operation
+
+    def _reads(self) -> bool:
+        """Whether the next operation can be read."""
+        return self._parts.cpu.virtual.code(self._parts.cpu.pc, 1) is not None
+
+    def _learn(self, action: Action) -> None:
+        report = action.report
+        self._parts.runs.learn(max(report.operations - report.done, 1))
+
+    def _lets_through(self, action: Action) -> bool:
+        """Let the engine execute the operation, if that was decided; True if it was."""
+        if action.do is Do.LET_THROUGH:
+            self._parts.handler.controls.checks.let_through()
+            return True
+        return action.do is Do.ADMIT and self._parts.handler.memory.admits()
+
+    def _admit(self, action: Action) -> None:
+        if not self._lets_through(action):
+            self.perform(action._replace(do=action.refused))
+
+    def _end(self, action: Action) -> None:
+        self._parts.handler.ending = Ending.WATCHED
+
+    # Runs of exactly so many operations
+
+    def run(self, operations: int) -> bool:
+        """Run a number of operations of the block before which the engine stands.
+
+        Return False if another stop came first. That stop has then been settled.
+        """
+        if operations <= 0:
+            return True
+        parts = self._parts
+        cpu = parts.cpu
+        pc = cpu.pc
+        if not self._reads():
+            self.refetch()
+            return False
+        target = pc + 4 * operations & _MASK
+        parts.engine.forget_code(pc, pc + 4)
+        parts.counting.goes_straight(operations)
+        report = parts.runs.run(parts.runs.straight(pc, operations))
+        if report.stop is Stop.NONE and cpu.pc == target and not report.status:
+            parts.counting.ran_straight()
+            parts.population.count_all()
+            return True
+        self.settle(report)
+        return False
+
+    def refetch(self) -> None:
+        """The code at the PC cannot be read: have the engine fetch it anew, and settle the stop.
+
+        A guest that changes tables without TLB maintenance may run code that the engine has
+        translated before, and whose entry in its TLB has given way to another. From now on the
+        tables decide, as they may at any time, so the fetch faults. Raises RuntimeError if the
+        engine finds what cannot be read.
+        """
+        parts, cpu = self._parts, self._parts.cpu
+        pc, executed = cpu.pc, cpu.executed
+        if parts.model is not None:
+            parts.model.end()
+        parts.engine.flush_tlb()
+        limits = int(parts.state.limit), int(parts.state.horizon)
+        self.settle(parts.runs.run(parts.runs.request(pc, NEVER, limits, Grant(0))))
+        if cpu.pc == pc and cpu.executed == executed and parts.handler.ending is None:
+            raise RuntimeError(f"the engine runs code at {pc:#x} that cannot be read")
+
+    def step(self) -> None:
+        """Execute the operation at the PC: the chosen one, or one that somebody watches for."""
+        parts = self._parts
+        cpu = parts.cpu
+        pc, executed = cpu.pc, cpu.executed
+        words = cpu.virtual.code(pc, 1)
+        if words is None:
+            self.refetch()
+            return
+        members = parts.population.members(pc)
+        step = _Step(decode(words[0]), pc, cpu.el, parts.describer.begin(pc), members)
+        if parts.model is not None:
+            parts.model.begin()
+        if parts.runs.checking():
+            parts.runs.learn(1)
+        parts.engine.forget_code(pc, pc + 4)
+        report, action = self._step_over(pc)
+        if self._lets_through(action):
+            self._take_back(members)
+            report, action = self._step_over(pc)
+        elif action.do is Do.ADMIT:
+            action = action._replace(do=action.refused)
+        parts.handler.memory.close()
+        if action.do is Do.TAKE_INTERRUPT and cpu.executed == executed:
+            # the interrupt comes before the operation
+            self._end_for_model()
+            self.settle(report)
+        elif report.within and not report.finished:
+            self._take_back(members)
+            if action.do is Do.END:
+                self._end_for_model()
+            self.perform(action)
+        else:
+            self._stepped(step, action)
+
+    def _step_over(self, pc: int) -> tuple[RunReport, Action]:
+        """Run the operation at ``pc`` alone, and decide what is to be done after that."""
+        report = self._parts.runs.run(self._parts.runs.straight(pc, 1))
+        return report, decide(report, self._look(report))
+
+    def _take_back(self, members: int) -> None:
+        """Take back an operation of ``members`` members that was granted and not executed."""
+        self._parts.state.budget += 1
+        self._parts.population.pass_by(-members)
+
+    def _end_for_model(self) -> None:
+        """The core model no longer notes what the sampled operation does."""
+        if self._parts.model is not None:
+            self._parts.model.end()
+
+    def _stepped(self, step: _Step, action: Action) -> None:
+        """The operation has been executed: count and sample it, then do what its stop asks for."""
+        parts, report = self._parts, action.report
+        mark = step.instruction.mark
+        parts.counting.stepped(step.instruction, step.pc)
+        if mark is Mark.ERET:
+            parts.cpu.returned(step.level)
+        # while profiling is disabled it may have no member
+        for member in parts.population.select(step.members):
+            operation = step.operations[member]
+            operation.exception = report.call
+            if not report.call:
+                parts.describer.finish(operation, parts.cpu.pc)
+            parts.population.complete(operation)
+        self._end_for_model()
+        parts.population.take_wrong_path()
+        if mark is Mark.ERET:
+            parts.state.notice = BUDGET_SPENT
+        self._accounts.catch_up()
+        parts.watching.executed(mark, step.pc)
+        if report.within:
+            self.perform(action)
+        elif mark is Mark.WFI or report.status:
+            parts.handler.idle()

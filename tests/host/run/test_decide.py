@@ -1,0 +1,102 @@
+"""What is to be done after each kind of stop, without an engine: expectations by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from spe_unicorn.arch.exceptions.routing import Routed
+from spe_unicorn.arch.exceptions.syndromes import BREAKPOINT
+from spe_unicorn.arch.pe import EL1
+from spe_unicorn.host.native.state.report import RunReport
+from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import FailedCheck, Found
+from spe_unicorn.host.run.decide import Action, Do, Look, decide
+
+FAULT = FailedCheck(Routed(EL1, BREAKPOINT))
+UNREADABLE, SECURE = Look(readable=False), Look(secure=True)
+NEW, FAULTY = Look(found=Found.UNKNOWN), Look(found=Found.FAULT, fault=FAULT)
+WATCHED = Look(found=Found.OUTSIDE)
+
+
+def report(
+    stop: Stop,
+    status: int = 0,
+    done: int = 3,
+    *,
+    call: bool = False,
+    finished: bool = False,
+    halted: bool = False,
+) -> RunReport:
+    """A report of a stop in or before a block of 5 operations at 0x4000."""
+    return RunReport(stop, status, 0x4000, 5, done, call, finished, halted)
+
+
+@pytest.mark.parametrize(
+    ("stop", "does"),
+    [
+        (report(Stop.NONE, halted=True), Do.NOTHING),
+        (report(Stop.NONE), Do.IDLE),
+        (report(Stop.NONE, status=6, halted=True), Do.IDLE),
+        (report(Stop.BUDGET), Do.GO_ON_IN_BLOCK),
+        (report(Stop.NOTICED), Do.NOTHING),
+        (report(Stop.UNSEEN), Do.ENTER_BLOCK),
+        (report(Stop.INTERRUPT), Do.TAKE_INTERRUPT),
+        (report(Stop.TRAP), Do.GO_TO_TRAP),
+        (report(Stop.MISALIGNED), Do.NOTHING),
+        (report(Stop.WRONG_PATH), Do.NOTHING),
+        (report(Stop.UNTRANSLATED), Do.FIND_UNTRANSLATED),
+        (report(Stop.EXCEPTION), Do.EXECUTE),
+        (report(Stop.EXCEPTION, call=True, finished=True), Do.CARRY_OUT),
+        (report(Stop.SYSTEM), Do.EXECUTE),
+        (report(Stop.UNMAPPED), Do.EXECUTE),
+        (report(Stop.UNMAPPED, finished=True), Do.CARRY_OUT),
+        (report(Stop.ACCESS), Do.LET_THROUGH),
+    ],
+)
+def test_each_stop_asks_for_one_thing(stop: RunReport, does: Do) -> None:
+    assert decide(stop) == Action(does, stop)
+
+
+def test_there_is_something_to_do_after_every_stop() -> None:
+    for stop in Stop:
+        assert isinstance(decide(report(stop)).do, Do)
+
+
+@pytest.mark.parametrize(
+    ("stop", "look", "does"),
+    [
+        (report(Stop.SYSTEM), UNREADABLE, Do.REFETCH),
+        (report(Stop.UNMAPPED), UNREADABLE, Do.REFETCH),
+        # the fetch of the next operation failed, and that one cannot be read
+        (report(Stop.UNMAPPED, finished=True), UNREADABLE, Do.CARRY_OUT),
+        # the engine has just read the operation
+        (report(Stop.EXCEPTION), UNREADABLE, Do.EXECUTE),
+        (report(Stop.ACCESS), NEW, Do.LEARN),
+        (report(Stop.ACCESS), WATCHED, Do.END),
+        (report(Stop.ACCESS), FAULTY, Do.EXECUTE),
+        (report(Stop.ACCESS), FAULTY._replace(readable=False), Do.REFETCH),
+        # what is found at an operation is nothing to a stop before a block
+        (report(Stop.BUDGET), FAULTY, Do.GO_ON_IN_BLOCK),
+        (report(Stop.NOTICED), UNREADABLE, Do.NOTHING),
+    ],
+)
+def test_the_operation_decides(stop: RunReport, look: Look, does: Do) -> None:
+    assert decide(stop, look).do is does
+
+
+def test_the_fault_is_carried() -> None:
+    assert decide(report(Stop.ACCESS), FAULTY).fault is FAULT
+    assert decide(report(Stop.SYSTEM)).fault is None
+
+
+@pytest.mark.parametrize(
+    ("finished", "readable", "refused"),
+    [
+        (False, True, Do.EXECUTE),
+        (False, False, Do.REFETCH),
+        (True, False, Do.CARRY_OUT),
+    ],
+)
+def test_secure_memory_is_admitted_or_refused(finished: bool, readable: bool, refused: Do) -> None:
+    action = decide(report(Stop.UNMAPPED, finished=finished), SECURE._replace(readable=readable))
+    assert (action.do, action.refused) == (Do.ADMIT, refused)
