@@ -14,6 +14,7 @@ from spe_unicorn.arch.exceptions.entry import ExceptionRecord, ExceptionType
 from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.pe.stops import StopHandler
@@ -69,7 +70,7 @@ class UsersHandler(StopHandler):
         self._uc = cpu.engine.uc
         interrupts.end = self.end
 
-    def handle(self, stop: Stop) -> bool:
+    def handle(self, stop: Stop, fault: FailedCheck | None = None) -> bool:
         """System accesses are ours; exceptions have already been with the user's hooks."""
         self.system.stopped()
         if stop is Stop.SYSTEM:
