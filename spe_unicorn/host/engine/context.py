@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
-from unicorn import Uc, uc_version
-from unicorn.arm64_const import UC_ARM64_REG_FPCR
+from unicorn import UC_ARCH_ARM64, UC_MODE_ARM, Uc, uc_version
+from unicorn.arm64_const import (
+    UC_ARM64_REG_FPCR,
+    UC_ARM64_REG_PC,
+    UC_ARM64_REG_X0,
+    UC_CPU_ARM64_MAX,
+)
 
-_HEADER: Final = 40
-"""Bytes before the state: ``struct uc_context`` up to ``data``."""
-_POINTERS: Final = 16 * 8
-"""Bytes at the end of the state: where the engine keeps its hardware breakpoints."""
+from spe_unicorn.host.engine.builds import engine_name, release, release_numbers
 
-_PSTATE: Final = 328
-"""Where the low byte of PSTATE is: after 16 registers of 32 bits, 32 of 64, and the PC."""
+_SAVED: Final = release_numbers().saved
+_HEADER, _POINTERS, _PSTATE = _SAVED.header, _SAVED.pointers, _SAVED.pstate
+_AARCH64: Final = slice(_SAVED.aarch64, _SAVED.aarch64 + 4)
 _NRW: Final = 1 << 4
-_AARCH64: Final = slice(332, 336)
-"""Whether it executes A64, as 32 bits."""
+_X0, _PC = 0x0123_4567_89AB_CDE0, 0x0FED_CBA9_8765_4320
+"""Numbers that are nowhere else in a state."""
 _RMODE: Final = 22
 _INPUTS: Final = slice(3064, 3068)
 """The levels of its interrupt inputs, which nobody drives. While a virtual one is high, no run of
@@ -37,8 +41,27 @@ class ContextError(ValueError):
 
 
 def save_context(uc: Uc) -> bytes:
-    """The state of an engine that does not run."""
+    """The state of an engine that does not run.
+
+    Raises ContextError where the release of the engine is not known, and has other states.
+    """
+    _verify()
     return bytes(uc.context_save())[_HEADER:-_POINTERS]
+
+
+@lru_cache(maxsize=1)
+def _verify() -> None:
+    """Raise ContextError if the release is not known, and its state is not as it is taken to be."""
+    if release() is not None:
+        return
+    uc = Uc(UC_ARCH_ARM64, UC_MODE_ARM)
+    uc.ctl_set_cpu_model(UC_CPU_ARM64_MAX)
+    uc.reg_write(UC_ARM64_REG_X0, _X0)
+    uc.reg_write(UC_ARM64_REG_PC, _PC)
+    state = bytes(uc.context_save())[_HEADER:]
+    places = {_X0: _SAVED.x0, _PC: _SAVED.pc}
+    if any(state.find(value.to_bytes(8, "little")) != at for value, at in places.items()):
+        raise ContextError(f"the state of {engine_name()} is of an unknown form")
 
 
 def check_context(uc: Uc, rebuild: Callable[[], None], state: bytes) -> None:
@@ -73,8 +96,8 @@ def _roundings(uc: Uc, state: bytes) -> list[int]:
             found.append(save_context(uc))
     finally:
         restore_context(uc, state)
-    towards = (2, 1)  # as its softfloat numbers them: up, down
-    return [at for at, pair in enumerate(zip(*found, strict=True)) if pair == towards]
+    pairs = enumerate(zip(*found, strict=True))
+    return [at for at, pair in pairs if pair == _SAVED.roundings]
 
 
 def restore_context(uc: Uc, state: bytes) -> None:
@@ -83,6 +106,7 @@ def restore_context(uc: Uc, state: bytes) -> None:
     The caller must flush its TLB and translated code. Raises ContextError for a state of another
     size.
     """
+    _verify()
     context = uc.context_save()
     expected = context.size - _HEADER - _POINTERS
     if len(state) != expected:

@@ -6,20 +6,15 @@ Where it is known, ``host.native.inline`` makes blocks of guest code count their
 from __future__ import annotations
 
 import os
-import platform
-import sys
 from typing import Final, NamedTuple
-
-from unicorn import uc_version
 
 from spe_unicorn.host.accelerators import OPTION as ACCELERATORS
 from spe_unicorn.host.accelerators import wanted
+from spe_unicorn.host.engine.builds import code_form, code_numbers, engine_name, host_name
 from spe_unicorn.host.engine.engine import address_of
 
 OPTION: Final = "SPE_UNICORN_INLINE"
 """The environment variable that switches inline counting off (0); it is on by default."""
-KNOWN_ENGINE: Final = (2, 1, 4)
-"""The version of Unicorn whose code is known."""
 
 
 class Counted(NamedTuple):
@@ -45,15 +40,9 @@ def slow_stores_by() -> int:
     It is no public function. The wheels for Linux export it.
     """
     try:
-        return address_of("tlb_reset_dirty_aarch64")
+        return address_of(code_numbers().slow_stores)
     except AttributeError:
         return 0
-
-
-def engine_version() -> tuple[int, ...]:
-    """The version of the engine that is loaded: major, minor, patch."""
-    combined = uc_version()[2]
-    return combined >> 24 & 0xFF, combined >> 16 & 0xFF, combined >> 8 & 0xFF
 
 
 def why_not() -> str | None:
@@ -63,10 +52,6 @@ def why_not() -> str | None:
     value = os.environ.get(OPTION, "")
     if value not in ("", "1"):
         return f"{OPTION}={value}"
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return "only on Linux on x86-64"
-    version = engine_version()
-    if version != KNOWN_ENGINE:
-        known, this = (".".join(map(str, numbers)) for numbers in (KNOWN_ENGINE, version))
-        return f"only with Unicorn {known}, this is {this}"
+    if code_form() is None:
+        return f"the code of {engine_name()} on {host_name()} is not known"
     return None

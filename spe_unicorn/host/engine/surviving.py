@@ -15,9 +15,7 @@ one while Python code runs, whose frames ``longjmp`` must not leave.
 from __future__ import annotations
 
 import ctypes
-import platform
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,35 +24,35 @@ from typing import Any, Final
 
 from llvmlite import binding
 
+from spe_unicorn.host.engine.builds import host, release_numbers
+from spe_unicorn.host.engine.builds.forms import Host
+
 ABORTED: Final = -1
 """The status of a run that a failed assertion ended, in place of an error number of the engine."""
-MOST_ABORTS: Final = 60
-"""How many failed assertions one engine survives. Each takes one of 64 levels of nested runs."""
+_LEVELS_LEFT: Final = 4
+"""Levels of nested runs that the engine uses by itself, and more."""
+MOST_ABORTS: Final = release_numbers().nested_runs - _LEVELS_LEFT
+"""How many failed assertions one engine survives. Each takes one of its levels of nested runs."""
 
-_JUMP_BUFFER: Final = 1024
-"""Bytes: more than a ``jmp_buf`` has anywhere."""
-_CODE_OF_INFO: Final = 8
-"""Where ``siginfo_t`` has ``si_code``."""
-_SI_TKILL: Final = -6
-"""Its value for a signal that a thread of this process sent to itself, as ``abort()`` does."""
 _IOLBF: Final = 1
 _STDOUT_BUFFER: Final = 4096
 """Bytes of a buffer for the C library's standard output, where that has no buffer."""
 _SA_SIGINFO, _SA_NODEFER = 4, 0x4000_0000
 
 
-class _SigAction(ctypes.Structure):
-    """``struct sigaction`` of the C library on 64-bit Linux."""
-
-    _fields_ = [
+@lru_cache(maxsize=1)
+def _sig_action(mask_words: int) -> type[ctypes.Structure]:
+    """``struct sigaction`` of the C library, with a mask of so many words."""
+    fields = (
         ("handler", ctypes.c_void_p),
-        ("mask", ctypes.c_ulong * 16),
+        ("mask", ctypes.c_ulong * mask_words),
         ("flags", ctypes.c_int),
         ("restorer", ctypes.c_void_p),
-    ]
+    )
+    return type("SigAction", (ctypes.Structure,), {"_fields_": fields})
 
 
-def _source(start: int, key: int, holds_gil: int, before: int) -> str:
+def _source(host: Host, start: int, key: int, holds_gil: int, before: int) -> str:
     """The two functions as LLVM code, as nothing else can call ``setjmp``.
 
     ``key`` is the thread's slot for the jump buffer of the current run. ``before`` is where the
@@ -87,10 +85,10 @@ aborted:
 
 define void @handler(i32 %number, i8* %info, i8* %context) noinline {{
 enter:
-  %code.byte = getelementptr i8, i8* %info, i64 {_CODE_OF_INFO}
+  %code.byte = getelementptr i8, i8* %info, i64 {host.code_of_info}
   %code.at = bitcast i8* %code.byte to i32*
   %code = load i32, i32* %code.at
-  %own = icmp eq i32 %code, {_SI_TKILL}
+  %own = icmp eq i32 %code, {host.own_signal}
   br i1 %own, label %abort, label %theirs
 abort:
   %buffer = call i8* @pthread_getspecific(i32 {key})
@@ -129,7 +127,7 @@ class _Survival:
 
     TRANSIT = ("_users",)
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, host: Host, start: int) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         key = ctypes.c_uint()
         if self._libc.pthread_key_create(ctypes.byref(key), None):
@@ -138,20 +136,22 @@ class _Survival:
         self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
         self._before = ctypes.c_int64()
         holds_gil = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value or 0
-        source = _source(start, key.value, holds_gil, ctypes.addressof(self._before))
+        source = _source(host, start, key.value, holds_gil, ctypes.addressof(self._before))
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         target = binding.Target.from_default_triple().create_target_machine(opt=2)
         self._code = binding.create_mcjit_compiler(binding.parse_assembly(source), target)
         self._code.finalize_object()
+        self.jump_buffer = host.jump_buffer
         prototype = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, *(ctypes.c_uint64,) * 4
         )
         self.run = prototype(self._code.get_function_address("run"))
-        self._new = _SigAction(
+        self._action = _sig_action(host.mask_words)
+        self._new = self._action(
             self._code.get_function_address("handler"), flags=_SA_SIGINFO | _SA_NODEFER
         )
-        self._old = _SigAction()
+        self._old = self._action()
         self._key = key
         self._lock = threading.Lock()
         self._users = 0
@@ -174,9 +174,9 @@ class _Survival:
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._exchange(self._old, _SigAction())
+                self._exchange(self._old, self._action())
 
-    def _exchange(self, new: _SigAction, old: _SigAction) -> None:
+    def _exchange(self, new: ctypes.Structure, old: ctypes.Structure) -> None:
         self._libc.sigaction(int(signal.SIGABRT), ctypes.byref(new), ctypes.byref(old))
 
     def purge(self) -> None:
@@ -196,10 +196,9 @@ class _Survival:
 
 @lru_cache(maxsize=1)
 def _survival(start: int) -> _Survival | None:
-    """The functions for ``uc_emu_start`` at ``start``; None on other systems than 64-bit Linux."""
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
-        return None
-    return _Survival(start)
+    """The functions for ``uc_emu_start`` at ``start``; None on a host that nobody knows."""
+    known = host()
+    return None if known is None else _Survival(known, start)
 
 
 class SurvivingStart:
@@ -211,8 +210,8 @@ class SurvivingStart:
     def __init__(self, start: Callable[..., int]) -> None:
         self._start = start
         self._survival = _survival(_address(start))
-        self._buffer = ctypes.create_string_buffer(_JUMP_BUFFER)
         survival = self._survival
+        self._buffer = ctypes.create_string_buffer(0 if survival is None else survival.jump_buffer)
         self.address = _address(start if survival is None else survival.run)
         """Where the C function is, for compiled code."""
         self.buffer = 0 if survival is None else ctypes.addressof(self._buffer)

@@ -17,6 +17,7 @@ from unicorn import unicorn_const as uc_const
 from spe_unicorn.arch.registers.sysreg import Encoding
 from spe_unicorn.arch.registers.system import HCR_EL2, SCTLR_EL3
 from spe_unicorn.compiled import Pointer, address_of, array_at, layout, pointer_to, routine
+from spe_unicorn.host.engine.builds import release_numbers
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_control, call_register, physical_of
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
@@ -24,8 +25,8 @@ from spe_unicorn.host.native.state.fields import StateRecord
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import LINES
 
-LINE: Final = 64
-"""Bytes of the line that IC IVAU invalidates: CTR_EL0.IminLine of the engine."""
+LINE: Final = release_numbers().code_line
+"""Bytes of the line that IC IVAU invalidates."""
 
 
 class NamedRegister:

@@ -48,6 +48,7 @@ from spe_unicorn.cores.caches import (
 )
 from spe_unicorn.cores.coherence import coherent_access
 from spe_unicorn.cores.predictor import BRANCH, Branch, BranchRow, resolve, resolve_at
+from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.engine.engine import PC
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.calls import (
@@ -91,13 +92,9 @@ _STORED: Final = 1 << 8
 _ZEROING: Final = 1 << 12
 _DC_ZVA: Final = 0xD50B_7420
 _WITHOUT_RT: Final = 0xFFFF_FFE0
-_PAGE_BITS: Final = 10
-"""Of a page of the engine's TLB."""
-_TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = 1, 2, 4, 5
-"""Words of its entries: a page that can be written, one that can be fetched from, where the host
-has it less its address; -1 for no page."""
-_NOT_DIRTY: Final = 1 << 8
-"""Beside a page that can be written: stores take the slow way."""
+_TLB: Final = code_numbers().tlb
+_TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = _TLB.write, _TLB.code, _TLB.addend, _TLB.words
+_PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
 _ONCE, _PYTHON, _HOOKS, _TURNS = Writer.ONCE, Writer.PYTHON, Writer.HOOKS, Writer.TURNS

@@ -643,18 +643,6 @@ def test_the_environment_switches_it_off(value, monkeypatch):
         assert machine.run().inline == (False, f"SPE_UNICORN_INLINE={value}", 0, 0)
 
 
-def test_it_is_for_one_version_of_the_engine_on_one_kind_of_host(monkeypatch):
-    monkeypatch.delenv(known.OPTION, raising=False)
-    monkeypatch.setattr(known.sys, "platform", "linux")
-    monkeypatch.setattr(known.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(known, "uc_version", lambda: (2, 1, 0x020104FF))
-    assert known.why_not() is None
-    monkeypatch.setattr(known, "uc_version", lambda: (2, 1, 0x020105FF))
-    assert known.why_not() == "only with Unicorn 2.1.4, this is 2.1.5"
-    monkeypatch.setattr(known.platform, "machine", lambda: "aarch64")
-    assert known.why_not() == "only on Linux on x86-64"
-
-
 @needs_this_host
 def test_with_a_core_model_accesses_compare_their_line(monkeypatch):
     monkeypatch.setenv(known.OPTION, "1")

@@ -60,6 +60,7 @@ import numpy as np
 
 from spe_unicorn.compiled import Pointer, array_at, pointer_to, record_at, routine
 from spe_unicorn.cores.caches import LINE_SHIFT, LINES, PAGES, UNBOUNDED
+from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.inline.engine_code import cpu_by, looks_as_known
 from spe_unicorn.host.native.inline.recent import knows_recent, put_recent
 from spe_unicorn.host.native.inline.replacing import (
@@ -84,6 +85,13 @@ _LINE: Final = offset_of("line")
 _LINE_STORED: Final = offset_of("line_stored")
 _UNKNOWN: Final = 112
 """Where in the stub of a store ``unknown`` begins."""
+_FORM: Final = code_numbers()
+_LOAD_COMPARE, _LOAD_BYTES = _FORM.load_compare.number, len(_FORM.load_compare)
+_STORE_COMPARE, _STORE_BYTES = _FORM.store_compare.number, len(_FORM.store_compare)
+_ADD_PLACE, _SLOW_WAY = _FORM.add_place.number, _FORM.slow_way.number
+_LOAD_WHAT, _LOAD_END = _FORM.load_what, _FORM.load_end.number
+_STORE_WHAT, _STORE_END = _FORM.store_what, _FORM.store_end.number
+_SIZE: Final = _FORM.size_lsb
 _LARGEST: Final = 8
 """Bytes of the largest access that the engine makes at once."""
 _NONE: Final = 0
@@ -97,9 +105,9 @@ _BLOCK: Final = (1 << 13) - 1
 @routine
 def _compares(at: int) -> int:
     """Bytes of the comparison with the engine's TLB at an address; 0 if none stands there."""
-    if number_at(at, 3) == 0x373B48:
-        return 3
-    return 4 if number_at(at, 4) == 0x08773B48 else 0
+    if number_at(at, _LOAD_BYTES) == _LOAD_COMPARE:
+        return _LOAD_BYTES
+    return _STORE_BYTES if number_at(at, _STORE_BYTES) == _STORE_COMPARE else 0
 
 
 @routine
@@ -110,7 +118,7 @@ def slow_begin(at: int, end: int) -> int:
         return _NONE
     if number_at(move, 2) & 0xFFFE != 0x8B48 or number_at(move + 2, 1) & 0xF8 != 0xF0:
         return _NONE
-    if number_at(move + 3, 1) != 0xE9 or number_at(move + 8, 4) != 0x20770348:
+    if number_at(move + 3, 1) != 0xE9 or number_at(move + 8, 4) != _ADD_PLACE:
         return _NONE
     slow = move + 8 + near(number_at(move + 4, 4))
     return slow if move + 12 <= slow < end else _NONE
@@ -120,17 +128,17 @@ def slow_begin(at: int, end: int) -> int:
 def described(slow: int, store: int, end: int) -> tuple[int, int]:
     """Size of an access by its slow way, and where the block goes on; 0, 0 if unknown."""
     at = slow + 3
-    if number_at(slow, 3) != 0xFD8B48:
+    if number_at(slow, 3) != _SLOW_WAY:
         return _NONE, _NONE
     if store:
         prefixed = number_at(at, 1) & 0xF0 == 0x40
         move = at + 1 if prefixed else at
         if number_at(move, 1) == 0x8B and number_at(move + 1, 1) & 0xF8 == 0xD0:
             at = move + 2
-    what, load = (0xB9, 0x058D4C) if store else (0xBA, 0x0D8D48)
+    what, load = (_STORE_WHAT, _STORE_END) if store else (_LOAD_WHAT, _LOAD_END)
     if at + 12 > end or number_at(at, 1) != what or number_at(at + 5, 3) != load:
         return _NONE, _NONE
-    return 1 << (number_at(at + 1, 4) >> 4 & 3), at + 12 + near(number_at(at + 8, 4))
+    return 1 << (number_at(at + 1, 4) >> _SIZE & 3), at + 12 + near(number_at(at + 8, 4))
 
 
 @routine
@@ -177,7 +185,7 @@ def put_access(
     behind = move + 12
     stub = inline.free
     at = put_branch(stub, 0x850F, stub + _UNKNOWN if store else slow)
-    at = put(put(at, 0x20770348, 4), 0xFE8B48, 3)
+    at = put(put(at, _ADD_PLACE, 4), 0xFE8B48, 3)
     at = put(at, 0x50, 1)
     at = put_wide(at, 0xB848, inline.state + (_LINE_STORED if store else _LINE))
     at = put(put(at, 0x382B48, 3), 0xFF8148, 3)
@@ -207,10 +215,10 @@ def replace_accesses(inline: InlineRecord, s: StateRecord, at: int, end: int) ->
         slow = slow_begin(at, end)
         if slow != 0:
             length = _compares(at)
-            size, goes_on = described(slow, length == 4, end)
+            size, goes_on = described(slow, length == _STORE_BYTES, end)
             move = at + length
             if move + 12 < goes_on <= end:
-                put_access(inline, s, move, slow, size, length == 4)
+                put_access(inline, s, move, slow, size, length == _STORE_BYTES)
                 at = move + 11
         at += 1
 

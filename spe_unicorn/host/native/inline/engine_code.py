@@ -18,6 +18,8 @@ the engine to leave.
 The engine's code of a block begins at a multiple of 64. Below it lies the engine's description of
 the block, which says where the code begins and how long it is. Above the code there may be
 anything: the description of another block, or older code where nothing new was written.
+
+The numbers are those of a build of the engine on a host (``host.engine.builds``).
 """
 
 from __future__ import annotations
@@ -25,20 +27,26 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.compiled import routine
+from spe_unicorn.host.engine.builds import code_numbers
 from spe_unicorn.host.native.inline.shared import near, number_at
 
 RCX, RDX, RSI, RDI = 1, 2, 6, 7
-ASKED: Final = -16
-"""The place of the number by which somebody asks the engine to leave, from RBP."""
-_PC: Final = 0x140
-"""The place of the PC, from RBP."""
+_FORM: Final = code_numbers()
+ASKED, DESCRIBED = _FORM.asked, _FORM.described
+_PC, _ALIGNMENT, _LONGEST = _FORM.pc, _FORM.alignment, _FORM.longest
+_CHECK, _CHECK_MASKS = _FORM.check.bytes, _FORM.check.masks
+_CHECK_CPU, _CHECK_ASKED = _FORM.check_cpu, _FORM.check_asked
 _NO_ARGUMENT: Final = 0xF633
 """``xor esi, esi``."""
-DESCRIBED: Final = 160
-"""Bytes from the code down to its address in the description. After the address is the length."""
-_LINE: Final = 64
-_LONGEST: Final = 1 << 14
-"""Bytes of a block's code at most."""
+
+
+@routine
+def matches(at: int, expected: tuple[int, ...], masks: tuple[int, ...]) -> bool:
+    """Whether the bytes at an address are those of a pattern (``builds.forms.Pattern``)."""
+    same = True
+    for n in range(len(expected)):
+        same &= number_at(at + n, 1) & masks[n] == expected[n]
+    return same
 
 
 @routine
@@ -87,7 +95,7 @@ def called(at: int) -> int:
 def code_end(begin: int) -> int:
     """End of the code of the block whose call of the hook begins at ``begin``; 0 if unknown."""
     for n in range(2):
-        code = (begin // _LINE - n) * _LINE
+        code = (begin // _ALIGNMENT - n) * _ALIGNMENT
         if number_at(code - DESCRIBED, 8) == code:
             length = number_at(code - DESCRIBED + 8, 8)
             return code + length if begin - code < length <= _LONGEST else 0
@@ -135,26 +143,13 @@ def call_begin(back: int, engine: int, state: int, address: int, size: int) -> i
 @routine
 def cpu_by(check: int, engine: int) -> int:
     """Address of the engine's CPU, by a check that looks as :func:`looks_as_known` says."""
-    return number_at(engine + near(number_at(check + 3, 4)), 8)
+    return number_at(engine + near(number_at(check + _CHECK_CPU, 4)), 8)
 
 
 @routine
 def looks_as_known(check: int, engine: int, address: int) -> bool:
-    """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun.
-
-    ::
-
-        mov   r8, [rdi + cpu]
-        mov   eax, [r8 + asked]
-        test  eax, eax
-        jns   over
-        test  esi, esi
-        je    leave
-        over: ret
-    """
-    if number_at(check, 3) != 0x878B4C or number_at(check + 7, 3) != 0x808B41:
+    """Whether the check looks at ``RBP + ASKED``, where a block at ``address`` has just begun."""
+    if not matches(check, _CHECK, _CHECK_MASKS):
         return False
-    if number_at(check + 14, 7) != 0x74F6850479C085 or number_at(check + 22, 1) != 0xC3:
-        return False
-    asked = cpu_by(check, engine) + near(number_at(check + 10, 4))
+    asked = cpu_by(check, engine) + near(number_at(check + _CHECK_ASKED, 4))
     return number_at(asked - ASKED + _PC, 8) == address
