@@ -140,7 +140,7 @@ class Register:
 
     fields: ClassVar[tuple[Field, ...]] = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         own = [f for f in vars(cls).values() if isinstance(f, Field)]
         if not own:

@@ -121,23 +121,23 @@ def state_names(cls: type) -> tuple[str, ...]:
     return tuple(name for base in cls.__mro__ for name in base.__dict__.get("STATE", ()))
 
 
-def save_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
+def save_parts(parts: Mapping[str, object]) -> dict[str, Any]:
     """A copy of the state of each part, by path."""
     return {path: _saved(part) for path, part in parts.items()}
 
 
-def _saved(part: Any) -> Any:
+def _saved(part: object) -> Any:
     if isinstance(part, Stateful):
         return part.save()
     return {name: deepcopy(getattr(part, name)) for name in state_names(type(part))}
 
 
-def encode_parts(states: Mapping[str, Any]) -> dict[str, Any]:
+def encode_parts(states: Mapping[str, object]) -> dict[str, Any]:
     """What :func:`save_parts` gave, as JSON has it."""
     return {path: _encoded(state) for path, state in states.items()}
 
 
-def _encoded(state: Any) -> Any:
+def _encoded(state: object) -> Any:
     """A part's state: a dataclass, or attributes by name, whose order says nothing."""
     if isinstance(state, dict):
         return {name: encode(value) for name, value in state.items()}
@@ -178,7 +178,7 @@ def check_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
             part.check_words(*states[path].values())
 
 
-def restore_parts(parts: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+def restore_parts(parts: Mapping[str, object], states: Mapping[str, object]) -> None:
     """Give each part the state that :func:`save_parts` saved; the states stay the caller's.
 
     Nothing is derived before all have theirs: what is derived may lie in several. Raises KeyError

@@ -76,7 +76,7 @@ def encode(value: Any) -> Any:
     raise PlainError(f"{type(value).__name__} is no plain data")
 
 
-def decode(hint: Any, data: Any, within: Within = _ANY) -> Any:
+def decode(hint: object, data: object, within: Within = _ANY) -> Any:
     """What :func:`encode` made ``data`` of, as a value of the type ``hint``.
 
     ``within`` are the numbers that it may be. Raises PlainError.
@@ -122,12 +122,12 @@ def _within(allowed: Within, value: Any) -> Any:
     return value
 
 
-def _shown(data: Any) -> str:
+def _shown(data: object) -> str:
     """Some of a value, for a message: Python writes no number of thousands of digits."""
     return hex(data)[:40] if isinstance(data, int) else f"{data!r:.40}"
 
 
-def _of_union(arguments: tuple[Any, ...], data: Any) -> Any:
+def _of_union(arguments: tuple[Any, ...], data: object) -> Any:
     """Of ``T | None``: the only kind of union that states have."""
     if data is None and type(None) in arguments:
         return None
@@ -170,13 +170,13 @@ def _of_fields(cls: Any, data: Any) -> Any:
     return cls(**{name: decode(hints[name], item) for name, item in data.items()})
 
 
-def _pair(data: Any) -> tuple[Any, Any]:
+def _pair(data: object) -> tuple[Any, Any]:
     if not isinstance(data, list) or len(data) != 2:
         raise PlainError("a pair was expected")
     return data[0], data[1]
 
 
-def _bytes(data: Any) -> bytes:
+def _bytes(data: object) -> bytes:
     if not isinstance(data, str):
         raise PlainError("bytes were expected")
     try:

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E37_79B9_7F4A_7C15
@@ -45,10 +46,10 @@ class RandomStream:
         """The 64 random bits that come ``number`` steps later, without taking any."""
         return RandomStream(self.state + number * _GAMMA)._peek()
 
-    def ahead(self, count: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    def ahead(self, count: int) -> NDArray[np.uint64]:
         """What the next ``count`` calls of :meth:`bits64` would give, without taking any."""
         steps = np.arange(1, count + 1, dtype=np.uint64)
-        mixed: np.ndarray[Any, np.dtype[np.uint64]] = _mix(steps * _GAMMA + np.uint64(self.state))
+        mixed: NDArray[np.uint64] = _mix(steps * _GAMMA + np.uint64(self.state))
         return mixed
 
     def skip(self, count: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, overload
+from typing import TYPE_CHECKING, Final, NoReturn, cast, overload
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class ForeignCall:
 
 
 if TYPE_CHECKING:
+    Integers = type[np.int64] | type[np.uint8] | type[np.uint16] | type[np.uint32]
 
     def address_of(pointer: Pointer) -> int:
         """A pointer as a 64-bit number."""
@@ -85,11 +86,9 @@ if TYPE_CHECKING:
     @overload
     def array_at(pointer: Pointer, shape: tuple[int], dtype: Layout[R]) -> Rows[R]: ...
     @overload
-    def array_at(pointer: Pointer, shape: tuple[int], dtype: type[np.integer[Any]]) -> Words: ...
+    def array_at(pointer: Pointer, shape: tuple[int], dtype: Integers) -> Words: ...
     @overload
-    def array_at(
-        pointer: Pointer, shape: tuple[int, int], dtype: type[np.integer[Any]]
-    ) -> Table: ...
+    def array_at(pointer: Pointer, shape: tuple[int, int], dtype: Integers) -> Table: ...
     def array_at(pointer: Pointer, shape: tuple[int, ...], dtype: object) -> object:
         """The array that lies there, of numbers or of records."""
 

@@ -60,10 +60,10 @@ class Layout(Generic[R]):
     dtype: np.dtype[np.void]
     itemsize: int
     names: tuple[str, ...]
-    fields: dict[str, tuple[Any, int]]
+    fields: dict[str, tuple[np.dtype[np.generic], int]]
 
 
-def layout(record: type[R], dtype: np.dtype[Any] | None = None) -> Layout[R]:
+def layout(record: type[R], dtype: np.dtype[np.void] | None = None) -> Layout[R]:
     """The layout of records of a class: a number of 64 bits for each field, in their order.
 
     ``dtype`` is the layout of a record with other fields. The class then says their names only.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final
@@ -11,12 +11,15 @@ from typing import Any, Final
 import numba
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import ModuleRef
 from numba import types
 from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 from numba.core.registry import cpu_target
+from numba.core.typing import Context, Signature
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -38,7 +41,7 @@ _TYPES: Final = {
 class _Pipeline(CompilerBase):  # type: ignore[misc]
     """Numba's passes without those for what no routine has, such as closures and whole arrays."""
 
-    def define_pipelines(self) -> list[Any]:
+    def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("routine")
         for one in (
             untyped_passes.TranslateByteCode,
@@ -61,7 +64,7 @@ class _Pipeline(CompilerBase):  # type: ignore[misc]
 class _Library(JITCodeLibrary):  # type: ignore[misc]
     """The LLVM code of one function as it was written. Numba would optimize, link and load it."""
 
-    def _optimize_functions(self, ll_module: Any) -> None:
+    def _optimize_functions(self, ll_module: ModuleRef) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
@@ -70,7 +73,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     def get_pointer_to_function(self, name: str) -> int:
         return 0
 
-    def linked(self) -> Any:
+    def linked(self) -> ModuleRef:
         """One module with this function and all that it calls."""
         module = self._final_module.clone()
         libraries = {self}
@@ -89,10 +92,12 @@ class _Codegen(JITCPUCodegen):  # type: ignore[misc]
 
     _library_class = _Library
 
-    def set_env(self, env_name: str, env: Any) -> None:
+    def set_env(self, env_name: str, env: object) -> None:
         pass
 
 
+_Typed = tuple[Signature, Callable[..., ir.Value]]
+"""The types of an intrinsic, and what makes its code."""
 _OPTIONS: Final = {"error_model": "numpy", "_nrt": False, "pipeline_class": _Pipeline}
 """Compiled code raises nothing and allocates nothing."""
 _INNER: Final = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -100,7 +105,7 @@ _INNER: Final = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": Tru
 _APART: Final = re.compile(r"\{ noinline \}")
 """By this numba keeps an entry apart from the function that it calls, which costs two calls."""
 _routines: Final[dict[FunctionType, Any]] = {}
-_foreign: Final[dict[ForeignCall, Any]] = {}
+_foreign: Final[dict[ForeignCall, object]] = {}
 _codegen: Final = _Codegen("spe_unicorn")
 
 
@@ -133,7 +138,7 @@ def _with_meanings(function: FunctionType) -> FunctionType:
     return FunctionType(function.__code__, namespace, function.__name__)
 
 
-def _meaning(value: Any) -> Any:
+def _meaning(value: object) -> object:
     called = routine_of(value)
     if called is not None:
         known = _routines.get(called)
@@ -143,10 +148,10 @@ def _meaning(value: Any) -> Any:
     if isinstance(value, Builtin):
         return _BUILTINS[value.name]
     if isinstance(value, ForeignCall):
-        known = _foreign.get(value)
-        if known is None:
-            known = _foreign[value] = _foreign_call(value)
-        return known
+        word = _foreign.get(value)
+        if word is None:
+            word = _foreign[value] = _foreign_call(value)
+        return word
     return int(value) if isinstance(value, int | np.integer) else value
 
 
@@ -157,14 +162,16 @@ def _once(routine: Any) -> Any:
     return routine
 
 
-def _foreign_call(call: ForeignCall) -> Any:
+def _foreign_call(call: ForeignCall) -> object:
     """The intrinsic for calls of a C function at an address."""
     widths = [ir.IntType(KINDS[kind]) for kind in call.arguments]
     result = ir.VoidType() if call.result == "void" else ir.IntType(KINDS[call.result])
     fixed = widths if call.variadic is None else widths[: call.variadic]
     kind = ir.FunctionType(result, fixed, var_arg=call.variadic is not None)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         cut = [
             value if width.width == value.type.width else builder.trunc(value, width)
             for value, width in zip(args[1:], widths, strict=True)
@@ -177,7 +184,7 @@ def _foreign_call(call: ForeignCall) -> Any:
     return intrinsic(_WITH_ARGUMENTS[len(widths)]((signature, codegen)))
 
 
-_WITH_ARGUMENTS: Final[tuple[Any, ...]] = (
+_WITH_ARGUMENTS: Final[tuple[Callable[..., object], ...]] = (
     lambda made: lambda _, f: made,
     lambda made: lambda _, f, a: made,
     lambda made: lambda _, f, a, b: made,
@@ -190,27 +197,33 @@ _WITH_ARGUMENTS: Final[tuple[Any, ...]] = (
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _address_of(_: Any, pointer: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _address_of(_: Context, pointer: types.Type) -> _Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         return builder.ptrtoint(args[0], ir.IntType(64))
 
     return types.int64(pointer), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _pointer_to(_: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _pointer_to(_: Context, address: types.Type) -> _Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _array_at(_: Any, pointer: Any, shape: Any, dtype: Any) -> Any:
+def _array_at(_: Context, pointer: types.Type, shape: types.BaseTuple, dtype: types.Type) -> _Typed:
     """Numba's own ``carray`` does the same and takes ten times as long to be compiled."""
     kind = types.Array(dtype.dtype, len(shape), "C")
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         array = context.make_array(kind)(context, builder)
         wide = context.get_value_type(types.intp)
         size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
@@ -235,8 +248,10 @@ def _array_at(_: Any, pointer: Any, shape: Any, dtype: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _record_at(_: Any, pointer: Any, dtype: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _record_at(_: Context, pointer: types.Type, dtype: types.Type) -> _Typed:
+    def codegen(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: list[ir.Value]
+    ) -> ir.Value:
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
 
     return dtype.dtype(pointer, dtype), codegen

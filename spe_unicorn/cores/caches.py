@@ -13,9 +13,10 @@ nothing, and it makes no difference whether one operation touches a line once or
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.compiled import Pointer, Words, array_at, entry, int64, routine
 from spe_unicorn.cores.model_numbers import Level
@@ -91,7 +92,7 @@ EMPTY: Final = -1
 UNBOUNDED: Final = 1 << 40
 
 
-def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> Any:
+def _array(header: int, *levels: tuple[int, Level], room: int = 0) -> NDArray[np.int64]:
     """Empty levels after a header, which says at the places given where they are; then room."""
     words = np.zeros(header + sum(level.entries for _, level in levels) + room, np.int64)
     words[header : len(words) - room] = EMPTY
@@ -118,13 +119,13 @@ class SharedCache:
         self.sides = np.zeros(FIRST_SIDE + pes, np.int64)
         """How many PEs there are, how many make a cluster, where the words of each are."""
         self.sides[CLUSTER] = cluster
-        self._kept: list[Any] = []
+        self._kept: list[NDArray[np.int64]] = []
 
-    def check_words(self, words: Any) -> None:
+    def check_words(self, words: NDArray[np.int64]) -> None:
         """Raise StateError for words of another cache: compiled code follows its places."""
         expect(bool((words[: LLC + 3] == self.words[: LLC + 3]).all()), "the last-level cache")
 
-    def join(self, words: Any) -> None:
+    def join(self, words: NDArray[np.int64]) -> None:
         """Another PE has this last level; ``words`` are those of its :class:`DataSide`."""
         if self.coherent:
             self.sides[FIRST_SIDE + len(self._kept)] = words.ctypes.data
@@ -164,7 +165,7 @@ class DataSide:
         self.last = last
         last.join(self.words)
 
-    def check_words(self, words: Any) -> None:
+    def check_words(self, words: NDArray[np.int64]) -> None:
         """Raise StateError for words of other caches: compiled code follows their places."""
         there = self.words[LINE_SHIFT:NOTED]
         expect(bool((words[LINE_SHIFT:NOTED] == there).all()), "a cache")

@@ -162,7 +162,7 @@ class ModelNumbers:
             raise ValueError(f"{name}: {error}") from error
 
 
-def parse_numbers(table: Any) -> ModelNumbers:
+def parse_numbers(table: object) -> ModelNumbers:
     """The numbers of a profile's table ``model``. Raises ValueError that names key and value."""
     numbers: ModelNumbers = _changed(ModelNumbers(), table, "model")
     return numbers

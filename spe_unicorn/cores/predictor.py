@@ -23,9 +23,10 @@ counted.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.compiled import Pointer, array_at, entry, int64, layout, record_at
 from spe_unicorn.cores.model_numbers import PredictorSizes
@@ -107,7 +108,7 @@ class Predictor:
         self.words[_STACK] = stack
         self.words[_DEPTH] = sizes.returns
 
-    def check_words(self, words: Any) -> None:
+    def check_words(self, words: NDArray[np.int64]) -> None:
         """Raise StateError for words of another predictor: compiled code follows its places."""
         there = self.words[_HISTORY_MASK:_TOP]
         depth = int(self.words[_DEPTH])

@@ -197,7 +197,7 @@ _REGISTERS = _SHIPPED / "registers"
 _CHOICES = {choice.name: choice for choice in CHOICES}
 
 
-def _core(table: Mapping[str, Any]) -> Core:
+def _core(table: Mapping[str, object]) -> Core:
     _only(table, _KEYS, "key")
     features = _features("features", _take(table, "features", list, []))
     model = dict(_take(table, "model", dict, {}))
@@ -259,7 +259,7 @@ def _checked(core: Core) -> Core:
     return core
 
 
-def _counters(table: Mapping[str, Any]) -> int:
+def _counters(table: Mapping[str, object]) -> int:
     _only(table, ("counters",), "key in pmu")
     counters: int = _take(table, "counters", int, Core.counters)
     if not 0 <= counters <= MOST_COUNTERS:
@@ -267,7 +267,7 @@ def _counters(table: Mapping[str, Any]) -> int:
     return counters
 
 
-def _cracking(table: Mapping[str, Any]) -> Cracking | None:
+def _cracking(table: Mapping[str, object]) -> Cracking | None:
     if "cracking" not in table:
         return None
     rules = table["cracking"]
@@ -284,7 +284,7 @@ def _cracking(table: Mapping[str, Any]) -> Cracking | None:
         raise CoreError(f"cracking.{error}") from error
 
 
-def _registers(value: Any) -> tuple[Mapping[str, Encoding], Mapping[str, int]]:
+def _registers(value: object) -> tuple[Mapping[str, Encoding], Mapping[str, int]]:
     """The registers of a table, or of tables that profiles share, and what is read of them."""
     if isinstance(value, list):
         names = [_typed("registers", name, str) for name in value]
@@ -326,14 +326,14 @@ def _shared(key: str, folder: Path, name: str) -> Mapping[str, Any]:
 _MISSING: Any = object()
 
 
-def _take(table: Mapping[str, Any], key: str, kind: type, default: Any = _MISSING) -> Any:
+def _take(table: Mapping[str, object], key: str, kind: type, default: object = _MISSING) -> Any:
     value = table.get(key, default)
     if value is _MISSING:
         raise CoreError(f"{key} is missing")
     return _typed(key, value, kind)
 
 
-def _typed(key: str, value: Any, kind: type) -> Any:
+def _typed(key: str, value: object, kind: type) -> Any:
     if type(value) is not kind:  # a boolean is no number here
         raise CoreError(f"{key} = {value!r}: allowed is {_KINDS[kind]}")
     return value
@@ -348,7 +348,7 @@ _KINDS = {
 }
 
 
-def _only(table: Mapping[str, Any], allowed: tuple[str, ...], what: str) -> None:
+def _only(table: Mapping[str, object], allowed: tuple[str, ...], what: str) -> None:
     for key in table:
         if key not in allowed:
             raise CoreError(f"{key}: no such {what}; allowed are {', '.join(allowed)}")
@@ -362,11 +362,11 @@ def _features(key: str, names: list[Any]) -> Features:
     return frozenset(known[name] for name in names)
 
 
-def _numbers(key: str, value: Any) -> frozenset[int]:
+def _numbers(key: str, value: object) -> frozenset[int]:
     return frozenset(_typed(key, number, int) for number in _typed(key, value, list))
 
 
-def _identity(table: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+def _identity(table: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
     known = (*(register.__name__ for register in ID_REGISTERS), CLIDR_EL1.__name__)
     _only(table, known, "ID register")
     values = {name: _typed(f"id.{name}", value, int) for name, value in table.items()}
@@ -376,7 +376,7 @@ def _identity(table: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(values.items()))
 
 
-def _impdef(table: Mapping[str, Any]) -> ImpDef:
+def _impdef(table: Mapping[str, object]) -> ImpDef:
     _only(table, tuple(_CHOICES), "choice in impdef")
     choices: dict[str, Any] = {}
     for key, value in table.items():

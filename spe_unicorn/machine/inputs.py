@@ -69,7 +69,7 @@ class InputLog:
         """Bytes of the host that it takes, about."""
         self._stores: list[tuple[int, bytes]] = []
 
-    def add(self, at: int, kind: str, value: Any) -> None:
+    def add(self, at: int, kind: str, value: object) -> None:
         """Add an input that has come."""
         entry = Input(at, kind, value, tuple(self._stores))
         self._stores.clear()

@@ -279,7 +279,7 @@ class Attachment:
         forget(self.handler, self.unit)
         return saved.save(self, self.handler, self._identity, self._programmed)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, object]) -> None:
         """Go on from what :meth:`save` gave, here or in an attachment of an equal core and model.
 
         Restore the engine's context and memory first. Callbacks stay. Raises AttachError for

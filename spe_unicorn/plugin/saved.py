@@ -45,7 +45,7 @@ def identity(core: Core, model: str) -> dict[str, str]:
     return {"core": core.name, "features": features, "model": model, "engine": ENGINE}
 
 
-def programmed(state: Any, mine: Mapping[str, str]) -> Programmed | None:
+def programmed(state: object, mine: Mapping[str, str]) -> Programmed | None:
     """How sampling was programmed from outside in a state of :func:`save`, None for not at all.
 
     Raises AttachError for what is no state, and for one of another attachment.

@@ -224,7 +224,7 @@ def spe_machine(
         trace: tuple[str, ...] = ("sysreg", "exception", "spe"),
         misuse: bool = False,
         after: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> MachineOfTest:
         __tracebackhide__ = True
         from spe_unicorn.machine.options import Sampling

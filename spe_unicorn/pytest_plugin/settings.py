@@ -109,6 +109,6 @@ def _table(path: Path, number: int, table: dict[str, Any]) -> ElfTests:
     return ElfTests(path.parent, machine=options, **own)
 
 
-def _anything(value: Any) -> Any:
+def _anything(value: object) -> Any:
     """The check of an option that is checked by MachineOptions alone."""
     return value

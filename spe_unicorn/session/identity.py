@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from enum import Enum
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from spe_unicorn.host.engine.context import ENGINE
 from spe_unicorn.machine.boot.plan import BootPlan
@@ -78,7 +78,7 @@ def digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     """A text that is the same for equal plain data in every process."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Final, overload
 
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.boot.image import Image
@@ -88,7 +88,7 @@ class Records:
             self._seen = length, RecordSet.of(self.raw, self._functions)
         return self._seen[1]
 
-    def where(self, **wanted: Any) -> RecordSet:
+    def where(self, **wanted: object) -> RecordSet:
         """Those records that have all of this: see :meth:`RecordSet.where`."""
         return self.now.where(**wanted)
 

@@ -155,7 +155,7 @@ def read_snapshot(path: str | os.PathLike[str], memory: int = MOST_MEMORY) -> Sn
     return SnapshotFile(path).read(memory=memory)
 
 
-def decoded(snapshot: Snapshot, parts: Mapping[str, Any]) -> Snapshot:
+def decoded(snapshot: Snapshot, parts: Mapping[str, object]) -> Snapshot:
     """A snapshot of a file, with its states decoded for the ``parts`` of a machine.
 
     Raises SnapshotError if the states are those of other parts.

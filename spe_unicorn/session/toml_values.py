@@ -12,20 +12,20 @@ MOST: Final = (1 << 63) - 1
 """The largest whole number that an option, a limit or a table of results can have."""
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A text."""
     if not isinstance(value, str):
         raise ValueError(f"is a text, got {value!r}")
     return value
 
 
-def point(value: Any) -> str:
+def point(value: object) -> str:
     """A POINT, as ``session.point`` reads it."""
     parse_point(text(value))
     return str(value)
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"is true or false, got {value!r}")
@@ -45,14 +45,14 @@ def whole(least: int) -> Callable[[Any], int]:
     return check
 
 
-def seconds(value: Any) -> float:
+def seconds(value: object) -> float:
     """A time in seconds, more than 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise ValueError(f"is a number of seconds, got {value!r}")
     return float(value)
 
 
-def size(value: Any) -> int:
+def size(value: object) -> int:
     """Bytes, also written as ``128M``."""
     if isinstance(value, str):
         value = parse_size(value)
@@ -61,7 +61,7 @@ def size(value: Any) -> int:
     raise ValueError(f'is a number of bytes or such as "128M", got {value!r}')
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def texts(value: object) -> tuple[str, ...]:
     """A list of texts, as a tuple."""
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ValueError(f"is a list of texts, got {value!r}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.operation import Operation
 from spe_unicorn.arch.pe import PE
@@ -45,10 +46,12 @@ class NoSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """Nothing is in flight."""
 
-    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: NDArray[np.int64], looked: Looked) -> dict[int, Recorder] | None:
         return None
 
-    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
+    def _keep_all(
+        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+    ) -> None:
         """No record passes any filter."""
 
     def _keep(self, record: bytes, operation: Operation) -> None:

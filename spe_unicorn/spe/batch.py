@@ -9,9 +9,10 @@ not completed here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.operation import Instruction, Timing
 from spe_unicorn.bits import signed
@@ -395,7 +396,7 @@ class Batch:
                     self._enter(outcome, self._judge(kind, way))
         self._foreseen = end
 
-    def look_up(self, samples: Any, kinds: Sequence[Kind]) -> Looked:
+    def look_up(self, samples: NDArray[np.int64], kinds: Sequence[Kind]) -> Looked:
         """Look at samples, and ask ``judge`` for the outcomes that are not known yet.
 
         ``kinds`` are by their numbers.
@@ -411,7 +412,7 @@ class Batch:
         _, ends, overlap, levels = self._findings.tolist()
         return Looked(bool(overlap), tuple(el for el in range(4) if levels >> el & 1), ends)
 
-    def write(self, samples: Any, recorders: dict[int, Recorder]) -> Written:
+    def write(self, samples: NDArray[np.int64], recorders: dict[int, Recorder]) -> Written:
         """The records of the samples that were looked up last, by the recorder of each level."""
         self._take(recorders)
         *tables, _, _ = self._addresses()
@@ -500,12 +501,12 @@ class Batch:
         return first
 
 
-def _template(layout: RecordLayout) -> Any:
+def _template(layout: RecordLayout) -> NDArray[np.int64]:
     padded = layout.template.ljust(_MOST_BYTES, b"\0")
     return np.frombuffer(padded, np.uint8)
 
 
-def _places(layout: RecordLayout) -> Any:
+def _places(layout: RecordLayout) -> NDArray[np.int64]:
     places = np.zeros((_MOST_PACKETS, _PLACE), np.int64)
     for n, (kind, index, offset, size) in enumerate(layout.places):
         places[n] = _SOURCES[kind, index], offset, size

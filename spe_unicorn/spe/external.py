@@ -8,7 +8,10 @@ observers alone.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import Features
 from spe_unicorn.arch.operation import Operation
@@ -169,10 +172,12 @@ class ExternalSampler(Sampler):
     def _occupy(self, cycles: int) -> None:
         """Any number of operations is in flight at once: none collides."""
 
-    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: NDArray[np.int64], looked: Looked) -> dict[int, Recorder] | None:
         return self._recorders_of(looked)
 
-    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
+    def _keep_all(
+        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+    ) -> None:
         if records:
             self._stream(data, records)
 

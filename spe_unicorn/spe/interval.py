@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.random_source import RandomStream
 from spe_unicorn.plain import Bits64, Count
@@ -23,7 +24,7 @@ _INTERVAL = 0xFFFF_FF00
 _LOOK_AHEAD = 8
 """Distances that are found by going through members one by one: more cost more than they save."""
 
-Distances = np.ndarray[Any, np.dtype[np.int64]]
+Distances = NDArray[np.int64]
 """Numbers of members, in the order in which they go by."""
 
 

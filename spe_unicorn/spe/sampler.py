@@ -11,7 +11,10 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import Feature, Features
 from spe_unicorn.arch.operation import Operation, Timing
@@ -255,14 +258,16 @@ class Sampler(Stateful[SamplerState], ABC):
         """The sampled operation takes ``cycles`` from its selection to its completion."""
 
     @abstractmethod
-    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: NDArray[np.int64], looked: Looked) -> dict[int, Recorder] | None:
         """The recorders of the samples of a batch, by Exception level; ``looked`` tells of them.
 
         None if the samples have to be completed one by one.
         """
 
     @abstractmethod
-    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
+    def _keep_all(
+        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+    ) -> None:
         """Keep ``records`` records, whose bytes are ``data``, of the ``samples`` of a batch."""
 
     @abstractmethod
@@ -324,7 +329,7 @@ class Sampler(Stateful[SamplerState], ABC):
         recorder = self._recorder(recorders, operation.el)
         self._keep(recorder.record(operation, type_, timing, events), operation)
 
-    def complete_all(self, samples: Any, kinds: Sequence[Kind], members: int) -> bool:
+    def complete_all(self, samples: NDArray[np.int64], kinds: Sequence[Kind], members: int) -> bool:
         """Let ``members`` go by, the last of them sampled, and complete all the samples among them.
 
         ``samples`` is an array of :data:`~spe_unicorn.spe.batch.COLUMNS`, in the order of their
@@ -377,7 +382,9 @@ class Sampler(Stateful[SamplerState], ABC):
         return None
 
     @staticmethod
-    def _places(parts: list[Any], kinds: Sequence[Kind]) -> Iterator[tuple[int, int, int]]:
+    def _places(
+        parts: list[NDArray[np.int64]], kinds: Sequence[Kind]
+    ) -> Iterator[tuple[int, int, int]]:
         """Addresses and instruction words of samples, each with how many samples have them."""
         places: Counter[tuple[int, int]] = Counter()
         for part in parts:

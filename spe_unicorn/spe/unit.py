@@ -7,7 +7,10 @@ once; it writes records into the Profiling Buffer and reports management events 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.memory.descriptors import (
@@ -347,7 +350,7 @@ class StatisticalProfilingUnit(Sampler):
     def _occupy(self, cycles: int) -> None:
         self.s.busy.append(self._selected_at + cycles)
 
-    def _at_once(self, samples: Any, looked: Looked) -> dict[int, Recorder] | None:
+    def _at_once(self, samples: NDArray[np.int64], looked: Looked) -> dict[int, Recorder] | None:
         if not self._current or self._pe.el != self._el or not self._buffer_enabled:
             return None
         if looked.overlap or any(end > samples[0, SELECTED_AT] for end in self.s.busy):
@@ -359,7 +362,9 @@ class StatisticalProfilingUnit(Sampler):
         fits = self._discards or self.buffer.quiet_records(largest) >= len(samples)
         return recorders if fits else None
 
-    def _keep_all(self, samples: Any, looked: Looked, data: bytes, records: int) -> None:
+    def _keep_all(
+        self, samples: NDArray[np.int64], looked: Looked, data: bytes, records: int
+    ) -> None:
         self._selected_at = int(samples[-1, SELECTED_AT])
         self.s.busy = [looked.ends]  # the others have ended
         if self._discards:

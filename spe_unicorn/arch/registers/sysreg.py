@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from spe_unicorn.arch.features import Features, ImpDef
 from spe_unicorn.arch.registers.roles import Affects, Owner
@@ -88,7 +88,7 @@ class SysReg(Register):
         owner: Owner | None = None,
         kept: tuple[str, ...] = (),
         withheld: tuple[str, ...] = (),
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         super().__init_subclass__(**kwargs)
         if op is not None:

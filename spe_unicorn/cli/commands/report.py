@@ -66,7 +66,7 @@ def _percent(text: str) -> float:
     return value / 100
 
 
-def _view_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _view_options(function: Callable[..., object]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--rows", type=Whole(min=1), default=20, show_default=True, help="Most rows of a table."
@@ -102,7 +102,7 @@ _source_option = click.option(
 )
 
 
-def _chains_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def _chains_option(function: Callable[..., object]) -> Callable[..., Any]:
     """Perf's options for call graphs, which are answered."""
 
     def refuse(_ctx: click.Context, _option: click.Parameter, value: bool) -> None:

@@ -324,7 +324,7 @@ def common_options(*, output_required: bool) -> Callable[[Any], Any]:
     outputs = _outputs(required=output_required)
     groups = (_PROGRAM, _MACHINE, _DEVICES, _CONSOLES, _ENDS, _TRACES, outputs, _GDB)
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: object) -> Any:
         for group in reversed(groups):
             for decorator in reversed(group):
                 function = decorator(function)

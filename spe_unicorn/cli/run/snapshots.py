@@ -96,7 +96,7 @@ def read_restored(path: str, chosen: Mapping[str, Any]) -> Restored:
         raise UsageProblem(spelled(str(error).replace(MORE, "--ram"))) from None
 
 
-def _needed(options: MachineOptions, chosen: Mapping[str, Any]) -> str:
+def _needed(options: MachineOptions, chosen: Mapping[str, object]) -> str:
     """What the snapshot's machine has of the host and nobody chose, as words of a command line."""
     words: list[str] = []
     for name in _OF_HOST:
@@ -125,7 +125,7 @@ def point(text: str) -> Point:
         raise click.BadParameter(str(error)) from None
 
 
-def snapshot_options(function: Any) -> Any:
+def snapshot_options(function: object) -> Any:
     """Add the options to a command."""
     decorators: tuple[Callable[[Any], Any], ...] = (
         click.option(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the help of a command reads no file
     from spe_unicorn.symbols.places import Places
 
 
-def symbols_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def symbols_option(function: Callable[..., object]) -> Callable[..., Any]:
     """The option, as the argument ``symbols``: a tuple of :class:`SymbolChoice`."""
     return click.option(
         "--symbols",

@@ -8,9 +8,10 @@ most urgent shared interrupt. Groups are numbers of :class:`~.routing.Group`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.devices.gicv3.priorities import active_bit, group_mask, lowest_bit, preempts
 from spe_unicorn.stateful import expect
@@ -76,7 +77,7 @@ class Cells:
         self.k, self.f = self.kept.data, self.found.data
         self.f[INTID] = self.f[SHARED] = SPURIOUS
 
-    def check_words(self, kept: Any) -> None:
+    def check_words(self, kept: NDArray[np.int64]) -> None:
         """Raise StateError for words that no writes to the registers leave."""
         expect(bool((kept >= 0).all() and (kept <= _MOST_KEPT).all()), "a register of the GIC")
 

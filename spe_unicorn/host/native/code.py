@@ -8,9 +8,10 @@ that it could fetch from, and not a physical one. At EL3 without translation the
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
@@ -61,12 +62,12 @@ _PHYSICAL: Final = offset_of("physical")
 _SIZE: Final = CP_REG.itemsize
 
 
-def named_registers() -> Any:
+def named_registers() -> NDArray[np.void]:
     """The two System registers that :func:`forget_line` asks the engine about."""
     return rows_of(HCR_EL2.encoding, SCTLR_EL3.encoding)
 
 
-def rows_of(*encodings: Encoding) -> Any:
+def rows_of(*encodings: Encoding) -> NDArray[np.void]:
     """A table of System registers as the engine's interface names them."""
     rows = np.zeros(len(encodings), CP_REG)
     for row, encoding in zip(rows, encodings, strict=True):

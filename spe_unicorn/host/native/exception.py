@@ -8,9 +8,10 @@ What depends on control registers is worked out in advance (``host.pe.levels``).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from unicorn import arm64_const as regs
 
 from spe_unicorn.arch.exceptions.entry import ExceptionType
@@ -75,7 +76,7 @@ _INSTRUCTION_ABORT: Final = int(EC.InstructionAbort)
 _DATA_ABORT: Final = int(EC.DataAbort)
 
 
-def saved_states() -> Any:
+def saved_states() -> NDArray[np.void]:
     """The System registers that :func:`enter` and :func:`returns_alike` name to the engine."""
     return rows_of(SPSR_EL1.encoding, SPSR_EL2.encoding, SPSR_EL3.encoding)
 

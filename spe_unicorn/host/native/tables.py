@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from ctypes import c_int64
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.access.fine_grained_traps import TRAP_IDS
 from spe_unicorn.arch.registers.sysreg import Encoding
@@ -34,7 +35,7 @@ _GROWTH: Final = 8
 lengths of batches differ widely, and an early stop of the engine costs more than distances."""
 
 
-def trap_table(trapped: Iterable[Collection[int]]) -> Any:
+def trap_table(trapped: Iterable[Collection[int]]) -> NDArray[np.uint8]:
     """What traps at each Exception level from EL0 up: a byte for each number, a bit for each."""
     table = np.zeros(TRAP_IDS, np.uint8)
     for el, numbers in enumerate(trapped):
@@ -108,13 +109,19 @@ class BlockTable:
         self.forget()
         return True
 
-    def trap(self, trapping: Any) -> None:
+    def trap(self, trapping: NDArray[np.uint8]) -> None:
         """What traps now, as :func:`trap_table` makes it. :meth:`mark_traps` knows all of it."""
         self._trapping = trapping
         self._state.trapping = trapping.ctypes.data
 
     def enter(
-        self, address: int, words: Sequence[int], plans: Any, *, marks: int, members: int
+        self,
+        address: int,
+        words: Sequence[int],
+        plans: NDArray[np.int64],
+        *,
+        marks: int,
+        members: int,
     ) -> int:
         """Enter the block of ``words`` at ``address`` for the epoch that is now; return its slot.
 
@@ -258,12 +265,12 @@ class SampleRing:
         state.samples = self._rows.ctypes.data
         state.gaps = self._gaps.ctypes.data
 
-    def allow(self, gaps: Any) -> None:
+    def allow(self, gaps: NDArray[np.int64]) -> None:
         """Let the hook take a sample for each of ``gaps``, an array of members to the next one."""
         self._gaps[: len(gaps)] = gaps
         self._state.room = len(gaps)
 
-    def take(self) -> Any:
+    def take(self) -> NDArray[np.void]:
         """The samples taken, rows of ``sample_row.SAMPLE``, good until the engine runs again."""
         count = int(self._state.samples_in_ring)
         rows = self._rows[:count]
@@ -299,7 +306,7 @@ class EntryTable:
         state.entry_pstate = self._words.ctypes.data
 
     @property
-    def words(self) -> Any:
+    def words(self) -> NDArray[np.int64]:
         """The whole table: ``ENTRY_PSTATE`` words."""
         return self._words
 

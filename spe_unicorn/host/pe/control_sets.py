@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.registers import banked
@@ -45,7 +46,7 @@ class Traps(NamedTuple):
     anywhere: frozenset[int]
     at: tuple[bool, ...]
     """By Exception level, whether there are any."""
-    table: Any
+    table: NDArray[np.uint8]
     """``tables.trap_table``."""
 
 
@@ -180,7 +181,7 @@ class ControlSets:
         place = native.place_of(write.before, write.el, write.key, write.value)
         self._writes[place] = (write.before, write.el, write.key, write.value, after)
 
-    def _fill(self, row: Any, now: ControlSet) -> None:
+    def _fill(self, row: np.void, now: ControlSet) -> None:
         state, registers = self._state, self._cpu.registers
         for name in native.COPIED:
             row[name] = getattr(state, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Any, Final
+from typing import Final
 
 from unicorn import UC_PROT_EXEC, UC_PROT_READ, UC_PROT_WRITE
 
@@ -84,7 +84,7 @@ class VirtualMemory:
         buffer = ctypes.create_string_buffer(size)
         return None if self._read_to(address, UC_PROT_READ, buffer, size) else buffer.raw
 
-    def _read_to(self, address: int, access: int, buffer: Any, size: int) -> int:
+    def _read_to(self, address: int, access: int, buffer: object, size: int) -> int:
         """Read virtual memory as ``access`` may; the engine's error number, 0 for none."""
         handle, at = self._engine.handle, ctypes.c_uint64(address)
         status = int(lib.uc_vmem_read(handle, at, access, buffer, ctypes.c_size_t(size)))

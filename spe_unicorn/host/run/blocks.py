@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.operation import Instruction
 from spe_unicorn.arch.ports import Cracker
@@ -43,7 +44,7 @@ class Block:
     plans: tuple[Plan, ...]
     marks: int
     """The marks of its words, as ``native.marks`` numbers them."""
-    words: Any
+    words: NDArray[np.int64]
     """Its plans and its code as the compiled hook reads them: an array of 64-bit words."""
 
     def suits_probe(self, member: int) -> bool:
@@ -111,7 +112,7 @@ class Blocks:
         self._tallies.enter(slot, block.code)
         return block
 
-    def _flat(self, plans: Sequence[Plan], words: Sequence[int]) -> Any:
+    def _flat(self, plans: Sequence[Plan], words: Sequence[int]) -> NDArray[np.int64]:
         """The words of a block's plans, its code, and then its recipes."""
         rows: list[int] = []
         recipes: list[int] = []

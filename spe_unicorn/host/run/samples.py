@@ -6,9 +6,10 @@ The descriptions are those that ``host.pe.description.OperationDescriber.sampled
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spe_unicorn.arch.access.verdicts import SysRegTable, reaches_its_own
 from spe_unicorn.arch.counter import Rate
@@ -288,7 +289,7 @@ class Noted:
         self._samples = np.zeros((SAMPLES, COLUMNS), np.int64)
         self._known_places = self._traits.ctypes.data, self._samples.ctypes.data
 
-    def described(self, rows: Any, skipped: int) -> Any:
+    def described(self, rows: NDArray[np.void], skipped: int) -> NDArray[np.int64]:
         """Describe rows of the hook's ring. The next call overwrites what is returned.
 
         ``skipped`` is the number of cycles that the PE has slept.
@@ -301,7 +302,7 @@ class Noted:
             samples[:, KIND] = self._kinds_of(rows)
         return samples
 
-    def _kinds_of(self, rows: Any) -> list[int]:
+    def _kinds_of(self, rows: NDArray[np.void]) -> list[int]:
         """The number of the kind of each row."""
         found = []
         pairs = zip(rows["instruction"].tolist(), rows["did"].tolist(), strict=True)

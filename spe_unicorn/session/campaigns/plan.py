@@ -96,13 +96,13 @@ def read_plan(path: Path) -> Plan:
         raise PlanError(f"{path}: a number in it has too many digits") from None
 
 
-def _event(value: Any) -> str:
+def _event(value: object) -> str:
     name = text(value)
     one_event(name)
     return name
 
 
-def _events(value: Any) -> tuple[str, ...]:
+def _events(value: object) -> tuple[str, ...]:
     return tuple(map(_event, texts(value)))
 
 
@@ -312,7 +312,7 @@ class _Reader:
             line = self._lines.key("runs", "event", number)
             self._refuse(line, "event", f"{sampled.text} cannot be sampled: {reason}")
 
-    def _checked(self, line: int, key: str, check: Callable[[Any], Any], value: Any) -> Any:
+    def _checked(self, line: int, key: str, check: Callable[[Any], Any], value: object) -> Any:
         try:
             return check(value)
         except ValueError as error:

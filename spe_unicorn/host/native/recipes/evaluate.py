@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
@@ -54,7 +55,7 @@ _EE, _E0E = 25, 24
 routine(condition_holds)
 
 
-def control_registers() -> Any:
+def control_registers() -> NDArray[np.void]:
     """SCTLR_EL1, SCTLR_EL2 and SCTLR_EL3 as the engine's interface names registers."""
     return rows_of(SCTLR_EL1.encoding, SCTLR_EL2.encoding, SCTLR_EL3.encoding)
 
