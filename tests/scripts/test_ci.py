@@ -119,10 +119,22 @@ def test_only_without_apt_a_guest_or_host_that_cannot_be_had_is_skipped(
     assert result.returncode == expected, result.stdout
 
 
-@pytest.mark.parametrize(("commit", "script"), [("1234abcde", "slow-tests"), ("1234abcdf", "soak")])
+@pytest.mark.parametrize(
+    ("commit", "script", "asked"),
+    [
+        ("1234abcdd", "slow-tests", "--minutes 2 --order 1234abcdd"),
+        ("1234abcde", "soak", "--minutes 2"),
+        (
+            "1234abcdf",
+            "slow-tests",
+            "--minutes 2 --order 1234abcdf --without-accelerators tests/host tests/machine"
+            " tests/firmware tests/plugin",
+        ),
+    ],
+)
 @pytest.mark.parametrize("status", [0, 1])
 def test_the_last_digit_of_the_commit_chooses_the_rotating_part(
-    tmp_path: Path, commit: str, script: str, status: int
+    tmp_path: Path, commit: str, script: str, asked: str, status: int
 ) -> None:
     tree = Tree(tmp_path, [])
     tree.command("git", f"echo {commit}")
@@ -131,7 +143,7 @@ def test_the_last_digit_of_the_commit_chooses_the_rotating_part(
     tree.script(script, f'echo "ran {script} $*"; exit {status}')
     result = tree.run("rotating")
     assert result.returncode == status
-    assert f"ran {script} --minutes 2" in result.stdout
+    assert f"ran {script} {asked}\n" in result.stdout
     assert commit in result.stdout
 
 

@@ -97,3 +97,29 @@ def test_over_some_commits_every_test_is_run(script: ModuleType) -> None:
     for commit in range(40):
         run |= set(script.in_order(tests, f"{commit:040x}")[: len(tests) // 4])
     assert run == set(tests)
+
+
+def test_a_tenth_of_the_others_runs_without_accelerators(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    (tmp_path / "test_fast.py").write_text(
+        """
+import os
+import pytest
+@pytest.mark.parametrize("number", range(41))
+def test_fast(number):
+    assert os.environ["SPE_UNICORN_ACCELERATORS"] == "none"
+@pytest.mark.slow
+def test_slow(): raise AssertionError("it is slow")
+"""
+    )
+    words = ["--minutes", "1", "--order", "a", "--without-accelerators"]
+    result = subprocess.run(
+        [sys.executable, SCRIPT, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=WALL_SECONDS,
+        preexec_fn=limit_cpu,
+    )
+    assert result.returncode == 0, result.stdout
+    assert "without accelerators: 5 of 5 ran and passed, 0 were stopped" in result.stdout

@@ -148,6 +148,7 @@ def entered(
     return result, [cpu.engine.get(number) for number in SP_EL], taken
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> None:
@@ -166,6 +167,7 @@ def test_compiled_entry_is_the_entry_by_the_rules(place: Place, cause: str) -> N
         assert compiled.registers[33] & ~0x7FF == VECTORS
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("place", CALLERS.values(), ids=CALLERS)
 def test_calls_of_a_higher_level_are_entered_by_the_rules(place: Place) -> None:
     cause = CALLS[place.target]

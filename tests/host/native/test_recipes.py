@@ -395,6 +395,7 @@ def test_immediates_of_logical_instructions(n: int, imms: int, immr: int, mask: 
     assert bit_mask(n, imms, immr) == mask
 
 
+@pytest.mark.accelerated
 def test_a_plan_by_a_recipe_replaces_the_exact_step() -> None:
     """Index X0 is made in the block and lost in it, so neither end of the block shows it."""
     code = [

@@ -173,6 +173,7 @@ def test_a_guest_with_many_values_does_not_have_the_sets_grow(sets) -> None:
     assert len(found._numbers) == len(found._known)
 
 
+@pytest.mark.accelerated
 def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed) -> None:
     loop = [*put(s.CPTR_EL2, 0x33FF), *put(s.CPTR_EL2, 0x37FF), *put(s.HCR_EL2, RW | TVM)]
     loop += [*put(s.HCR_EL2, RW), a.subs_imm(19, 19, 1)]
@@ -184,6 +185,7 @@ def test_a_write_of_a_known_value_does_not_stop_the_engine(noticed) -> None:
     assert noticed[Stop.NOTICED] < 20
 
 
+@pytest.mark.accelerated
 def test_traps_of_a_known_set_are_taken(noticed) -> None:
     """ACTLR_EL1 and TTBR0_EL1 at EL1: the second traps by HCR_EL2.TVM, in every other round."""
     guest = [a.add_imm(20, 20, 1), a.msr((3, 0, 2, 0, 0), 6), a.add_imm(20, 20, 1), a.hvc(1)]

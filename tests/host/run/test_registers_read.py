@@ -157,6 +157,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[SystemAccesses]:
     return found
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("register", [PMBPTR, PMBSR, PMSICR], ids=["PMBPTR", "PMBSR", "PMSICR"])
 def test_reads_do_not_end_a_batch(register: tuple[int, ...], asked: list[SystemAccesses]) -> None:
     """Once each kind of sample is known, Python answers a read only at an edge of a batch."""
@@ -165,6 +166,7 @@ def test_reads_do_not_end_a_batch(register: tuple[int, ...], asked: list[SystemA
     assert len(asked) < SETUP + ROUNDS // 3
 
 
+@pytest.mark.accelerated
 def test_reads_do_not_wait_for_each_new_kind_of_samples(asked: list[SystemAccesses]) -> None:
     """Nearly each sample is of another instruction. After a few reads all are known ahead."""
     work = [*(a64.add_imm(9, 9, n) for n in range(120)), a64.b(4)]

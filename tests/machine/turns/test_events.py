@@ -99,6 +99,7 @@ def test_what_surrounds_a_sev_is_executed_as_by_the_reference_runner(name: str) 
         assert ours == theirs
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_engine_stops_for_no_sev_that_nobody_waits_for(
     name: str, monkeypatch: pytest.MonkeyPatch

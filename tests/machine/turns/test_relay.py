@@ -109,6 +109,7 @@ def differ(board: Board, other: Board) -> None:
         assert ours == theirs
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("pes", [2, 3])
 def test_interrupts_go_round_in_compiled_code(pes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = Taken(monkeypatch)
@@ -238,6 +239,7 @@ def forever(body: list[int]) -> list[int]:
 WAKE_1 = [*a64.mov64(0, sgi(5, 0b10)), a64.msr(SGI1R, 0)]
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("ticks", [120, 250, 777])
 def test_a_timer_goes_off_at_its_time_between_turns(
     ticks: int, monkeypatch: pytest.MonkeyPatch
@@ -259,23 +261,27 @@ def woken(first: list[int]) -> list[list[int]]:
     return [[*takes_interrupts(0), *many, *first], second]
 
 
+@pytest.mark.accelerated
 def test_turns_of_a_pe_that_is_alone_get_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = woken(forever([*WAKE_1, *works(2 * TURN), *WAKE_1]))
     alike(programs, [10_000] * 30, monkeypatch)
 
 
+@pytest.mark.accelerated
 def test_maintenance_of_a_turn_reaches_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     maintains = [a64.sys(0, 8, 3, 0, 31), *WAKE_1, *works(5)]
     board = alike(woken(forever(maintains)), [3 * TURN] + [100] * 30, monkeypatch)
     assert board.pes[1].cpu.state.flushes > 100
 
 
+@pytest.mark.accelerated
 def test_an_interrupt_for_a_pe_that_is_off_ends_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     off = [*a64.mov64(0, sgi(5, 0b100)), a64.msr(SGI1R, 0)]
     programs = woken([*works(20), *off, *works(20), *forever([*WAKE_1, *works(5)])])
     alike([*programs, [a64.NOP]], [2 * TURN] + [50] * 300, monkeypatch, off={2})
 
 
+@pytest.mark.accelerated
 def test_a_pe_that_has_polled_has_a_short_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """PE 0 polls until PE 2 stores, and wakes PE 1. Its next turn is short, but its work is not."""
     polls = [a64.ldr(14, 8), a64.cbz(14, -4)]
@@ -302,6 +308,7 @@ def test_random_turns_are_the_same_in_compiled_code(
         differ(*boards)
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_random_turns_are_those_of_the_reference_runner(seed: int) -> None:
     boards = [random_board(seed), random_board(seed, ReferenceRunner)]
@@ -311,6 +318,7 @@ def test_random_turns_are_those_of_the_reference_runner(seed: int) -> None:
         assert everything(boards[0])[::2] == everything(boards[1])[::2]
 
 
+@pytest.mark.accelerated
 def test_the_random_programs_have_many_turns_in_compiled_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

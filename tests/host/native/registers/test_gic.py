@@ -32,6 +32,7 @@ RPR, HPPIR1, DIR = (3, 0, 12, 11, 3), (3, 0, 12, 12, 2), (3, 0, 12, 11, 1)
 SPURIOUS, IDLE = 1023, 0xFF
 
 
+@pytest.mark.accelerated
 def test_an_sgi_to_itself_is_acknowledged_runs_and_ends(monkeypatch):
     """IHI 0069: the most urgent first; what is active masks what is not more urgent."""
     program = [
@@ -53,6 +54,7 @@ def test_an_sgi_to_itself_is_acknowledged_runs_and_ends(monkeypatch):
     assert asked == []
 
 
+@pytest.mark.accelerated
 def test_the_mask_hides_what_is_not_more_urgent(monkeypatch):
     program = [
         *a64.mov64(0, sgi(5, 1)),
@@ -97,6 +99,7 @@ def test_group_0_is_not_acknowledged_as_group_1():
     assert x(board, 1) == [SPURIOUS]  # nor sent: it is in another group than was asked for
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize(
     ("value", "takers"), [(sgi(7, 0b0110), {1, 2}), (sgi(7, 0) | IRM, {1, 2, 3}), (sgi(7, 1), {0})]
 )
@@ -132,6 +135,7 @@ def test_an_interrupt_of_another_pe_ends_its_wait_and_the_turn(runner):
     assert board.pes[0].cpu.executed == before + 1
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("survives", [True, False])
 def test_compiled_code_takes_the_irqs_of_a_run(survives, monkeypatch):
     """On hosts, too, on which a failed assertion of the engine ends the process."""

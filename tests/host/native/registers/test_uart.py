@@ -93,6 +93,7 @@ def pending(board: Board) -> bool:
     return bool(board.peripherals.gic.distributor.read(0x204, 4) & 1 << UART_SPI)
 
 
+@pytest.mark.accelerated
 def test_a_line_comes_to_python_with_its_line_feed(asked) -> None:
     ends = Ends()
     board = board_of(b"hello\nyou\n", BUSY, ends)
@@ -111,6 +112,7 @@ def test_a_run_that_ends_within_a_line_has_sent_what_was_written() -> None:
         assert bytes(ends.printed) == b"hello\n"[:written]
 
 
+@pytest.mark.accelerated
 def test_a_long_line_comes_in_pieces(asked) -> None:
     ends, text = Ends(), bytes(range(0x20, 0x7F)) * 8
     board_of(text, BUSY, ends).run(10_000)
@@ -119,6 +121,7 @@ def test_a_long_line_comes_in_pieces(asked) -> None:
     assert len(asked) < len(text) // 16
 
 
+@pytest.mark.accelerated
 @pytest.mark.parametrize("size", [0, 1, 2])
 @pytest.mark.parametrize("register", [0, 3, 28])
 def test_each_size_and_register(asked, size, register) -> None:
