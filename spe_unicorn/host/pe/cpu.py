@@ -35,7 +35,7 @@ from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
-from spe_unicorn.host.pe.secure_memory import SecureMemory
+from spe_unicorn.host.pe.secure.memory import SecureMemory
 from spe_unicorn.host.pe.virtual_memory import VirtualMemory
 from spe_unicorn.host.ports import Monitored
 from spe_unicorn.plain import Bits64, Count

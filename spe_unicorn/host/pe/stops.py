@@ -33,7 +33,7 @@ from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.engine_exceptions import corrected
 from spe_unicorn.host.pe.exceptions import Exceptions
 from spe_unicorn.host.pe.interrupts import Interrupts
-from spe_unicorn.host.pe.secure_authentication import execute_authentication
+from spe_unicorn.host.pe.secure.authentication import execute_authentication
 from spe_unicorn.host.ports import (
     NEVER_HAPPENS,
     DeviceRegister,

@@ -21,7 +21,7 @@ from spe_unicorn.arch.ports import PhysicalMemory
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.arch.rules.effective import unprivileged_access_is_privileged
 from spe_unicorn.host.engine.engine import PSTATE, Engine, lib
-from spe_unicorn.host.pe.secure_memory import SecureMemory
+from spe_unicorn.host.pe.secure.memory import SecureMemory
 
 _PAGE: Final = 1 << 12
 """Bytes of the smallest page."""
