@@ -12,8 +12,9 @@ from spe_unicorn.cores.profile import Core
 from spe_unicorn.devices.gicv3 import GICPort
 from spe_unicorn.host.engine.engine import Engine, new_engine
 from spe_unicorn.host.engine.memory import RamMemory
+from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.pe.controls import answer_el12_names
-from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.cpu import Owned, UnicornCPU
 from spe_unicorn.host.pe.interrupts import Interrupts
 from spe_unicorn.host.run.models import MakeModel, core_models
 from spe_unicorn.machine.options import MachineOptions
@@ -63,11 +64,10 @@ def _processor(
     engine = Engine(new_engine(options.smp))
     for region in memory.regions:
         region.map_into(engine.uc)
-    rate = Rate.of(options.frequency)
-    cpu = UnicornCPU(engine, memory, _features(options, core), core.impdef, random, rate=rate)
-    # before the CPU is whole: its hook for blocks tells the model of each
-    model = make_model(cpu, memory)
-    cpu.own(core.midr, memory, affinity=number, weighed=weighed)
+    hooks = NativeHooks(engine)
+    model, feeder = make_model(hooks, memory)  # the CPU's hook for blocks tells it of each
+    use = Owned(memory, core.midr, number, weighed, Rate.of(options.frequency))
+    cpu = UnicornCPU(hooks, use, _features(options, core), core.impdef, random, feeder)
     answer_el12_names(cpu.hooks)
     return Processor(number, cpu, model, Interrupts(cpu, by_state=options.secure), random)
 

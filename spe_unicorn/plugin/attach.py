@@ -33,10 +33,11 @@ from spe_unicorn.host.counting.counting import monitored
 from spe_unicorn.host.engine.engine import Engine, lib
 from spe_unicorn.host.engine.memory import EngineMemory
 from spe_unicorn.host.engine.surviving import not_surviving
+from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.at_rest import forget
-from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.cpu import Lent, UnicornCPU
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.models import core_models
 from spe_unicorn.host.run.runner import Runner
@@ -131,9 +132,10 @@ class Attachment:
         firmware = engine.system(s.SCR_EL3.encoding) != 0
         ours = (*lacking, *(() if firmware else _STEERING))
         self.memory = EngineMemory(uc)
-        self.cpu = UnicornCPU(
-            engine, self.memory, core.features, core.impdef, random, answer=Action.ASK, ours=ours
-        )
+        hooks = NativeHooks(engine)
+        self._model, feeder = core_models(core, model)(hooks, None)
+        use = Lent(self.memory, Action.ASK, ours)
+        self.cpu = UnicornCPU(hooks, use, core.features, core.impdef, random, feeder)
         file = self.cpu.registers
         unknown = random.stream("reset").bits64
         for register in SPE_REGISTERS:
@@ -147,7 +149,6 @@ class Attachment:
             firmware_state(file, min(max(self.cpu.el, EL1), EL3))
         self._identity = saved.identity(core, model)
         self._interval = random.stream("interval")
-        self._model = core_models(core, model)(self.cpu, None)
         self.events = EventJunction()
         """The PMU events of sampling as the guest programs it, by number: ``events.counts``."""
         self._interrupts = interrupts = Raised(self.cpu)

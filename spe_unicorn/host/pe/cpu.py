@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from spe_unicorn.arch.counter import USUAL_RATE, Rate
 from spe_unicorn.arch.event_register import EventRegister
@@ -26,7 +26,7 @@ from spe_unicorn.arch.registers.roles import Owner
 from spe_unicorn.arch.registers.sysreg import Encoding, RegisterFile, SysReg
 from spe_unicorn.arch.rules.identification import identify
 from spe_unicorn.arch.rules.start_state import RESET_VALUES, firmware_state
-from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL, Engine
+from spe_unicorn.host.engine.engine import PC, PSTATE, SP, SP_EL
 from spe_unicorn.host.engine.known import why_not
 from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
@@ -79,12 +79,43 @@ class CPUState:
     """Where the host last ended a software step: the PC, and the number of operations executed."""
 
 
+@dataclass(frozen=True)
+class Owned:
+    """The use of an engine that is ours: its identity, its time, and what no memory answers.
+
+    Every exception is taken here.
+    """
+
+    memory: RamMemory
+    midr: int
+    affinity: int = 0
+    """What MPIDR_EL1 says in Aff3 to Aff0."""
+    weighed: bool = False
+    """As for ``NativeHooks.install``."""
+    rate: Rate = USUAL_RATE
+    answer: ClassVar[Action] = Action.STOP
+    ours: ClassVar[Collection[type[SysReg]]] = ()
+
+
+@dataclass(frozen=True)
+class Lent:
+    """The use of an engine that somebody else drives, and that takes exceptions by itself.
+
+    The caller installs the hooks. ``answer`` and ``ours`` are as in ``sysregs.install``.
+    """
+
+    memory: PhysicalMemory
+    answer: Action
+    ours: Collection[type[SysReg]]
+    rate: ClassVar[Rate] = USUAL_RATE
+
+
 class UnicornCPU(Stateful[CPUState]):
     """A PE hosted by an engine; implements ``arch.pe.PE``.
 
-    ``features`` and ``impdef`` describe the core that is shown to the guest. ``answer`` and
-    ``ours`` are as in ``sysregs.install``. The engine is hooked by :meth:`own`, or when the caller
-    installs :attr:`hooks`; the constructor hooks nothing.
+    ``features`` and ``impdef`` describe the core that is shown to the guest. ``model`` is what
+    feeds the core model, if the model has to see every access and branch. The engine of an
+    :class:`Owned` use has its hooks from here on.
     """
 
     halted = False
@@ -92,28 +123,25 @@ class UnicornCPU(Stateful[CPUState]):
 
     DERIVED = ("_el", "counted_at", "follows_context", "judges_stores", "notes_exceptions", "tally")
     TRANSIT = ("inside", "ahead")
-    WIRING = ("whole", "secure_memory", "model", "monitors")
+    WIRING = ("monitors", "secure_memory")
 
     def __init__(
         self,
-        engine: Engine,
-        memory: PhysicalMemory,
+        hooks: NativeHooks,
+        use: Owned | Lent,
         features: Features,
         impdef: ImpDef,
         random: RandomSource,
-        *,
-        answer: Action = Action.STOP,
-        ours: Collection[type[SysReg]] = (),
-        rate: Rate = USUAL_RATE,
+        model: ModelHooks | None = None,
     ) -> None:
-        self.engine = engine
-        self.memory = memory
+        self.engine = engine = hooks.engine
+        self.memory = use.memory
         self.features = features
         self.impdef = impdef
-        self.hooks = NativeHooks(engine)
-        self.state = self.hooks.state
+        self.hooks = hooks
+        self.state = hooks.state
         self._state_at = self.state.address
-        self.rate = rate
+        self.rate = rate = use.rate
         """The frequencies of the system counter and of the cycle counter."""
         self.state.ticks_of, self.state.cycles_of = rate.ticks_of, rate.cycles_of
         self._el: int | None = None
@@ -122,17 +150,16 @@ class UnicornCPU(Stateful[CPUState]):
         self.ahead = 0
         """Operations that the engine has executed after the one that is being counted."""
         self.s = CPUState()
-        self.secure_memory: SecureMemory | None = None
-        """Memory that Non-secure software does not reach, if there is any."""
-        self.whole = False
-        """Whether :meth:`own` has taken the engine over, so that every exception is taken here."""
+        self.whole = isinstance(use, Owned)
+        """Whether the engine is ours, so that every exception is taken here."""
         self.events = EventRegister()
         self.pm_changed: Signal[[]] = Signal()
         """Told when PSTATE.PM has changed."""
-        self.model: ModelHooks | None = None
+        self.model = model
         """What feeds the core model, if the model has to see every access and branch."""
         self.monitors: Monitored | None = None
-        """The Performance Monitors, if the core has them."""
+        """The Performance Monitors, if the core has them. They come last: their interrupt line is
+        the interrupt controller's, which is made of the CPUs."""
         self.counted_at: tuple[int, ...] = (0,) * 4
         """For each Exception level, the counters that count there: a bit each."""
         self.tally = 0
@@ -147,8 +174,8 @@ class UnicornCPU(Stateful[CPUState]):
         """Told of each exception, before the PE enters it."""
         mine = (r for r in (*REGISTERS, *PMU_VALUES) if r.implemented(features))
         self.registers = RegisterFile(features, mine, impdef)
-        self.steering = sysregs.install(self.registers, engine, self.hooks, answer, ours)
-        sysregs.identify(self.registers, engine, self.hooks, impdef)
+        self.steering = sysregs.install(self.registers, engine, hooks, use.answer, use.ours)
+        sysregs.identify(self.registers, engine, hooks, impdef)
         if s.PM in self.registers:
             self.registers.add(s.PM, _ProcessState(self))
         if Feature.FEAT_SPE in features:
@@ -156,10 +183,14 @@ class UnicornCPU(Stateful[CPUState]):
         self.random = random
         self._unknown = random.stream("reset")
         self._numbers = random.stream("RNDR")
-        self.virtual = VirtualMemory(self, engine, memory)
+        self.virtual = VirtualMemory(self, engine, self.memory)
         """Memory by virtual address."""
         self.entries = Entries(self)
         """Exceptions: entries and returns."""
+        self.secure_memory: SecureMemory | None = None
+        """Memory that Non-secure software does not reach, if there is any."""
+        if isinstance(use, Owned):
+            self._own(use)
 
     # The PE as the rules see it
 
@@ -261,19 +292,10 @@ class UnicornCPU(Stateful[CPUState]):
         """CNTPCT_EL0 in ticks of ``counter.FREQUENCY``: an ``arch.ports.Clock``."""
         return self.rate.ticks(self.cycles)
 
-    def own(
-        self,
-        midr: int,
-        memory: RamMemory,
-        affinity: int = 0,
-        weighed: bool = False,
-    ) -> None:
-        """Take the engine over: its identity, its time, and accesses that no memory answers.
-
-        ``affinity`` is what MPIDR_EL1 says in Aff3 to Aff0; ``weighed`` is as for the hooks.
-        """
-        accesses = self.hooks.accesses
-        sysregs.set_identity(self.hooks, midr, affinity)
+    def _own(self, use: Owned) -> None:
+        """Take the engine over: its identity, its time, and accesses that no memory answers."""
+        accesses, memory = self.hooks.accesses, use.memory
+        sysregs.set_identity(self.hooks, use.midr, use.affinity)
         for register in (s.ISR_EL1, s.RNDR, s.RNDRRS):
             accesses.act(Action.ASK, register.encoding, READ)
         sysregs.show_gic(self.registers, self.hooks)
@@ -284,7 +306,6 @@ class UnicornCPU(Stateful[CPUState]):
             emulated = debug.owner is Owner.EMULATED
             action = Action.ASK if emulated else Action.STOP
             self.hooks.accesses.act(action, debug.encoding, READ, WRITE)
-        self.whole = True
         self.state.pc_mask = 0b11
         accesses.act(Action.LINE, sysregs.IC_IVAU, SYSTEM)
         for op1, crm, op2 in AT_OPERATIONS:
@@ -294,7 +315,9 @@ class UnicornCPU(Stateful[CPUState]):
             self.secure_memory = SecureMemory(self, self.engine, self.state, memory)
             self.virtual.secure_memory = self.secure_memory
         refused = memory.read_only()
-        self.hooks.install(memory.gaps(), refused, refused, weighed=weighed, not_inline=why_not())
+        self.hooks.install(
+            memory.gaps(), refused, refused, weighed=use.weighed, not_inline=why_not()
+        )
 
     def start(self, el: int, entry: int, x0: int = 0) -> None:
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
