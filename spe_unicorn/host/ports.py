@@ -232,6 +232,6 @@ class Monitored(Protocol):
         """PSTATE.PPEND has been saved: it is 0 from now on, and the exception counts."""
         ...
 
-    def returned(self, before: PE, ppend: bool) -> None:
+    def returned(self, before: PE, *, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         ...

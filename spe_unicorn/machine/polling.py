@@ -118,7 +118,7 @@ def _look(cpu: UnicornCPU, instruction: Instruction, pc: int, written: int) -> L
     used = [n for n in (access.base, access.index) if n is not None]
     if any(written >> n & 1 for n in used):
         return None
-    physical = cpu.virtual.translate(_address(cpu, access, pc), False)
+    physical = cpu.virtual.translate(_address(cpu, access, pc), write=False)
     held = None if physical is None else _held(cpu, physical, access.size)
     return None if physical is None or held is None else (physical, access.size, held)
 

@@ -144,7 +144,7 @@ class _MemoryTrace:
         address, left = access.address, access.size
         while left:
             size = min(left, _PAGE - address % _PAGE)
-            physical = translate(address, access.write)
+            physical = translate(address, write=access.write)
             if physical is None:
                 return None
             found.append((physical, size))

@@ -370,7 +370,7 @@ class Counting(Stateful[CountingState]):
             self.monitors.landed(self._increments(0), self._live, self.s.last, raised=True)
         self.monitors.synchronized()
 
-    def returned(self, before: PE, ppend: bool) -> None:
+    def returned(self, before: PE, *, ppend: bool) -> None:
         """An exception return restored ``ppend``; ``before`` is the PE as it was until then."""
         self.hosted(raised=False)
         self.settle(before=before)

@@ -189,7 +189,7 @@ class Tallies(Stateful[TalliesState]):
         for event in set(events).intersection(self.s.wanted):
             self.s.counts[event] += 1
 
-    def after_block(self, executed: bool, pc: int) -> None:
+    def after_block(self, *, executed: bool, pc: int) -> None:
         """The engine stands at ``pc``; the last block, if any, was ``executed`` to its end."""
         if self._state.falls_to:
             if executed and pc != self._state.falls_to & _MASK:

@@ -291,7 +291,7 @@ class EventTotals(Stateful[TotalsState]):
         """The engine has stopped; ``done`` operations of the block that began last have run."""
         tallies, state = self.tallies, self._state
         if state.falls_to:
-            tallies.after_block(done == state.block_operations, self._cpu.pc)
+            tallies.after_block(executed=done == state.block_operations, pc=self._cpu.pc)
         if tallies.straight:
             ran = tallies.straight[: self._cpu.executed - tallies.straight_from]
             tallies.add(ran)

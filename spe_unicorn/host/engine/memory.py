@@ -35,7 +35,9 @@ class Ram:
     DERIVED = ("readable", "_given")
     WIRING = ("_file", "_map")
 
-    def __init__(self, base: int, size: int, writable: bool = True, secure: bool = False) -> None:
+    def __init__(
+        self, base: int, size: int, *, writable: bool = True, secure: bool = False
+    ) -> None:
         if size <= 0 or base % mmap.PAGESIZE or size % mmap.PAGESIZE:
             raise ValueError(f"memory {base:#x}+{size:#x} is not a multiple of {mmap.PAGESIZE}")
         self.base = base

@@ -228,7 +228,7 @@ class NativeHooks:
         if self.inline is not None:
             self.inline.stop(why)
 
-    def hook_accesses(self, wanted: bool) -> None:
+    def hook_accesses(self, *, wanted: bool) -> None:
         """Somebody has, or has no longer, a hook of his own that is to see each access."""
         if self.inline is not None and self.state.model:
             change = self.inline.stop if wanted else self.inline.resume
@@ -239,7 +239,7 @@ class NativeHooks:
         """How many blocks of this engine count themselves."""
         inline = self.inline
         if inline is None:
-            return Counted(False, self._not_inline, 0, 0)
+            return Counted(on=False, why_not=self._not_inline, blocks=0, refused=0)
         return Counted(inline.why_not is None, inline.why_not, *inline.numbers)
 
     def stop_at_exceptions(self) -> None:

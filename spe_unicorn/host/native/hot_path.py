@@ -200,7 +200,7 @@ def _replace(
 
 
 def _hooks(
-    suffix: str, replaces: bool = False, modelled: bool = False
+    suffix: str, *, replaces: bool = False, modelled: bool = False
 ) -> tuple[HandWritten, HandWritten]:
     """The block hook, and the one that can count micro-operations."""
     plain, weighing = (

@@ -489,7 +489,7 @@ class ModelHooks:
         self.model.begin()
         self.model.end()
 
-    def stopped(self, executed: bool, pc: int) -> None:
+    def stopped(self, *, executed: bool, pc: int) -> None:
         """The engine has stopped at ``pc``.
 
         ``executed`` says whether the block that began last has been executed to its end.
@@ -499,7 +499,7 @@ class ModelHooks:
                 self._went(pc)
             self._state.ending = 0
 
-    def step_by_step(self, on: bool) -> None:
+    def step_by_step(self, *, on: bool) -> None:
         """With ``on`` :meth:`executed` tells the model of branches from now on; else hooks do."""
         self._state.steps = on
         self._state.ending = 0

@@ -147,13 +147,13 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
             # after the block, a base that the operation moved can be moved back; a base that the
             # operation loaded over is gone
             kept = access.writeback is not None or not instruction.writes >> access.base & 1
-            found = _when(access.base, before, after, kept)
+            found = _when(access.base, before, after, kept=kept)
             if found is None or (found is When.END and access.index_writeback is not None):
                 return None
             base = found
         if access.index is not None:
             kept = not instruction.writes >> access.index & 1
-            found = _when(access.index, before, after, kept)
+            found = _when(access.index, before, after, kept=kept)
             if found is None:
                 return None
             index = found
@@ -164,11 +164,11 @@ def _plan(instruction: Instruction, place: int, before: int, after: int) -> Plan
         if instruction.conditional and instruction.target_offset == 4:
             return None
     elif tests_flags(instruction):
-        found = _when(NZCV, before, after, not instruction.writes >> NZCV & 1)
+        found = _when(NZCV, before, after, kept=not instruction.writes >> NZCV & 1)
         if found is None:
             return None
         flags = found
-    return Plan(instruction, place, False, base, index, flags)
+    return Plan(instruction, place, exact=False, base=base, index=index, flags=flags)
 
 
 def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | None:
@@ -190,7 +190,7 @@ def _foreseen(instruction: Instruction, place: int, values: Values) -> Plan | No
             if needed[n] is None:
                 return None
     recipe = values.recipe(*needed)
-    return None if recipe is None else Plan(instruction, place, False, recipe=recipe)
+    return None if recipe is None else Plan(instruction, place, exact=False, recipe=recipe)
 
 
 def by_registers(instruction: Instruction) -> bool:
@@ -210,7 +210,7 @@ def tests_flags(instruction: Instruction) -> bool:
     return instruction.conditional and instruction.family is Family.OTHER
 
 
-def _when(register: int, before: int, after: int, kept: bool) -> When | None:
+def _when(register: int, before: int, after: int, *, kept: bool) -> When | None:
     """When ``register`` has the value that the operation finds in it."""
     if not before >> register & 1:
         return When.START

@@ -124,7 +124,7 @@ class NoticedLoads:
             self._handle = hooks.add(
                 uc_const.UC_HOOK_MEM_READ, on_read.address, user=ctypes.addressof(state)
             )
-            hooks.hook_accesses(True)
+            hooks.hook_accesses(wanted=True)
             hooks.engine.forget_all_code()
 
     def due(self) -> int:
@@ -146,7 +146,7 @@ class NoticedLoads:
             self._hooks.delete(self._handle)
             self._handle = None
             self._patience *= 2
-            self._hooks.hook_accesses(False)
+            self._hooks.hook_accesses(wanted=False)
             self._hooks.engine.forget_all_code()
 
     def _executed(self) -> int:

@@ -201,12 +201,12 @@ class Controls(Stateful[ControlsState]):
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
         behind = physical_count_offset(cpu)
         self.offsets = offset, behind
-        self._answer_count(sysregs.CNTPCT_EL0, bool(behind))
+        self._answer_count(sysregs.CNTPCT_EL0, asked=bool(behind))
         host = meaning.host
         # an OS at EL2 reads the virtual count without the offset, so Python answers each read
-        self._answer_count(sysregs.CNTVCT_EL0, host and bool(offset))
+        self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
         self._state.engine_identity = meaning.engine_identity
-        self._redirect(host)
+        self._redirect(host=host)
         self._state.legal_returns = meaning.legal_returns
         cpu.entries.look_at_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
@@ -250,7 +250,7 @@ class Controls(Stateful[ControlsState]):
             self.changed()
         request.watch, request.entries = self.levels.watch(enabled_at, watched=watched)
         worth = self._may_have_sets and self._sets.worth()
-        around = self._around(enabled_at, request.collects) if worth else None
+        around = self._around(enabled_at, collects=request.collects) if worth else None
         if around is None:
             self._sets.leave()
             return
@@ -262,7 +262,7 @@ class Controls(Stateful[ControlsState]):
         """Whether runs have no set of controls, before one is written."""
         return not self._may_have_sets or self._sets.resting
 
-    def _around(self, enabled_at: Sequence[bool], collects: bool) -> Hashable:
+    def _around(self, enabled_at: Sequence[bool], *, collects: bool) -> Hashable:
         """What decides beside the controls; None where they decide about more than the hooks."""
         cpu, state, checks = self._cpu, self._state, self.checks
         counts = cpu.tally or any(cpu.counted_at)
@@ -305,7 +305,7 @@ class Controls(Stateful[ControlsState]):
         """By Exception level, whether SVC goes to EL2 by a fine-grained trap."""
         return self._meaning.calls_trapped
 
-    def _answer_count(self, counter: Encoding, asked: bool) -> None:
+    def _answer_count(self, counter: Encoding, *, asked: bool) -> None:
         """Have Python answer reads of a counter if ``asked``, else the compiled hook."""
         accesses = self._cpu.hooks.accesses
         if accesses.action(counter, READ) in (Action.ASK, Action.COUNT):
@@ -376,11 +376,11 @@ class Controls(Stateful[ControlsState]):
             marks |= MARK_EXCLUSIVE
         return marks | (MARK_EVENT if self._events else 0)
 
-    def _redirect(self, host: bool) -> None:
+    def _redirect(self, *, host: bool) -> None:
         """Have EL1 names mean registers of EL2 at EL2 to a host, and _EL12 names those of EL1."""
         asked = self._meaning.asked_el12
         if host == self._redirects:
-            self._answer_el12(host, self._asked ^ asked)
+            self._answer_el12(host=host, names=self._asked ^ asked)
             return
         self._redirects = host
         accesses = self._cpu.hooks.accesses
@@ -389,14 +389,14 @@ class Controls(Stateful[ControlsState]):
             for kind in (READ, WRITE):
                 normal = self._normal(encoding, kind)
                 accesses.change(_ALIASES[normal] if host else normal, encoding, kind)
-        self._answer_el12(host, EL12_NAMES)
+        self._answer_el12(host=host, names=EL12_NAMES)
 
     def _normal(self, encoding: Encoding, kind: int) -> Action:
         """The action for a register of EL1, by its own name at EL1."""
         normal = sysregs.normal_action(encoding, kind)
         return Action.REGIME if self.watches_order and normal is Action.TRANSLATION else normal
 
-    def _answer_el12(self, host: bool, names: Iterable[Encoding]) -> None:
+    def _answer_el12(self, *, host: bool, names: Iterable[Encoding]) -> None:
         """Have compiled code answer those of ``names`` that exist and do not trap."""
         self._asked = self._meaning.asked_el12
         for name in names:

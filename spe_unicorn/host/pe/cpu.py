@@ -258,7 +258,7 @@ class UnicornCPU(Stateful[CPUState]):
             before = PEAt(self, from_el)
             self.pm = bool(saved.PM)
             if self.monitors is not None:
-                self.monitors.returned(before, bool(saved.PPEND))
+                self.monitors.returned(before, ppend=bool(saved.PPEND))
         if self.secure_memory is not None:
             self.secure_memory.changed()
 

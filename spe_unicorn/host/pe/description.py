@@ -76,7 +76,7 @@ class OperationDescriber:
         self._state = cpu.hooks.state
         self._choices = cpu.random.stream("vector element")
 
-    def begin(self, pc: int, begun: bool = False) -> list[Operation]:
+    def begin(self, pc: int, *, begun: bool = False) -> list[Operation]:
         """Describe the operation at ``pc``, the PE's next one, before it is executed.
 
         Return its micro-operations in order, or a list of the operation alone where there is no
@@ -85,10 +85,10 @@ class OperationDescriber:
         words = self._cpu.virtual.code(pc, 1)
         parts = cracked(decode(words[0] if words else 0), self._cracker)
         if len(parts) > 1 and parts[0] is parts[-1]:
-            return [self._begin(pc, parts[0], begun)] * len(parts)
-        return [self._begin(pc, part, begun) for part in parts]
+            return [self._begin(pc, parts[0], begun=begun)] * len(parts)
+        return [self._begin(pc, part, begun=begun) for part in parts]
 
-    def _begin(self, pc: int, instruction: Instruction, begun: bool) -> Operation:
+    def _begin(self, pc: int, instruction: Instruction, *, begun: bool) -> Operation:
         cpu = self._cpu
         engine = self._engine
         operation = Operation(instruction, pc, cpu.el, cpu.physical_count())
@@ -116,7 +116,10 @@ class OperationDescriber:
         """Whether an access of the operation at ``pc``, where the PE stands, is not aligned."""
         elements = instruction.elements
         if elements is None:
-            return instruction.access is not None and self._begin(pc, instruction, True).misaligned
+            return (
+                instruction.access is not None
+                and self._begin(pc, instruction, begun=True).misaligned
+            )
         cpu = self._cpu
         active = governing_predicate(cpu, instruction)
         return any(
@@ -179,7 +182,7 @@ class OperationDescriber:
             # whether its pointer was right is not known, and so neither is the address
             operation.va = operation.pa = None
 
-    def redirected(self, operation: Operation, made: NestedAccess, shown: bool) -> None:
+    def redirected(self, operation: Operation, made: NestedAccess, *, shown: bool) -> None:
         """Make ``operation``, an MRS or MSR, the memory access ``made`` that it was turned into.
 
         ``shown`` says that its record has the addresses.
@@ -262,7 +265,7 @@ class OperationDescriber:
         virtual = self._cpu.virtual
         translate = virtual.translate_unprivileged if access.unprivileged else virtual.translate
         operation.va = va
-        operation.pa = translate(va, operation.instruction.family in WRITES)
+        operation.pa = translate(va, write=operation.instruction.family in WRITES)
         operation.misaligned = va % access.element != 0
 
     def _vectors(self, operation: Operation) -> None:
@@ -299,7 +302,7 @@ class OperationDescriber:
             return
         va = self._element(elements, lane, element)
         operation.va = va
-        operation.pa = cpu.virtual.translate(va, instruction.family in WRITES)
+        operation.pa = cpu.virtual.translate(va, write=instruction.family in WRITES)
         operation.misaligned = va % elements.size != 0
 
     def _test(self, operation: Operation, nzcv: int) -> None:

@@ -72,11 +72,11 @@ def missed_traps(pe: PE) -> dict[int, Routed]:
             if isinstance(verdict, SystemAccessTrap) and not takes(pe, verdict):
                 for read in reads:
                     number = accessor.encoding.key | (READ_BIT if read else 0)
-                    found[number] = trap_of(accessor, verdict, 0, read)
+                    found[number] = trap_of(accessor, verdict, 0, read=read)
     return found
 
 
-def trap_of(accessor: Accessor, verdict: SystemAccessTrap, rt: int, read: bool) -> Routed:
+def trap_of(accessor: Accessor, verdict: SystemAccessTrap, rt: int, *, read: bool) -> Routed:
     """Where a trapped access goes, and with which syndrome."""
     if verdict.ec == SVE_TRAP:
         return Routed(verdict.target_el, SVE_ACCESS_TRAP)

@@ -184,7 +184,7 @@ class Entries:
         registers.set_raw(banked.ELR[target], entry.elr)
         registers.set_raw(banked.SPSR[target], entry.spsr)
         if self._cpu.whole and (self._state.suspect or entry.spsr & s.SPSR.IL.mask):
-            self._suspect(target, bool(entry.spsr & s.SPSR.IL.mask))
+            self._suspect(target, suspect=bool(entry.spsr & s.SPSR.IL.mask))
         if entry.esr is not None:
             registers.set_raw(banked.ESR[target], entry.esr)
         if entry.far is not None:
@@ -194,7 +194,7 @@ class Entries:
         self._cpu.set_pstate(entry.pstate.value)
         self._cpu.pc = entry.vector
 
-    def _suspect(self, el: int, suspect: bool) -> None:
+    def _suspect(self, el: int, *, suspect: bool) -> None:
         """Say whether the host must look at an ERET at ``el``."""
         self._state.suspect = self._state.suspect & ~(1 << el) | suspect << el
 
@@ -209,7 +209,7 @@ class Entries:
         if not self._cpu.whole:
             return False
         changes = bool(changes_return(self._state, el, spsr))
-        self._suspect(el, changes != bool(self._state.suspect >> el & 1))
+        self._suspect(el, suspect=changes != bool(self._state.suspect >> el & 1))
         return changes
 
     def exception_return(self) -> bool:
@@ -224,5 +224,5 @@ class Entries:
         self._cpu.set_pstate(result.pstate.value)
         self._cpu.pc = result.pc
         if self._cpu.monitors is not None:
-            self._cpu.monitors.returned(before, bool(spsr.PPEND))
+            self._cpu.monitors.returned(before, ppend=bool(spsr.PPEND))
         return True

@@ -93,7 +93,9 @@ class InsistentLine(Line):
 class Input(Line):
     """A physical IRQ or FIQ, whose level compiled code reads and drives as well."""
 
-    def __init__(self, state: State, bit: int, changed: Callable[[], None], by_state: bool) -> None:
+    def __init__(
+        self, state: State, bit: int, changed: Callable[[], None], *, by_state: bool
+    ) -> None:
         self._state = state
         self._bit = bit
         self._insists = by_state
@@ -134,15 +136,15 @@ class Interrupts(Stateful[InterruptsState]):
     WIRING = ("signals",)
     DERIVED = ("_known",)
 
-    def __init__(self, cpu: UnicornCPU, by_state: bool = False) -> None:
+    def __init__(self, cpu: UnicornCPU, *, by_state: bool = False) -> None:
         self._cpu = cpu
         self.profiling = InsistentLine(self.update)
         """Whether a Profiling Buffer management event asks for an exception."""
         self.monitors = InsistentLine(self.update)
         """Whether an overflow of the Performance Monitors asks for an exception."""
         cpu.pm_changed.wire(self._on_pm)
-        self.irq = Input(cpu.state, IRQ_LINE, self.update, by_state)
-        self.fiq = Input(cpu.state, FIQ_LINE, self.update, by_state)
+        self.irq = Input(cpu.state, IRQ_LINE, self.update, by_state=by_state)
+        self.fiq = Input(cpu.state, FIQ_LINE, self.update, by_state=by_state)
         self.virq, self.vfiq = Line(self.update), Line(self.update)
         self.s = InterruptsState()
         self.signals: Callable[[PE], tuple[bool, bool]] | None = None
@@ -292,7 +294,7 @@ class Interrupts(Stateful[InterruptsState]):
             irq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.IRQ)) for pe in levels)
             fiq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.FIQ)) for pe in levels)
             targets = sum(
-                route_interrupt(pe, ExceptionType.IRQ, False).target_el << 2 * pe.el
+                route_interrupt(pe, ExceptionType.IRQ, mask=False).target_el << 2 * pe.el
                 for pe in levels
             )
             found = self._known[key] = irq, targets, fiq
@@ -300,9 +302,9 @@ class Interrupts(Stateful[InterruptsState]):
 
     def _taken_at(self, pe: PE, kind: ExceptionType) -> int:
         """Bits of ``State.deliver`` for the level of ``pe`` while ``kind`` is asserted."""
-        if not route_interrupt(pe, kind, True).masked:
+        if not route_interrupt(pe, kind, mask=True).masked:
             return _ALWAYS[kind]
-        return 0 if route_interrupt(pe, kind, False).masked else _UNLESS_MASKED[kind]
+        return 0 if route_interrupt(pe, kind, mask=False).masked else _UNLESS_MASKED[kind]
 
     def _worked_out(self) -> int:
         deliver = 0
@@ -333,9 +335,9 @@ class Interrupts(Stateful[InterruptsState]):
         if not self.s.serror:
             return 0
         pe = PEAt(self._cpu, el)
-        if not route_interrupt(pe, ExceptionType.SERROR, True).masked:
+        if not route_interrupt(pe, ExceptionType.SERROR, mask=True).masked:
             return at_level(el, IRQ)
-        masked = route_interrupt(pe, ExceptionType.SERROR, False).masked
+        masked = route_interrupt(pe, ExceptionType.SERROR, mask=False).masked
         return 0 if masked else serror_unless_masked((el,))
 
     def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:

@@ -47,7 +47,7 @@ class VirtualMemory:
         self._physical = ctypes.c_uint64()
         self._physical_at = ctypes.byref(self._physical)
 
-    def translate(self, address: int, write: bool) -> int | None:
+    def translate(self, address: int, *, write: bool) -> int | None:
         """The physical address of a virtual one at the current Exception level, None for none."""
         status = lib.uc_vmem_translate(
             self._engine.handle,
@@ -68,12 +68,12 @@ class VirtualMemory:
                 self.translate(place, write=False)
             self.translate(address + size - 1, write=False)
 
-    def translate_unprivileged(self, address: int, write: bool) -> int | None:
+    def translate_unprivileged(self, address: int, *, write: bool) -> int | None:
         """The physical address that LDTR or STTR would access: AArch64.IsUnprivAccessPriv()."""
         pe = self._pe
         uao = bool(self._engine.get(PSTATE) & SPSR.UAO.mask)
         if unprivileged_access_is_privileged(pe, uao=uao):
-            return self.translate(address, write)
+            return self.translate(address, write=write)
         context = context_for(pe, translation_regime(pe, EL0))
         access = acc_desc_gpr(EL0, read=not write, write=write)
         result = full_translate(context, address, access, self._memory)

@@ -175,7 +175,7 @@ class EngineRuns:
         report = interrupted_at(request.pc) if begin is None else self._report()
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
-            self._model.stopped(report.stop in _WITHIN and report.whole, pc)
+            self._model.stopped(executed=report.stop in _WITHIN and report.whole, pc=pc)
         return report
 
     def _first(self, request: RunRequest) -> int | None:

@@ -40,7 +40,7 @@ class HostOperations:
         counted, unretired = parts.unit.enabled, int(state.unretired)
         selected = parts.population.select(members)
         cpu.ahead = 0
-        begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
+        begun = describer.begin(pc, begun=stop is not Stop.TRAP) if selected else []
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
         raised = parts.handler.handle(stop, fault)
@@ -57,7 +57,7 @@ class HostOperations:
         for member in selected:
             operation = begun[member]
             if redirected is not None:
-                describer.redirected(operation, redirected, parts.unit.profiles(EL2))
+                describer.redirected(operation, redirected, shown=parts.unit.profiles(EL2))
             if raised:
                 describer.raised(operation, translated=fault is not None and fault.translated)
             else:

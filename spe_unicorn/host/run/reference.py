@@ -38,7 +38,7 @@ class ReferenceRunner(Runner):
         super().__init__(cpu, unit, handler, counting)
         self._accounts = Accounts(self._parts)
         if cpu.model is not None:
-            cpu.model.step_by_step(True)
+            cpu.model.step_by_step(on=True)
 
     def stand_by(self) -> None:
         """Take each turn here."""

@@ -80,7 +80,7 @@ class Runner:
         if unit.records_previous_target:
             cpu.hooks.follow_flow()
         if cpu.model is not None:
-            cpu.model.step_by_step(False)
+            cpu.model.step_by_step(on=False)
         self._parts = parts_of(cpu, unit, handler, counting)
         self._engine = cpu.engine
         self._state = cpu.hooks.state

@@ -348,10 +348,10 @@ def test_who_hooks_accesses_sees_each_of_them(monkeypatch) -> None:
     machine.board.run(100)
     seen: list[int] = []
     hooks.engine.uc.hook_add(16 << 6, lambda *arguments: seen.append(arguments[2]))
-    hooks.hook_accesses(True)
+    hooks.hook_accesses(wanted=True)
     before = happened(machine)[0]
     machine.board.run(101)
     assert len(seen) == happened(machine)[0] - before > 40
     assert hooks.counted_inline.why_not == "somebody is told of accesses"
-    hooks.hook_accesses(False)
+    hooks.hook_accesses(wanted=False)
     assert hooks.counted_inline.on

@@ -123,7 +123,7 @@ class Integers:
         flags = self._steps.of(NZCV)
         return self._steps.step(Kind.SELECT, a, b, flags, condition=word >> 12 & 15)
 
-    def pc(self, page: bool) -> Value:
+    def pc(self, *, page: bool) -> Value:
         """The instruction's address, or that of its page."""
         address = self._steps.step(Kind.PC, number=self._place)
         return self.by(Kind.AND, address, ~0xFFF) if page else address
@@ -136,7 +136,7 @@ def _bits(word: int) -> int:
 def _pc_relative(made: Integers, word: int) -> Results:
     offset = signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
     page = bool(word >> 31)
-    value = made.by(Kind.ADD, made.pc(page), offset << 12 if page else offset)
+    value = made.by(Kind.ADD, made.pc(page=page), offset << 12 if page else offset)
     return {} if word & 31 == 31 else {word & 31: value}
 
 

@@ -99,7 +99,9 @@ class Values(Steps):
             if register is None or register == 31:
                 continue
             value = self._loaded(self._sum(address, number * moved.size), moved.size)
-            made[register] = self._extended(value, moved.size, moved.signed, moved.width64)
+            made[register] = self._extended(
+                value, moved.size, signed=moved.signed, width64=moved.width64
+            )
         return made
 
     def _stored(self, instruction: Instruction, place: int) -> list[Stored] | None:
@@ -187,7 +189,7 @@ class Values(Steps):
             value = self._signed(value, 32)
         return self.step(Kind.LEFT, value, self.number(shift))
 
-    def _extended(self, value: Value, size: int, signed: bool, width64: bool) -> Value:
+    def _extended(self, value: Value, size: int, *, signed: bool, width64: bool) -> Value:
         if signed:
             value = self._signed(value, 8 * size)
             if not width64:

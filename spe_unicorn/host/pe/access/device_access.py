@@ -60,7 +60,7 @@ class RefusedAccesses:
         if memory is None or not memory.holds(address):
             return False
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
-        return memory.admits(address, self._describer.begin(self._cpu.pc)[0].va, write)
+        return memory.admits(address, self._describer.begin(self._cpu.pc)[0].va, write=write)
 
     def checked(self, fault: FailedCheck | None) -> bool:
         """Take the exception of an operation that alignment, a breakpoint or a watchpoint stops."""
@@ -93,7 +93,7 @@ class RefusedAccesses:
             return True
         write = state.access_type == uc_const.UC_MEM_WRITE_UNMAPPED
         if cpu.secure_memory is not None:
-            cpu.secure_memory.look_at(self._describer.begin(cpu.pc)[0].va, write)
+            cpu.secure_memory.look_at(self._describer.begin(cpu.pc)[0].va, write=write)
         if self._bus.claims(address):
             words = cpu.virtual.code(cpu.pc, 1)
             instruction = decode(words[0] if words else 0)

@@ -128,7 +128,7 @@ class SystemAccesses:
         rt = _general(self._state.rt)
         encoding = Encoding.from_key(self._state.key)
         if encoding in EL12_NAMES:
-            return self._el1_register(encoding, rt, read)
+            return self._el1_register(encoding, rt, read=read)
         accessor = self._table.get(encoding.key)
         if accessor is None:
             raise LookupError(f"the hooks stop at {encoding}, which no rule knows")
@@ -139,7 +139,7 @@ class SystemAccesses:
         old = new = None
         pc, el = cpu.pc, cpu.el
         if device is not None:
-            value = self._device_register(device, rt, read)
+            value = self._device_register(device, rt, read=read)
             if target is DBGPRCR_EL1 and not read:
                 self._controls_written()  # it decides about the OS double lock
         elif target is not None:
@@ -157,7 +157,7 @@ class SystemAccesses:
             self.accessed(
                 SystemAccess(pc, el, accessor.name, target, read, value, old, new, verdict)
             )
-        raised = target is None and self._redirected(verdict, accessor, rt, read, value)
+        raised = target is None and self._redirected(verdict, accessor, rt, read=read, value=value)
         if not raised:
             cpu.pc = pc + 4 & _MASK
         return raised
@@ -178,7 +178,7 @@ class SystemAccesses:
         if not isinstance(device, PlainDeviceRegister):
             return False
         state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
-        self._device_register(device, _general(state.rt), read)
+        self._device_register(device, _general(state.rt), read=read)
         self._cpu.pc = pc + 4 & _MASK
         self._cpu.advance_step()
         return True
@@ -205,25 +205,25 @@ class SystemAccesses:
                 return translate_address(cpu, encoding, self._engine.x(rt))
             redirected = REDIRECTED.get(encoding)
             if redirected is not None:
-                stop = self._el2_register(redirected, rt, read)
+                stop = self._el2_register(redirected, rt, read=read)
                 return Answer.NOTICE if stop else Answer.DONE
             accessor = self._table.get(state.key)
             verdict = None if accessor is None else access(cpu, accessor, read)
             if not isinstance(verdict, Allowed):
                 there = accessor is not None and (accessor.read if read else accessor.write)
                 if is_engines_monitor(state.key) and there:
-                    return self._have_it_trap(rt, read)
+                    return self._have_it_trap(rt, read=read)
                 return Answer.ENGINE  # it knows which of its registers are read-only or write-only
             if is_engines_monitor(state.key) and self._is_to_stop(write=not read):
-                return self._have_it_trap(rt, read)
+                return self._have_it_trap(rt, read=read)
             device = self._devices.get(verdict.register)
             if device is None:
                 self._engine.set_x(rt, cpu.registers.raw(verdict.register))
             else:
                 old = cpu.registers.raw(MDSCR_EL1) if verdict.register is MDSCR_EL1 else None
-                value = self._device_register(device, rt, read)
+                value = self._device_register(device, rt, read=read)
                 if self.accessed and accessor is not None and is_engines_monitor(state.key):
-                    self._tell_within(accessor, verdict, read, value)
+                    self._tell_within(accessor, verdict, read=read, value=value)
                 if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
@@ -242,7 +242,7 @@ class SystemAccesses:
             return False
         return bool(self.accessed) or monitors.needs_stop(write=write)
 
-    def _tell_within(self, accessor: Accessor, verdict: Allowed, read: bool, value: int) -> None:
+    def _tell_within(self, accessor: Accessor, verdict: Allowed, *, read: bool, value: int) -> None:
         """Tell of an access in the middle of a run, where nothing may be raised."""
         pc, el = int(self._state.scratch) & _MASK, self._cpu.el
         told = SystemAccess(
@@ -254,7 +254,7 @@ class SystemAccesses:
             self.failure = failure
             end_after_block(self._state)
 
-    def _have_it_trap(self, rt: int, read: bool) -> Answer:
+    def _have_it_trap(self, rt: int, *, read: bool) -> Answer:
         """Have the engine trap an access to a register of the Performance Monitors.
 
         :meth:`rerouted` then decides where the trap goes. At EL3 the engine traps nothing, so a
@@ -290,7 +290,7 @@ class SystemAccesses:
             return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
         return count_write(self._state, action, True)
 
-    def _device_register(self, device: DeviceRegister, rt: int, read: bool) -> int:
+    def _device_register(self, device: DeviceRegister, rt: int, *, read: bool) -> int:
         if read:
             value = device.read()
             self._engine.set_x(rt, value)
@@ -299,7 +299,7 @@ class SystemAccesses:
             device.write(value)
         return value
 
-    def _el2_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+    def _el2_register(self, encoding: Encoding, rt: int, *, read: bool) -> bool:
         """Access a register by an EL1 name that means one of EL2, or by an _EL12 name.
 
         Return True if the engine must stop after it, since other things depend on the new value.
@@ -315,7 +315,7 @@ class SystemAccesses:
             self._engine.flush_tlb()
         return self._count_write(encoding, value)
 
-    def _el1_register(self, encoding: Encoding, rt: int, read: bool) -> bool:
+    def _el1_register(self, encoding: Encoding, rt: int, *, read: bool) -> bool:
         """Access by an _EL12 name: there are some at EL2 and EL3 with E2H. True if it raised."""
         cpu = self._cpu
         if cpu.el < EL2 or not el_is_in_host(cpu, EL2):
@@ -324,17 +324,17 @@ class SystemAccesses:
         owned = ENGINE_REGISTERS.get(encoding.key)
         verdict = None if owned is None else access(cpu, owned, read)
         if owned is not None and isinstance(verdict, SystemAccessTrap):
-            routed = trap_of(owned, verdict, rt, read)
+            routed = trap_of(owned, verdict, rt, read=read)
             self._exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
-        decides = self._el2_register(EL12_NAMES[encoding], rt, read)
+        decides = self._el2_register(EL12_NAMES[encoding], rt, read=read)
         cpu.pc = cpu.pc + 4 & _MASK
         if decides:
             self._controls_written()
         return False
 
     def _redirected(
-        self, verdict: Verdict, accessor: Accessor, rt: int, read: bool, value: int
+        self, verdict: Verdict, accessor: Accessor, rt: int, *, read: bool, value: int
     ) -> bool:
         """Carry out an access that reaches no register: a trap, UNDEFINED, or memory.
 
@@ -348,11 +348,11 @@ class SystemAccesses:
             self._exceptions.synchronous(syndrome, verdict.target_el)
             return True
         if isinstance(verdict, NVMem):
-            return self._nested(verdict.offset, rt, read, value)
+            return self._nested(verdict.offset, rt, read=read, value=value)
         self._exceptions.undefined()
         return True
 
-    def _nested(self, offset: int, rt: int, read: bool, value: int) -> bool:
+    def _nested(self, offset: int, rt: int, *, read: bool, value: int) -> bool:
         """NVMem(): an access to the page of VNCR_EL2, made as EL2 would make it."""
         cpu = self._cpu
         address = cpu.registers.read(VNCR_EL2).BADDR << 12 | offset
@@ -380,7 +380,7 @@ class SystemAccesses:
             return None
         key, rt, read = words[0] >> 5 & 0xFFFF, words[0] & 31, bool(words[0] >> 21 & 1)
         if is_engines_monitor(key):
-            return self._monitor_trapped(key, rt, read)
+            return self._monitor_trapped(key, rt, read=read)
         owned = ENGINE_REGISTERS.get(key)
         accessor = owned or self._table.get(key)
         verdict = None if accessor is None else access(cpu, accessor, read)
@@ -391,7 +391,7 @@ class SystemAccesses:
         if owned is None or verdict is None:
             return None
         if isinstance(verdict, SystemAccessTrap):
-            routed = trap_of(owned, verdict, rt, read)
+            routed = trap_of(owned, verdict, rt, read=read)
             self._exceptions.synchronous(routed.syndrome, routed.target_el)
             return True
         if owned.register not in UNTRAPPED_IN_SECURE_STATE:
@@ -404,7 +404,7 @@ class SystemAccesses:
         cpu.pc = cpu.pc + 4 & _MASK
         return False
 
-    def _monitor_trapped(self, key: int, rt: int, read: bool) -> bool | None:
+    def _monitor_trapped(self, key: int, rt: int, *, read: bool) -> bool | None:
         """An access to a register of the Performance Monitors that :meth:`answer` had trapped."""
         accessor = self._table.get(key)
         if accessor is None:
@@ -417,8 +417,8 @@ class SystemAccesses:
             return self.execute()
         value = 0 if read else self._engine.x(rt)
         if self.accessed:
-            self._tell_refused(accessor, verdict, read, value)
-        return self._redirected(verdict, accessor, rt, read, value)
+            self._tell_refused(accessor, verdict, read=read, value=value)
+        return self._redirected(verdict, accessor, rt, read=read, value=value)
 
     def tell_trapped(self, word: int) -> None:
         """Tell of the MRS or MSR at the PC that is about to raise an exception, if ``word`` is one.
@@ -431,9 +431,11 @@ class SystemAccesses:
             verdict = access(self._cpu, accessor, read)
             if not isinstance(verdict, Allowed):
                 value = 0 if read else self._engine.x(word & 31)
-                self._tell_refused(accessor, verdict, read, value)
+                self._tell_refused(accessor, verdict, read=read, value=value)
 
-    def _tell_refused(self, accessor: Accessor, verdict: Verdict, read: bool, value: int) -> None:
+    def _tell_refused(
+        self, accessor: Accessor, verdict: Verdict, *, read: bool, value: int
+    ) -> None:
         pc, el = self._cpu.pc, self._cpu.el
         self.accessed(SystemAccess(pc, el, accessor.name, None, read, value, None, None, verdict))
 

@@ -82,7 +82,7 @@ class Alignment:
             return None
         write = instruction.family is Family.STORE
         if not checks & native.DATA:
-            refused = self._refused_by_device(address, write)
+            refused = self._refused_by_device(address, write=write)
             return None if refused is None else (refused, address)
         fault = FaultRecord(Fault.Alignment, 0, write=write)
         return Routed(abort_target(cpu, fault), data_abort(fault)), address
@@ -92,9 +92,9 @@ class Alignment:
         if not operation.misaligned or operation.va is None:
             return None
         write = operation.instruction.family is Family.STORE
-        return self._refused_by_device(operation.va, write)
+        return self._refused_by_device(operation.va, write=write)
 
-    def _refused_by_device(self, address: int, write: bool) -> Routed | None:
+    def _refused_by_device(self, address: int, *, write: bool) -> Routed | None:
         """The Alignment fault of a misaligned access, None if it is not to Device memory."""
         cpu = self._cpu
         access = acc_desc_gpr(cpu.el, read=not write, write=write)

@@ -226,7 +226,7 @@ class SelfHostedDebug:
         pages: Sequence[int] = (access.address, byte)
         if (access.address ^ byte) <= _PAGE:
             pages = (byte,)
-        return all(translate(page, access.write) is not None for page in pages)
+        return all(translate(page, write=access.write) is not None for page in pages)
 
 
 _DAIF, _IMMEDIATE = 0xD503_40DF, 0xF << 8 | 1 << 5

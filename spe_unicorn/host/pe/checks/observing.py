@@ -123,7 +123,7 @@ class Observers:
         """Tell ``observer`` no longer. The caller calls ``Checks.changed`` next."""
         self._observers = tuple(o for o in self._observers if o is not observer)
 
-    def note(self, noted: bool) -> None:
+    def note(self, *, noted: bool) -> None:
         """Note each operation for one more trace, or one less; ``Checks.changed`` must follow."""
         cpu = self._cpu
         self._noting += 1 if noted else -1
@@ -153,7 +153,7 @@ class Observers:
             self.noted | (native.WATCH if self.watched else 0) | (native.SYSTEM if system else 0)
         )
 
-        self._count_inline(not self.noted and not self.watched and not self.looks_within)
+        self._count_inline(allowed=not self.noted and not self.watched and not self.looks_within)
 
     def _goes_on(self, kind: int, key: int) -> bool:
         """Whether the engine goes on with the block after such an access.
@@ -164,7 +164,7 @@ class Observers:
         action = self._cpu.hooks.accesses.action(Encoding.from_key(key), kind)
         return action is not Action.STOP if kind == READ else action in _GOES_ON
 
-    def _count_inline(self, allowed: bool) -> None:
+    def _count_inline(self, *, allowed: bool) -> None:
         """Allow inline counting, where there is any, or forbid it."""
         inline = self._cpu.hooks.inline
         if inline is None:

@@ -129,7 +129,7 @@ class Checks:
 
     def note(self, *, noted: bool) -> None:
         """Have each operation noted in :attr:`observers` for one more trace, or for one less."""
-        self.observers.note(noted)
+        self.observers.note(noted=noted)
         self.changed()
 
     def changed(self) -> None:

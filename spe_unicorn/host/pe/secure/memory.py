@@ -103,7 +103,7 @@ class SecureMemory:
             return self._space
         return PASpace.NonSecure if self._is_non_secure() else PASpace.Secure
 
-    def look_at(self, va: int | None, write: bool) -> None:
+    def look_at(self, va: int | None, *, write: bool) -> None:
         """The PE now makes an access, by which :attr:`space` goes until :meth:`looked_at`."""
         pe = self._pe
         self._space = None
@@ -120,7 +120,7 @@ class SecureMemory:
         """The access is over."""
         self._space = None
 
-    def admits(self, address: int, va: int | None, write: bool) -> bool:
+    def admits(self, address: int, va: int | None, *, write: bool) -> bool:
         """Whether the engine is to try an access that it refused once more.
 
         It has the right to make it until :meth:`close`, if Secure memory is not open to it anyway.
@@ -132,7 +132,7 @@ class SecureMemory:
             return True
         if not self._looking:
             return False
-        self.look_at(va, write)
+        self.look_at(va, write=write)
         space = self.space
         self.looked_at()
         if space is PASpace.NonSecure:
