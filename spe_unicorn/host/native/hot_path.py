@@ -151,7 +151,7 @@ def _block_hook(weighed: bool, replaces: bool, modelled: bool) -> str:
     code.store(address, place("block"))
     code.store(operations, place("block_operations"))
     if replaces:
-        _replace(module, code, engine, address, size, state, place)
+        _replace(module, code, (engine, address, size, state), place)
     code.ret_void()
 
     code.position_at_end(special)
@@ -180,10 +180,9 @@ def _tell_model(module: Any, code: Any, arguments: Any, place: Any) -> None:
     code.call(hook, [engine, address, code.zext(size, _WIDE), model, back])
 
 
-def _replace(
-    module: Any, code: Any, engine: Any, address: Any, size: Any, state: Any, place: Any
-) -> None:
+def _replace(module: Any, code: Any, arguments: Any, place: Any) -> None:
     """Ask ``State.inline_hook`` where to return to, while there is inline counting."""
+    engine, address, size, state = arguments
     back = _return_address(module, code)
     asked = ir.FunctionType(_WIDE, [_POINTER, _WIDE, _WIDE, _STATE, _WIDE]).as_pointer()
     zero = ir.Constant(_WIDE, 0)

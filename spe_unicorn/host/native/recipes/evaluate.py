@@ -10,7 +10,15 @@ from unicorn import arm64_const as regs
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.arch.registers.system import SCTLR_EL1, SCTLR_EL2, SCTLR_EL3
-from spe_unicorn.compiled import Pointer, address_of, array_at, int64, pointer_to, routine
+from spe_unicorn.compiled import (
+    Pointer,
+    address_of,
+    array_at,
+    int64,
+    pointer_to,
+    record_at,
+    routine,
+)
 from spe_unicorn.decode.effects import condition_holds
 from spe_unicorn.host.native.calls import (
     call_read,
@@ -29,7 +37,7 @@ from spe_unicorn.host.native.recipes.steps import (
     Kind,
 )
 from spe_unicorn.host.native.state.fields import StateRecord
-from spe_unicorn.host.native.state.whole import offset_of
+from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _REGISTER, _CONSTANT, _PC, _ADD = (
     int(Kind.REGISTER),
@@ -90,9 +98,7 @@ def _big_endian(s: StateRecord, engine: Pointer, user: Pointer) -> int:
 
 
 @routine
-def _apart(
-    s: StateRecord, engine: Pointer, user: Pointer, a: int, b: int, sizes: int, same: int
-) -> bool:
+def _apart(engine: Pointer, user: Pointer, a: int, b: int, sizes: int, same: int) -> bool:
     """Whether bytes at ``a`` and ``b`` are different memory; with ``same`` also if ``a`` is ``b``.
 
     ``sizes`` is as in :attr:`Kind.APART`. Two pages may be one in physical memory.
@@ -105,6 +111,7 @@ def _apart(
         return True
     if (a & _IN_PAGE) + loaded > _IN_PAGE + 1 or (b & _IN_PAGE) + stored > _IN_PAGE + 1:
         return False
+    s = record_at(user, LAYOUT)
     uc, place = address_of(engine), address_of(user) + _PHYSICAL
     first = physical_of(s, uc, a, _READ, place)
     second = physical_of(s, uc, b, _READ, place)
@@ -165,7 +172,7 @@ def _evaluate(
                 return False
             value = values[n]
         elif kind == _APART:
-            if not _apart(s, engine, user, a, b, number, word >> 32 & 1):
+            if not _apart(engine, user, a, b, number, word >> 32 & 1):
                 return False
             value = a
         values[n] = value

@@ -141,10 +141,9 @@ def _write_but(s: StateRecord, engine: Pointer, r: NamedRegister, withheld: int)
 
 
 @routine
-def _alias(
-    s: StateRecord, engine: Pointer, user: Pointer, value: int, key: int, register: int, read: int
-) -> int:
+def _alias(engine: Pointer, user: Pointer, value: int, key: int, register: int, read: int) -> int:
     """An EL1 name that means a register of EL2 at EL2: 1 if done, 0 elsewhere, -1 to ask Python."""
+    s = record_at(user, LAYOUT)
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     if current_el(s, uc, scratch) != EL2:
         return 0
@@ -171,18 +170,13 @@ def _alias(
 
 @routine
 def _by_el12(
-    s: StateRecord,
-    engine: Pointer,
-    user: Pointer,
-    r: NamedRegister,
-    register: int,
-    action: int,
-    read: int,
+    engine: Pointer, user: Pointer, r: NamedRegister, register: int, action: int, read: int
 ) -> bool:
     """An access by an _EL12 name. Return False if Python has to answer it.
 
     ``action`` is that of a write by the name of EL1.
     """
+    s = record_at(user, LAYOUT)
     uc, scratch = address_of(engine), address_of(user) + _SCRATCH
     el = current_el(s, uc, scratch)
     if el != EL2 or s.scratch & _SS != 0 or s.checking != 0 or s.stop != 0:
@@ -260,7 +254,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
         return _stop_before(s, engine, user)
     action = array_at(pointer_to(s.actions + kind * KEYS), (KEYS,), np.uint8)[key]
     if action >= _ALIAS:
-        done = _alias(s, engine, user, r.value, key, register, kind == READ)
+        done = _alias(engine, user, r.value, key, register, kind == READ)
         if done > 0:
             return 1
         action = _ASK if done < 0 else action - _ALIAS
@@ -315,7 +309,7 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
             return 1
         action = _STOP
     elif action >= _EL12:
-        if _by_el12(s, engine, user, r, register, action - _EL12, kind == READ):
+        if _by_el12(engine, user, r, register, action - _EL12, kind == READ):
             return 1
         action = _STOP
     here = address_of(user)
