@@ -15,6 +15,7 @@ import evidence
 from archive import Packages
 from booted import Booted
 from guest import HOT, SETTINGS, Guest, Run, run, scenario, talk
+from selftests import selftests
 
 from spe_unicorn import cores
 from spe_unicorn.cores.profile import Core, core_names, load_core
@@ -154,6 +155,27 @@ class Checks:
             if mode == "vhe":  # nothing of the host is at EL1
                 inside += [r for r in records if r.pc is not None and r.pc.EL == 1]
             tap.ok(not inside, "no record is of the guest", *map(str, inside[:3]))
+
+    def kvm_selftests(self, tap: Tap) -> None:
+        """KVM's own selftests with VHE and nVHE: those of arm64, and some of all architectures."""
+        programs = {f"kvm/{name}": file for name, file in selftests(self.packages).items()}
+        for mode, says in (
+            ("vhe", "VHE mode initialized successfully"),
+            ("nvhe", "Hyp mode initialized successfully"),
+        ):
+            tap.check = f"kvm_selftests {mode}"
+            append = SETTINGS + ("" if mode == "vhe" else f" kvm-arm.mode={mode}")
+            guest = Guest.of(self.packages, files=programs, append=append)
+            options = ("--el", "2", *self.options)
+            # without --warn misuse, with which that takes several times as long
+            result = run(guest, scenario("kvm_selftests"), options, timeout=1800)
+            tail = result.console.splitlines()[-8:] + result.errors.splitlines()[:8]
+            tap.ok(result.status == 0, f"the guest powers off ({result.seconds:.0f} s)", *tail)
+            _expect(tap, result, f"kvm [1]: {says}")
+            found = evidence.selftest_results(result.console)
+            tap.ok(len(found) == len(programs), f"{len(found)} of {len(programs)} have run")
+            for selftest in found:
+                tap.ok(selftest.good, selftest.told, *selftest.said)
 
     def virtio(self, tap: Tap) -> None:
         """Host folders, a disk, random numbers and a console by the standard kernel's drivers."""
@@ -450,13 +472,14 @@ class Checks:
             _caches(tap, result, load_core(core))
 
 
+USUAL = (
+    *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
+    *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
+    *("c2c", "virtio", "cores", "clock", "repeat"),
+)
+"""The checks that --check makes without names."""
 ALL: dict[str, Callable[[Checks, Tap], None]] = {
-    name: getattr(Checks, name)
-    for name in (
-        *("el1", "shares", "kernel", "filters", "wrap", "standard", "el2", "kvm", "smp2", "smp4"),
-        *("shell", "snapshot", "debug", "pmu", "pmu_caches", "long", "collisions", "discard"),
-        *("c2c", "virtio", "cores", "clock", "repeat"),
-    )
+    name: getattr(Checks, name) for name in (*USUAL, "kvm_selftests")
 }
 
 

@@ -206,3 +206,50 @@ def offsets_of(report: str, line: int) -> set[int]:
         elif here and (match := _PARETO_ROW.match(row)):
             found.add(int(match[1], 16))
     return found
+
+
+@dataclass(frozen=True)
+class Selftest:
+    """What came of one of the kernel's selftests: its name and arguments, status and last lines."""
+
+    name: str
+    status: int | None
+    said: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether it passed, or does not apply here and says so."""
+        return self.status in (_PASSED, _SKIPPED)
+
+    @property
+    def told(self) -> str:
+        """The result in a line."""
+        if self.status == _SKIPPED:
+            return f"{self.name} # SKIP {self._reason}"
+        if self.status == _KILLED:
+            return f"{self.name}: still runs when its time is over"
+        return self.name if self.status == _PASSED else f"{self.name}: exit status {self.status}"
+
+    @property
+    def _reason(self) -> str:
+        skipped = [line.partition("SKIP")[2].strip(" -") for line in self.said if "SKIP" in line]
+        return skipped[0] if skipped else "it gives no reason"
+
+
+_PASSED, _SKIPPED, _KILLED = 0, 4, 128 + 9
+"""Exit statuses of the kernel's selftests (``kselftest.h``), and of what SIGKILL has ended."""
+
+
+def selftest_results(console: str) -> list[Selftest]:
+    """What the scenario ``kvm_selftests`` says of each program."""
+    found = []
+    for section in re.split(r"^=== ", console, flags=re.MULTILINE):
+        title, *lines = section.splitlines() or [""]
+        if title.startswith("selftest "):
+            status = next((int(n[1]) for n in map(_STATUS.fullmatch, lines) if n), None)
+            said = tuple(line for line in lines if not _STATUS.fullmatch(line))
+            found.append(Selftest(title.removeprefix("selftest ").strip(), status, said))
+    return found
+
+
+_STATUS = re.compile(r"status (\d+)")

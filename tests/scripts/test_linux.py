@@ -305,3 +305,59 @@ def test_lines_and_offsets_that_perf_c2c_names():
     )
     assert evidence.shared_lines(coloured) == {0x403000: 16, 0x405000: 15}
     assert evidence.offsets_of(coloured, 0x405000) == {0x0, 0x8}
+
+
+# KVM's selftests
+
+CONSOLE = """\
+=== log
+[    0.08] kvm [1]: VHE mode initialized successfully
+=== selftest hypercalls
+status 0
+=== selftest arch_timer -m 0
+status 4
+1..0 # SKIP - At least two physical CPUs needed
+=== selftest debug-exceptions -i 20
+status 137
+=== selftest vgic_irq
+status 254
+==== Test Assertion Failure ====
+  lib/kvm_util.c:1: rc == 0
+=== selftest psci_test
+=== exit status 0
+"""
+
+
+def test_each_selftest_is_told_by_name():
+    results = module("evidence").selftest_results(CONSOLE)
+    assert [(result.good, result.told) for result in results] == [
+        (True, "hypercalls"),
+        (True, "arch_timer -m 0 # SKIP At least two physical CPUs needed"),
+        (False, "debug-exceptions -i 20: still runs when its time is over"),
+        (False, "vgic_irq: exit status 254"),
+        (False, "psci_test: exit status None"),
+    ]
+    assert results[3].said == ("==== Test Assertion Failure ====", "  lib/kvm_util.c:1: rc == 0")
+
+
+def test_selftests_without_a_compiler_name_its_package(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    packages = module("archive").Packages(tmp_path / "bookworm/root")
+    error = module("archive").ArchiveError
+    with pytest.raises(error, match="install gcc-aarch64-linux-gnu"):
+        module("selftests").selftests(packages)
+
+
+def test_selftests_that_are_built_are_found(tmp_path):
+    folder = tmp_path / "bookworm/kvm-selftests"
+    (folder / "programs").mkdir(parents=True)
+    for name in ("complete", "programs/psci_test", "programs/hypercalls"):
+        (folder / name).touch()
+    packages = module("archive").Packages(tmp_path / "bookworm/root")
+    assert list(module("selftests").selftests(packages)) == ["hypercalls", "psci_test"]
+
+
+def test_the_selftests_are_no_usual_check():
+    checks = module("checks")
+    assert set(checks.ALL) - set(checks.USUAL) == {"kvm_selftests"}
+    assert "kvm_selftests" in linux("--check", "nothing").stderr

@@ -24,6 +24,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.exceptions import EXCEPTION_EVENTS
 from spe_unicorn.pmu.words import WORD_EVENTS, events_of
+from tests.host.nested_guests import guest_hypervisor
 from tests.support.machine_runs import Machine
 from tests.support.random_programs import RAM, random_program
 from tests.support.random_runs import MAX, NEOVERSE, Trace, run_in_pieces, settings_of
@@ -277,3 +278,14 @@ def test_firmware_that_counts_passes_stepped_as_it_runs() -> None:
     fast, reference = (Machine("pmu_counts", runner=runner) for runner in (Runner, ReferenceRunner))
     assert fast.run().differences(reference.run()) == {}
     assert b"not ok" not in fast.console
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_nested_accesses_are_loads_and_stores(runner: type[Runner]) -> None:
+    """MRS and MSR of HCR_EL2 by a guest hypervisor, each 50 times (Arm ARM D14.1.1)."""
+    machine = guest_hypervisor(runner, period=None)
+    program(
+        machine, (E.ST_RETIRED, E.ST_SPEC, E.LD_RETIRED, E.MEM_ACCESS, E.LD_SPEC, E.INST_RETIRED)
+    )
+    machine.run(200)
+    assert counted(machine) == [50, 50, 50, 100, 50, 200]

@@ -1,8 +1,8 @@
-"""Stores that do not store, and accesses of nested virtualization (Arm ARM D14.1.1, D14.3).
+"""Store-exclusives that do not store (Arm ARM D14.1.1, D14.3).
 
 "The counter does not count a Store-Exclusive instruction that fails" is said of ST_RETIRED alone.
 Memory-writing instructions, which ST_SPEC counts, include a store-exclusive that does not update
-memory, and MRS and MSR that FEAT_NV2 transforms are memory-reading and memory-writing instructions.
+memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from spe_unicorn.host.native.marks import MARK_EXCLUSIVE, marks_of
 from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.pmu.events import PMUEvent as E
 from spe_unicorn.pmu.words import may_fail
-from tests.host.counting.test_counted_events import counted, program
-from tests.host.run.test_sampled_addresses import guest_hypervisor
 from tests.support import a64 as a
 from tests.support.counters import BUFFER, RUNNERS, counters, get, profiling, put, ran, x
 from tests.support.machine_runs import Machine, image_of
@@ -113,15 +111,6 @@ def test_samples_by_st_retired_are_of_stores_that_store(period: int) -> None:
     places = {first, first + 8} if period != 2 else {first + 8}
     assert {sample.pc for sample in machine.operations} == places
     assert len(machine.operations) == 40 // period
-
-
-@RUNNERS
-def test_nested_accesses_are_loads_and_stores(runner: type[Runner]) -> None:
-    """MRS and MSR of HCR_EL2 by a guest hypervisor, each 50 times."""
-    machine = guest_hypervisor(runner, period=None)
-    program(machine, (*EVENTS, E.LD_SPEC, E.INST_RETIRED))
-    machine.run(200)
-    assert counted(machine) == [50, 50, 50, 100, 50, 200]
 
 
 def test_the_hooks_know_each_store_exclusive() -> None:

@@ -29,7 +29,6 @@ from spe_unicorn.arch.registers.system import (
     TCR_EL1,
     TTBR0_EL1,
     VBAR_EL1,
-    VBAR_EL2,
     VNCR_EL2,
 )
 from spe_unicorn.host.run.reference import ReferenceRunner
@@ -37,6 +36,7 @@ from spe_unicorn.host.run.runner import Runner
 from spe_unicorn.plugin.attach import attach
 from spe_unicorn.spe.packets import OperationClass
 from spe_unicorn.spe.record import PlacedRecord, Record, read_record
+from tests.host.nested_guests import CODE, DATA, VECTORS, guest_hypervisor
 from tests.support import a64 as a
 from tests.support.fakes import WITH_EL2, spe_pe
 from tests.support.machine_runs import Machine, image_of
@@ -44,7 +44,7 @@ from tests.support.user_engine import CODE as USER_CODE
 from tests.support.user_engine import DATA as USER_DATA
 from tests.support.user_engine import MAX, engine
 
-CODE, DATA, BUFFER, VECTORS = 0x4000_0000, 0x4010_0000, 0x4020_0000, 0x4030_0000
+BUFFER = 0x4020_0000
 HCR_OFFSET = 0x78
 """Where nested virtualization keeps HCR_EL2, from VNCR_EL2 on."""
 RUNNERS = pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
@@ -60,22 +60,6 @@ def records_of(machine: Machine) -> list[Record]:
 
 
 # MRS and MSR that nested virtualization turns into accesses
-
-MRS_HCR, MSR_HCR = a.mrs(0, astuple(HCR_EL2.encoding)), a.msr(astuple(HCR_EL2.encoding), 0)
-NESTED_LOOP = [MRS_HCR, a.add_imm(1, 1, 1), MSR_HCR, a.b(-12)]
-
-
-def guest_hypervisor(runner: type[Runner], period: int | None) -> Machine:
-    """A guest at EL1 that believes to be at EL2: its HCR_EL2 lies in memory."""
-    image = image_of({CODE: a.code(NESTED_LOOP)}, CODE)
-    machine = Machine(image, runner=runner, core="max", period=period)
-    registers = machine.board.cpu.registers
-    nested = HCR_EL2.of(NV2=1, NV1=1, NV=1).value
-    registers.set_raw(HCR_EL2, registers.raw(HCR_EL2) | nested)
-    registers.set_raw(VNCR_EL2, DATA)
-    registers.set_raw(VBAR_EL2, VECTORS)
-    machine.board.handler.controls_written()
-    return machine
 
 
 @RUNNERS
