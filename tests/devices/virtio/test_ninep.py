@@ -211,6 +211,19 @@ def test_a_name_of_something_goes_where_it_goes(client, shared) -> None:
     assert client.attributes(OTHER)[0] == 0x7FF
 
 
+def test_a_lock_is_had_at_once_and_nobody_else_holds_one(client) -> None:
+    """Tlock is answered by P9_LOCK_SUCCESS, Tgetlock by P9_LOCK_TYPE_UNLCK and what was asked."""
+    client.walk("a.txt")
+    write_lock, unlocked = 1, 2
+    start, length, process = 0x0102_0304_0506_0708, 0x1112_1314_1516_1718, 0x2122_2324
+    asked = struct.pack("<QQI", start, length, process) + s("guest")
+    assert client.ask(52, struct.pack("<IBI", FILE, write_lock, 0) + asked) == b"\0"
+    held = client.ask(54, struct.pack("<IB", FILE, write_lock) + asked)
+    assert held == bytes([unlocked]) + asked
+    with fails(errno.EBADF):
+        client.ask(54, struct.pack("<IB", 99, write_lock) + asked)
+
+
 def test_a_file_that_is_removed_stays_while_it_is_open(client, shared) -> None:
     client.walk("a.txt")
     client.open(FILE)
