@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,13 @@ def client(shared) -> Client:
 
 def fails(number: int) -> object:
     return pytest.raises(OSError, match=rf"\[Errno {number}\]")
+
+
+def test_a_share_is_device_9_with_a_tag_of_a_length(shared) -> None:
+    """Virtio's list of devices: 9 is a 9P transport, and its first feature is the tag."""
+    driver = Driver(Share(b"tag", HostFolder(str(shared))), set_up=False)
+    assert (driver[8], driver[0x10]) == (9, 1)
+    assert driver.transport.read(0x100, 8) == int.from_bytes(b"\3\0tag", "little")
 
 
 def test_version_and_attach(shared) -> None:
@@ -253,6 +261,36 @@ def test_a_time_that_the_host_cannot_name_is_refused(client, shared) -> None:
     assert (shared / "a.txt").stat().st_mtime_ns == before
     client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x120, 0, 0, 0, 0, 0, 0, (1 << 63) - 1, 0))
     assert client.attributes(FILE)[0] == 0x7FF
+
+
+def test_a_time_without_a_value_is_the_host_s_own(client, shared) -> None:
+    """Tsetattr: P9_ATTR_ATIME without P9_ATTR_ATIME_SET asks for now, whatever the time says."""
+    os.utime(shared / "a.txt", (5, 5))
+    client.walk("a.txt")
+    began = time.time()
+    client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x10, 0, 0, 0, 0, 7, 0, 9, 0))
+    status = (shared / "a.txt").stat()
+    assert status.st_atime > began - 60
+    assert status.st_mtime == 5
+
+
+def test_the_file_system_is_of_a_size_of_its_own(client) -> None:
+    """Rstatfs: the host's own numbers would differ from run to run."""
+    told = struct.unpack("<IIQQQQQQI", client.ask(8, struct.pack("<I", ROOT)))
+    v9fs, block, names = 0x0102_1997, 4096, 255
+    assert told == (v9fs, block, *[1 << 28] * 5, 0, names)
+
+
+def test_folders_are_at_most_128_deep(client, shared) -> None:
+    deepest = shared.joinpath(*["d"] * 128)
+    deepest.mkdir(parents=True)
+    (deepest / "d").mkdir()
+    fid = ROOT
+    for _ in range(8):
+        assert len(client.walk([b"d"] * 16, OTHER, fid)) == 16
+        fid = OTHER
+    with fails(errno.ENAMETOOLONG):
+        client.walk([b"d"], FILE, OTHER)
 
 
 def test_a_symbolic_link_is_told_and_not_followed(client) -> None:
