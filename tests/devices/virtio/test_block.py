@@ -60,8 +60,9 @@ def test_configuration_tells_whole_sectors() -> None:
     capacity, largest, segments = struct.unpack_from("<QII", raw)
     assert (capacity, largest, segments) == (8, 64 << 10, 126)
     assert struct.unpack_from("<I", raw, 20) == (512,)
-    assert Block(Bytes(read_only=True)).features & 1 << 5
-    assert not Block(Bytes()).features & 1 << 5
+    size_max, seg_max, read_only, blk_size, flush = (1 << bit for bit in (1, 2, 5, 6, 9))
+    assert Block(Bytes()).features == size_max | seg_max | blk_size | flush
+    assert Block(Bytes(read_only=True)).features == Block(Bytes()).features | read_only
 
 
 def test_a_read() -> None:
@@ -110,6 +111,35 @@ def test_a_read_of_a_whole_file_takes_little_memory_of_the_host() -> None:
     for number in (0, 12_345, (size >> 10) - 1):
         assert driver.ram.read(DATA + (number << 10), 1024) == (number + 1).to_bytes(1024, "big")
     assert disk.largest <= 1 << 20
+
+
+class Asked(Bytes):
+    """A disk of 4 MiB that notes what is asked of it: offset and size."""
+
+    size = 4 << 20
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = bytearray(self.size)
+        self.reads: list[tuple[int, int]] = []
+
+    def read(self, offset: int, size: int) -> bytes | None:
+        self.reads.append((offset, size))
+        return super().read(offset, size)
+
+
+def test_a_read_of_more_than_a_mebibyte_is_made_of_several() -> None:
+    disk = Asked()
+    driver = Driver(Block(disk), ram=4 << 20)
+    size = (1 << 20) + 512
+    driver.ram.write(BUFFERS, struct.pack("<IIQ", IN, 0, 2))
+    driver.ram.write(STATUS, b"\xee")
+    driver.describe((BUFFERS, 16, NEXT), (DATA, size, NEXT | WRITE), (STATUS, 1, WRITE))
+    driver.send()
+    driver.later()
+    assert driver.used == (1, 0, size + 1)
+    assert driver.ram.read(STATUS, 1) == bytes((OK,))
+    assert disk.reads == [(1024, 1 << 20), (1024 + (1 << 20), 512)]
 
 
 def test_a_flush_and_the_name() -> None:
@@ -211,7 +241,7 @@ def test_an_overlay_of_whole_pages_has_no_page_after_the_last() -> None:
     assert disk.write(4095, b"w")
     assert {at: len(page) for at, page in disk.s.pages.items()} == {0: 4096}
     disk.check(disk.save())
-    for number, data in ((1, b""), (1, bytes(4096)), (0, bytes(4095))):
+    for number, data in ((1, b""), (1, bytes(4096)), (0, bytes(4095)), (0, bytes(4097))):
         with pytest.raises(StateError):
             disk.check(OverlayState({number: data}))
 

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,13 @@ def fails(number: int) -> object:
     return pytest.raises(OSError, match=rf"\[Errno {number}\]")
 
 
+def test_a_share_is_device_9_with_a_tag_of_a_length(shared) -> None:
+    """Virtio's list of devices: 9 is a 9P transport, and its first feature is the tag."""
+    driver = Driver(Share(b"tag", HostFolder(str(shared))), set_up=False)
+    assert (driver[8], driver[0x10]) == (9, 1)
+    assert driver.transport.read(0x100, 8) == int.from_bytes(b"\3\0tag", "little")
+
+
 def test_version_and_attach(shared) -> None:
     made = Client(HostFolder(str(shared)))
     kind, _, inode = struct.unpack("<BIQ", made.start())
@@ -211,6 +219,19 @@ def test_a_name_of_something_goes_where_it_goes(client, shared) -> None:
     assert client.attributes(OTHER)[0] == 0x7FF
 
 
+def test_a_lock_is_had_at_once_and_nobody_else_holds_one(client) -> None:
+    """Tlock is answered by P9_LOCK_SUCCESS, Tgetlock by P9_LOCK_TYPE_UNLCK and what was asked."""
+    client.walk("a.txt")
+    write_lock, unlocked = 1, 2
+    start, length, process = 0x0102_0304_0506_0708, 0x1112_1314_1516_1718, 0x2122_2324
+    asked = struct.pack("<QQI", start, length, process) + s("guest")
+    assert client.ask(52, struct.pack("<IBI", FILE, write_lock, 0) + asked) == b"\0"
+    held = client.ask(54, struct.pack("<IB", FILE, write_lock) + asked)
+    assert held == bytes([unlocked]) + asked
+    with fails(errno.EBADF):
+        client.ask(54, struct.pack("<IB", 99, write_lock) + asked)
+
+
 def test_a_file_that_is_removed_stays_while_it_is_open(client, shared) -> None:
     client.walk("a.txt")
     client.open(FILE)
@@ -240,6 +261,36 @@ def test_a_time_that_the_host_cannot_name_is_refused(client, shared) -> None:
     assert (shared / "a.txt").stat().st_mtime_ns == before
     client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x120, 0, 0, 0, 0, 0, 0, (1 << 63) - 1, 0))
     assert client.attributes(FILE)[0] == 0x7FF
+
+
+def test_a_time_without_a_value_is_the_host_s_own(client, shared) -> None:
+    """Tsetattr: P9_ATTR_ATIME without P9_ATTR_ATIME_SET asks for now, whatever the time says."""
+    os.utime(shared / "a.txt", (5, 5))
+    client.walk("a.txt")
+    began = time.time()
+    client.ask(26, struct.pack("<IIIIIQQQQQ", FILE, 0x10, 0, 0, 0, 0, 7, 0, 9, 0))
+    status = (shared / "a.txt").stat()
+    assert status.st_atime > began - 60
+    assert status.st_mtime == 5
+
+
+def test_the_file_system_is_of_a_size_of_its_own(client) -> None:
+    """Rstatfs: the host's own numbers would differ from run to run."""
+    told = struct.unpack("<IIQQQQQQI", client.ask(8, struct.pack("<I", ROOT)))
+    v9fs, block, names = 0x0102_1997, 4096, 255
+    assert told == (v9fs, block, *[1 << 28] * 5, 0, names)
+
+
+def test_folders_are_at_most_128_deep(client, shared) -> None:
+    deepest = shared.joinpath(*["d"] * 128)
+    deepest.mkdir(parents=True)
+    (deepest / "d").mkdir()
+    fid = ROOT
+    for _ in range(8):
+        assert len(client.walk([b"d"] * 16, OTHER, fid)) == 16
+        fid = OTHER
+    with fails(errno.ENAMETOOLONG):
+        client.walk([b"d"], FILE, OTHER)
 
 
 def test_a_symbolic_link_is_told_and_not_followed(client) -> None:

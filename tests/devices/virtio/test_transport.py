@@ -106,6 +106,59 @@ def test_requests_come_one_after_the_other(driver: Driver) -> None:
     assert driver.transport.next_deadline() is None
 
 
+def test_the_next_request_comes_a_fixed_time_after_the_one_before(driver: Driver) -> None:
+    driver.clock.count = now = 2 * LATENCY + LATENCY // 2
+    driver.describe((BUFFERS, 1, WRITE))
+    driver.send()
+    driver.send()
+    assert driver.transport.next_deadline() == now + LATENCY
+    driver.later()
+    assert driver.used[0] == 1
+    assert driver.transport.next_deadline() == now + 2 * LATENCY
+
+
+def test_an_interrupt_is_acknowledged_bit_by_bit(driver: Driver) -> None:
+    driver.describe((BUFFERS, 1, WRITE))
+    driver.send()
+    driver.later()
+    driver.send(head=driver.size)  # there is no such descriptor
+    driver.later()
+    assert driver[0x60] == USED | CONFIGURATION
+    driver[0x64] = 0
+    assert driver[0x60] == USED | CONFIGURATION
+    driver[0x64] = USED
+    assert driver[0x60] == CONFIGURATION
+    assert driver.line.level
+    driver[0x64] = CONFIGURATION
+    assert driver[0x60] == 0
+    assert not driver.line.level
+
+
+def test_a_ring_of_the_driver_is_aligned_to_two_bytes() -> None:
+    """Virtio 1.2, 2.7: the alignment of the Available Ring is 2."""
+    driver = Driver(Echo())
+    driver[0x44] = 0
+    ring = DRIVER + 2
+    driver[0x90] = ring
+    driver[0x44] = 1
+    for head, size in ((0, 3), (1, 5)):
+        driver.describe((BUFFERS + 16 * head, size, WRITE), first=head)
+    driver.ram.write(ring, struct.pack("<HHHH", 0, 2, 0, 1))
+    driver[0x50] = 0
+    driver.later()
+    driver.later()
+    assert driver.used[:2] == (2, 1)
+
+
+def test_what_a_buffer_still_holds_is_taken_next() -> None:
+    driver = Driver(Echo())
+    driver.ram.write(BUFFERS, b"0123456789ab")
+    chain = Chain(driver.ram, 0)
+    chain.add(BUFFERS, 10, writable=False)
+    chain.add(BUFFERS + 10, 2, writable=False)
+    assert [chain.take(3), chain.left, chain.take(8), chain.left] == [b"012", 9, b"3456789a", 1]
+
+
 def test_the_index_goes_around(driver: Driver) -> None:
     driver.describe((BUFFERS, 1, NEXT), (BUFFERS + 8, 1, WRITE))
     for _ in range(20):
