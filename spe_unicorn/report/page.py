@@ -83,7 +83,8 @@ def page_data(
     physical = arrays.pa & np.uint64((1 << 56) - 1)
     rows["pa"], row_of["pa"] = _address_rows(physical, arrays.where(Has.PA))
     rows["data"], row_of["data"] = _data_rows(samples)
-    events = int(np.bitwise_or.reduce(arrays.events)) if len(arrays) else 0
+    # An array of one: numpy 2.5 has no type for a reduction to a number.
+    events = int(np.bitwise_or.reduce(arrays.events, keepdims=True)[0])
     columns = {
         "time": time.astype("<f8"),
         "kind": kind,
