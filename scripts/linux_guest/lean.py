@@ -10,9 +10,12 @@ from __future__ import annotations
 from unicorn import unicorn_const as uc_const
 
 from spe_unicorn.host.engine.engine import NEVER
+from spe_unicorn.host.native.levels import look_out_as_before
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.ledger import charge
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import go_on
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT
 from spe_unicorn.machine.board import Board
 
@@ -54,7 +57,7 @@ class Lean:
             request = RunRequest(cpu.pc, NEVER, budget, limit=ends, horizon=ends)
             _, request.entries = handler.controls.levels.watch(_NOWHERE, watched=False)
             request.write(state)
-            state.watch_at = 0
+            look_out_as_before(state, 0, int(state.alike))
             self._settle(self._execute())
 
     def _execute(self) -> Stop:
@@ -70,7 +73,7 @@ class Lean:
             answers = handler.memory if stop is Stop.UNMAPPED else handler.system
             if not answers.plain_access(cpu.pc):
                 return stop
-            state.stop = 0
+            go_on(state)
             if handler.ending is not None or pe.deadline != deadline or state.budget <= 0:
                 return Stop.NOTICED
 
@@ -80,7 +83,7 @@ class Lean:
         at_an_operation = stop in (Stop.EXCEPTION, Stop.SYSTEM, Stop.UNMAPPED)
         if at_an_operation:
             begun = int(state.block_operations)
-            state.budget += begun - min(begun, self._executed_of_block(stop))
+            charge(state, min(begun, self._executed_of_block(stop)) - begun)
         if state.controls_written or state.stale_code:
             self._catch_up()
         state.nothing_is_due()

@@ -26,6 +26,7 @@ from spe_unicorn.devices.timer import GenericTimer, next_event
 from spe_unicorn.host.counting.counting import Counting, monitored
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.state.actions import Action
+from spe_unicorn.host.native.state.ledger import register_written
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.stops import StopHandler
@@ -299,7 +300,7 @@ class ProcessingElement(Stateful[PEState]):
         """
         cpu = self.cpu
         cpu.forget_el()
-        cpu.state.writes += 1
+        register_written(cpu.state)
         hear(cpu, Maintenance(tlb=True, flush=True, code=True))
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)

@@ -7,6 +7,7 @@ from typing import Final
 
 from spe_unicorn.arch.access.verdicts import SysRegTable, Undefined, access
 from spe_unicorn.host.native.state.actions import READ, Answer
+from spe_unicorn.host.native.state.ledger import register_written
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -49,7 +50,7 @@ class Answers:
         running = self._interrupts.running
         accessor = self._table.get(state.key)
         if not running:
-            state.writes += 1  # the user may have written registers
+            register_written(state)  # the user may have written registers
         if monitor_registers.is_engines(state.key):
             handler.system.stopped()
             return handler.system.answer()

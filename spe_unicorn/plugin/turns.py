@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from spe_unicorn.host.counting.counting import Counting
-from spe_unicorn.host.native.state.budget import UNBOUNDED, grant
-from spe_unicorn.host.native.state.transit import begin_epoch
+from spe_unicorn.host.native.delivery import deliver_so
+from spe_unicorn.host.native.state.budget import UNBOUNDED
+from spe_unicorn.host.native.state.ledger import (
+    begin_epoch,
+    executed_so_far,
+    grant,
+    register_written,
+)
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.plugin.around import Raised
@@ -27,7 +33,7 @@ class Turns:
         state = self._cpu.state
         executed = self._cpu.executed - self._executed
         state.skipped += executed
-        state.granted -= executed
+        executed_so_far(state, int(state.granted - state.budget) - executed)
         self._counting.changed()
 
     def ran_aside(self) -> int:
@@ -43,7 +49,7 @@ class Turns:
         grant(state, 0)
         state.nothing_is_due()
         state.unattended = 0
-        state.writes += 1
+        register_written(state)
         begin_epoch(state)  # the user may have written registers or tables
         if cpu.model is not None:
             cpu.model.stopped(executed=False, pc=cpu.pc)
@@ -60,5 +66,5 @@ class Turns:
         self._executed = cpu.executed
         state.begin(UNBOUNDED)
         state.nothing_is_due()
-        state.deliver = 0
+        deliver_so(state, 0)
         state.unattended = 1

@@ -21,6 +21,7 @@ from spe_unicorn.arch.registers.sysreg import SysReg
 from spe_unicorn.host.counting.outside import OutsideCounts
 from spe_unicorn.host.counting.taken import TakenExceptions
 from spe_unicorn.host.counting.totals import AHEAD, EventTotals
+from spe_unicorn.host.native.state.ledger import not_retired
 from spe_unicorn.host.pe.access.monitor_registers import registers
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister
@@ -275,8 +276,9 @@ class Counting(Stateful[CountingState]):
         """
         if self.totals.hosted:
             self.totals.hosted = 0
-            self._cpu.state.unretired += raised
-            if not raised:
+            if raised:
+                not_retired(self._cpu.state)
+            else:
                 self.totals.retired_at_last_look()
                 self._look_if_stepwise()
 

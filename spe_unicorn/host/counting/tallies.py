@@ -16,6 +16,7 @@ from spe_unicorn.arch.ports import Cracker
 from spe_unicorn.compiled import large_table
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.state.block_table import BLOCKS, LANES, ROW
+from spe_unicorn.host.native.state.transit import way_known
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.tables import BlockTable
 from spe_unicorn.plain import Bits16, Count
@@ -194,7 +195,7 @@ class Tallies(Stateful[TalliesState]):
         if self._state.falls_to:
             if executed and pc != self._state.falls_to & _MASK:
                 self.jumped()
-            self._state.falls_to = 0
+            way_known(self._state)
 
     def _collect(self) -> None:
         """Take what compiled code has added up."""

@@ -51,8 +51,9 @@ from spe_unicorn.host.native.marks import (
 from spe_unicorn.host.native.recipes.evaluate import foresee
 from spe_unicorn.host.native.rules import access_address, trap_id
 from spe_unicorn.host.native.state.block_table import BLOCKS, CODE_WORDS, ROW, SPREAD, slot_of
-from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew, grant
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN, UNBOUNDED, begin_anew
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import charge, charge_members, grant, grant_members
 from spe_unicorn.host.native.state.plan_row import (
     PLAN,
     PLAN_ACCESS,
@@ -76,7 +77,7 @@ from spe_unicorn.host.native.state.plan_row import (
 )
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLE_BYTES, SAMPLE_PA, SAMPLES
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import forget_access
+from spe_unicorn.host.native.state.transit import forget_access, sample_over
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -225,7 +226,7 @@ def _begin(s: StateRecord, address: int, operations: int) -> None:
         if s.falls_to != 0 and s.falls_to != address:
             s.jumps += 1
         s.falls_to = address + 4 * operations & row[ROW - 1]
-    s.budget -= operations
+    charge(s, operations)
     s.block = address
     s.block_operations = operations
 
@@ -337,7 +338,7 @@ def _note_sample(s: StateRecord, engine: Pointer, user: Pointer, following: int)
     plan = s.plan
     member = s.pending - 1
     k = plan >> PLAN_PLACE & PLAN_PLACES
-    s.pending = 0
+    sample_over(s)
     executed = s.granted - s.budget
     behind = s.block_operations - k - 1
     row = record_at(pointer_to(s.samples + s.samples_in_ring * SAMPLE_BYTES), SAMPLE)
@@ -384,8 +385,7 @@ def _note_sample(s: StateRecord, engine: Pointer, user: Pointer, following: int)
     if s.weigh != 0:
         behind = array_at(pointer_to(s.weights), (BLOCKS,), np.int64)[s.slot] - member - 1
         row.members = s.members_granted - s.members - behind
-        s.members = gap - 1 - behind
-        s.members_granted = row.members + gap - 1
+        grant_members(s, row.members + behind, gap - 1 - behind)
         return
     row.members = executed - behind
     budget = gap - 1 - behind
@@ -467,7 +467,7 @@ def _weigh_block(
         return
     elif not _goes_on(s, engine, user, address, operations):
         return
-    s.members -= weight
+    charge_members(s, weight)
     _begin(s, address, operations)
 
 

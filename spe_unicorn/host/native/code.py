@@ -23,8 +23,8 @@ from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.calls import call_control, call_register, physical_of
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import broadcast, broadcast_line
 from spe_unicorn.host.native.state.whole import offset_of
-from spe_unicorn.host.native.state.wiring import LINES
 
 LINE: Final = release_numbers().code_line
 """Bytes of the line that IC IVAU invalidates."""
@@ -86,11 +86,8 @@ def forget_line(s: StateRecord, engine: Pointer, user: Pointer, register: int) -
     if physical < 0:
         return True  # no memory is there, so the engine has no code of it
     line = physical & -LINE
-    if s.line_count < LINES:
-        array_at(pointer_to(s.code_lines), (LINES,), np.int64)[s.line_count] = line
-        s.line_count += 1
-    else:
-        s.maintenance |= CODE_MAINTENANCE
+    if not broadcast_line(s, line):
+        broadcast(s, CODE_MAINTENANCE)
     names = array_at(pointer_to(s.named), (2,), CP_REG)
     call_register(s.reg_read, uc, _CP_REG, s.named + _SIZE)
     if names[1].value & 1:

@@ -11,7 +11,10 @@ from typing import Final
 
 from spe_unicorn.arch.registers.system import SPSR
 from spe_unicorn.compiled import routine
+from spe_unicorn.host.native.state.fields import StateRecord
 
+IRQ_LINE, FIQ_LINE = 1, 2
+"""Bits of ``State.lines``, which are those of ``devices.gicv3.cells.signals``."""
 IRQ, IRQ_UNLESS_MASKED, FIQ, FIQ_UNLESS_MASKED = 1, 2, 4, 8
 """For each Exception level: it takes an IRQ, or does so unless PSTATE.I is set; FIQ likewise."""
 _ALWAYS: Final = IRQ | FIQ
@@ -43,3 +46,45 @@ def deliverable(deliver: int, pstate: int) -> bool:
         or (bits & FIQ_UNLESS_MASKED != 0 and pstate & _F == 0)
         or (deliver >> _SERROR + el & 1 != 0 and pstate & _A == 0)
     )
+
+
+@routine
+def drive(s: StateRecord, lines: int) -> None:
+    """Drive the IRQ and the FIQ of a PE. What it takes then has to be said next."""
+    s.lines = lines
+
+
+@routine
+def deliver_alone(s: StateRecord, irq: int, targets: int, fiq: int) -> None:
+    """Say what the PE takes while IRQ alone is asserted, and where to, or FIQ alone.
+
+    Nothing but the two counts. Then say what it takes now.
+    """
+    s.deliver_irq, s.irq_alone, s.deliver_fiq = irq, targets, fiq
+    deliver_by_lines(s)
+
+
+@routine
+def deliver_by_lines(s: StateRecord) -> None:
+    """Say what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
+    s.deliver = 0
+    s.irq_targets = 0
+    if s.lines == IRQ_LINE:
+        s.deliver = s.deliver_irq
+        s.irq_targets = s.irq_alone
+    elif s.lines == FIQ_LINE:
+        s.deliver = s.deliver_fiq
+
+
+@routine
+def deliver_so(s: StateRecord, deliver: int) -> None:
+    """Say what the PE takes now, as Python has worked out. Python enters it."""
+    s.deliver = deliver
+    s.irq_targets = 0
+
+
+@routine
+def deliver_with_others(s: StateRecord, deliver: int) -> None:
+    """As :func:`deliver_so`, where more than IRQ and FIQ counts, as long as that is so."""
+    s.deliver_irq = -1
+    deliver_so(s, deliver)

@@ -40,9 +40,16 @@ from spe_unicorn.host.native.code import CP_REG, rows_of
 from spe_unicorn.host.native.levels import at_level, return_changes
 from spe_unicorn.host.native.rules import vector_address
 from spe_unicorn.host.native.state.block_table import SPREAD
-from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import (
+    charge_up_to,
+    not_retired,
+    note_exception,
+    note_fault_address,
+    note_syndrome,
+)
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
+from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
@@ -212,22 +219,20 @@ def enter(s: StateRecord, engine: Pointer, user: Pointer, number: int) -> bool:
     if number == DATA_ABORT:
         # the engine sets these bits at EL2; they are for stage 2, whose aborts Python enters
         syndrome &= ~_TRANSFER
-    s.scratch = syndrome | _LENGTH
-    call_register(s.reg_write, uc, _ESR + target, scratch)
-    s.taken_esr, s.taken_has = s.scratch, TAKEN_ESR
-    if number in (PREFETCH_ABORT, DATA_ABORT):
-        s.taken_has = TAKEN_ESR | TAKEN_FAR
-        s.scratch = int64(found[2]) | int64(found[3]) << 32
-        call_register(s.reg_write, uc, _FAR + target, scratch)
-        s.taken_far = s.scratch
     if number in (DATA_ABORT, TRAP):
         # the operation was attempted, and those after it in its block were not
-        s.budget += s.block_operations - 1 - min(s.block_operations - 1, pc - s.block >> 2)
-        s.unretired += 1
-    s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _SYNC, pc, pstate
-    s.taken_after = s.granted - s.budget
+        charge_up_to(s, pc)
+        not_retired(s)
+    note_exception(s, target, _SYNC, s.granted - s.budget, pc, pstate)
+    s.scratch = syndrome | _LENGTH
+    call_register(s.reg_write, uc, _ESR + target, scratch)
+    note_syndrome(s, s.scratch)
+    if number in (PREFETCH_ABORT, DATA_ABORT):
+        s.scratch = np.int64(found[2]) | np.int64(found[3]) << 32
+        call_register(s.reg_write, uc, _FAR + target, scratch)
+        note_fault_address(s, s.scratch)
     _arrive(s, target)
-    s.entered = 1
+    set_entered(s, 1)
     return True
 
 
@@ -255,10 +260,9 @@ def enter_irq(engine: Pointer, user: Pointer) -> bool:
     call_register(s.reg_write, uc, _ELR + target, address_of(user) + _STOP_PC)
     s.scratch = vector
     call_register(s.reg_write, uc, _PC, scratch)
-    s.taken_to, s.taken_kind, s.taken_pc, s.taken_pstate = target, _IRQ, s.pc, pstate
-    s.taken_after, s.taken_has = s.granted - s.budget, 0
+    note_exception(s, target, _IRQ, s.granted - s.budget, s.pc, pstate)
     _arrive(s, target)
-    s.entered = 1
+    set_entered(s, 1)
     return True
 
 

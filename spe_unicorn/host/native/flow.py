@@ -28,6 +28,7 @@ from spe_unicorn.host.engine import engine as e
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
 from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import goes_on_at
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 FLOW_VALID: Final = 1 << 2
@@ -105,5 +106,5 @@ def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     if here != s.flow_next or _branched(s, engine, user, here):
         s.flow_target = here
         s.flow = s.flow_el | s.flow_was << 2
-    s.flow_next = here + int64(size)
+    goes_on_at(s, here + int64(size))
     s.flow_was = s.flow_enabled

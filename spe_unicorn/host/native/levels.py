@@ -23,6 +23,18 @@ _SUSPECT_MARKS: Final = MARK_ERET | MARK_RETURN
 
 
 @routine
+def set_levels(s: StateRecord, level_marks: int, plain_entries: int) -> None:
+    """Say what traps at each Exception level, and which entries of exceptions are plain."""
+    s.level_marks, s.plain_entries = level_marks, plain_entries
+
+
+@routine
+def set_suspect(s: StateRecord, el: int, suspect: int) -> None:
+    """Say whether the host has to look at an ERET at ``el``."""
+    s.suspect = s.suspect & ~(1 << el) | (1 << el if suspect else 0)
+
+
+@routine
 def look_out(s: StateRecord) -> None:
     """Work out ``watch_at``, ``alike`` and ``entries``."""
     pairs = s.class_pairs
@@ -38,6 +50,18 @@ def look_out(s: StateRecord) -> None:
     s.watch_at = watch_at
     s.alike = 0 if s.followed != 0 else pairs & _DOWN
     s.entries = 0 if s.followed != 0 or s.observed != 0 else pairs & s.plain_entries
+
+
+@routine
+def look_out_as_before(s: StateRecord, watch_at: int, alike: int) -> None:
+    """What :func:`look_out` once worked out from the same holds again; entries are asked for."""
+    s.watch_at, s.alike = watch_at, alike
+
+
+@routine
+def begin_to_look_out(s: StateRecord, watch: int, entries: int, notes_fences: int) -> None:
+    """Begin a run in which that is looked out for, until the Exception level changes."""
+    s.watch, s.entries, s.notes_fences = watch, entries, notes_fences
 
 
 @routine
@@ -57,7 +81,7 @@ def at_level(s: StateRecord, el: int) -> None:
 @routine
 def return_changes(s: StateRecord, el: int, here: int) -> None:
     """A new SPSR_ELx makes or ends a return that the engine gets wrong; the PE is at ``here``."""
-    s.suspect ^= 1 << el
+    set_suspect(s, el, s.suspect >> el & 1 == 0)
     look_out(s)
     at_level(s, here)
 

@@ -66,7 +66,7 @@ from spe_unicorn.host.native.state.block_table import CODE_WORDS
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import ModelRecord, StateRecord
 from spe_unicorn.host.native.state.plan_row import PLAN_PLACE, PLAN_PLACES
-from spe_unicorn.host.native.state.transit import NO_LINE, forget_access
+from spe_unicorn.host.native.state.transit import NO_LINE, branch_resolved, forget_access
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 _ENDS: Final = 1 << 12
@@ -97,7 +97,7 @@ _TLB_WRITE, _TLB_CODE, _TLB_ADDEND, _TLB_WORDS = _TLB.write, _TLB.code, _TLB.add
 _PAGE_BITS, _NOT_DIRTY = _TLB.page_bits, _TLB.not_dirty
 _WHOLE_HOST: Final = -1
 """So many bytes, without a sign: all memory of the host."""
-_ONCE, _PYTHON, _HOOKS, _TURNS = Writer.ONCE, Writer.PYTHON, Writer.HOOKS, Writer.TURNS
+_ONCE, _HOOKS = Writer.ONCE, Writer.HOOKS
 _EVERYTHING: Final = ((1, 0),)
 """The bounds of a hook without bounds."""
 
@@ -182,10 +182,9 @@ def branch_of(word: int) -> tuple[int, int]:
 
 
 @routine
-def _resolve_ending(m: ModelRecord, s: StateRecord, engine: Pointer, actual: int) -> None:
-    """The branch that ends the block that began last went to ``actual``."""
-    b = record_at(pointer_to(s.ending), BRANCH)
-    s.ending = 0
+def _resolve(m: ModelRecord, engine: Pointer, branch: int, actual: int) -> None:
+    """The branch that the BRANCH at address ``branch`` tells of went to ``actual``."""
+    b = record_at(pointer_to(branch), BRANCH)
     predicted = resolve(pointer_to(m.predictor), b.address, b.kind, b.target, actual)
     if m.on_misprediction != 0 and predicted != actual:
         call_misprediction(
@@ -193,11 +192,10 @@ def _resolve_ending(m: ModelRecord, s: StateRecord, engine: Pointer, actual: int
         )
 
 
-@entry("void", "pointer", "pointer", "int64")
-def went(engine: Pointer, user: Pointer, actual: int) -> None:
-    """For Python: the branch that ends the block that began last went to ``actual``."""
-    m = record_at(user, _RECORD)
-    _resolve_ending(m, record_at(pointer_to(m.state), LAYOUT), engine, actual)
+@entry("void", "pointer", "pointer", "int64", "int64")
+def went(engine: Pointer, user: Pointer, branch: int, actual: int) -> None:
+    """For Python: the branch that the BRANCH at address ``branch`` tells of went to ``actual``."""
+    _resolve(record_at(user, _RECORD), engine, branch, actual)
 
 
 @routine
@@ -268,7 +266,9 @@ def on_block(engine: Pointer, here: int, size: int, user: Pointer, back: int) ->
     if s.steps != 0 or s.unattended != 0:
         return
     if s.ending != 0:
-        _resolve_ending(m, s, engine, here)
+        ending = s.ending
+        branch_resolved(s)
+        _resolve(m, engine, ending, here)
     place = m.ends + (here >> 2 & (_ENDS - 1)) * _END_BYTES
     end = record_at(pointer_to(place), _END)
     known = s.epoch << 16 | size
@@ -300,12 +300,18 @@ def on_counted_block(engine: Pointer, here: int, size: int, user: Pointer, back:
 
 
 @routine
+def heard_of_flushes(m: ModelRecord | ModelState, flushes: int) -> None:
+    """The model has heard of that many flushes of the PE's TLBs."""
+    m.flushed = flushes
+
+
+@routine
 def _attended(m: ModelRecord, s: StateRecord) -> bool:
     """Whether accesses are made for the guest; if so, its TLBs follow the maintenance so far."""
     if s.unattended != 0:
         return False
     if s.flushes != m.flushed:
-        m.flushed = s.flushes
+        heard_of_flushes(m, s.flushes)
         forget_translations(pointer_to(m.data_side))
     return True
 
@@ -496,13 +502,13 @@ class ModelHooks:
         """
         if self._state.ending:
             if executed:
-                self._went(pc)
-            self._state.ending = 0
+                self._went(int(self._state.ending), pc)
+            branch_resolved(self._state)
 
     def step_by_step(self, *, on: bool) -> None:
         """With ``on`` :meth:`executed` tells the model of branches from now on; else hooks do."""
         self._state.steps = on
-        self._state.ending = 0
+        branch_resolved(self._state)
 
     def executed(self, instruction: Instruction, pc: int, following: int) -> None:
         """An operation was stepped: what it was, where it lies, and where the PE is now."""
@@ -511,8 +517,7 @@ class ModelHooks:
             return
         target = signed((pc + distance) & (1 << 64) - 1)
         self._branch[0] = signed(pc), kind, target
-        self._state.ending = self._branch.ctypes.data
-        self._went(following)
+        self._went(self._branch.ctypes.data, following)
 
-    def _went(self, actual: int) -> None:
-        went(self._engine.handle, ctypes.addressof(self.state), signed(actual))
+    def _went(self, branch: int, actual: int) -> None:
+        went(self._engine.handle, ctypes.addressof(self.state), branch, signed(actual))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from spe_unicorn.host.native.levels import begin_to_look_out
 from spe_unicorn.host.native.state.budget import UNBOUNDED
+from spe_unicorn.host.native.state.steer import hold_set
 from spe_unicorn.host.native.state.whole import State
 
 
@@ -93,15 +95,15 @@ class RunRequest:
         """Tell the hooks, and begin to count."""
         state.begin(self.budget, self.samples_itself)
         state.limit, state.horizon = self.limit, self.horizon
-        state.watch, state.notes_fences = self.watch, self.notes_fences
-        state.entries, state.control_set = self.entries, self.control_set
+        begin_to_look_out(state, self.watch, self.entries, self.notes_fences)
+        hold_set(state, self.control_set, self.gic_at)
         state.collects, state.checking = self.collects, self.checking
         state.tally, state.weigh, state.speculates = self.tally, self.weigh, self.speculates
         if self.flow is not None:
             state.flow_enabled, state.flow_el = self.flow
         state.begins_anew, state.own_calls = self.begins_anew, self.own_calls
-        state.sends_events, state.gic_at = self.sends_events, self.gic_at
-        state.uart_at, state.sampling_at = self.uart_at, self.sampling_at
+        state.sends_events, state.uart_at = self.sends_events, self.uart_at
+        state.sampling_at = self.sampling_at
         state.gap_epoch = state.epoch
         state.update_special()
 

@@ -18,10 +18,11 @@ from spe_unicorn.decode.effects import extended
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.actions import Action
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import begin_epoch, register_written
 from spe_unicorn.host.native.state.transit import (
     CONTROLS_WRITTEN,
     RECORD_CONTROLS_WRITTEN,
-    begin_epoch,
+    note_controls,
 )
 
 __all__ = [
@@ -48,7 +49,7 @@ def count_write(s: StateRecord, action: int, matters: bool) -> bool:
     """
     if action == _ENGINE:
         return False
-    s.writes += 1
+    register_written(s)
     if action == _TRANSLATION:
         begin_epoch(s)
         return False
@@ -56,7 +57,7 @@ def count_write(s: StateRecord, action: int, matters: bool) -> bool:
         return False
     if action == _REGIME:
         begin_epoch(s)
-    s.controls_written |= RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN
+    note_controls(s, RECORD_CONTROLS_WRITTEN if action == _RECORDS else CONTROLS_WRITTEN)
     return True
 
 

@@ -9,7 +9,7 @@ from spe_unicorn.host.native.calls import call_start, call_surviving
 from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.registers.uart import answer_uart
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import work_out_special
+from spe_unicorn.host.native.state.transit import answered
 from spe_unicorn.host.native.state.whole import LAYOUT
 
 _INTERRUPT, _UNMAPPED = int(Stop.INTERRUPT), int(Stop.UNMAPPED)
@@ -36,10 +36,9 @@ def run_through(
         elif s.stop == _UNMAPPED:
             if not answer_uart(s, engine, user):
                 break
-            work_out_special(s)
         else:
             break
-        s.stop = 0
+        answered(s)
         status = _start(engine, start, buffer, s.scratch, until)
     return status
 

@@ -24,6 +24,8 @@ from spe_unicorn.host.native.state.actions import KEYS, Action
 from spe_unicorn.host.native.state.block_table import BLOCKS, slot_of
 from spe_unicorn.host.native.state.plan_row import PLAN_WORDS, PLANS
 from spe_unicorn.host.native.state.sample_row import SAMPLE, SAMPLES
+from spe_unicorn.host.native.state.steer import set_trapping
+from spe_unicorn.host.native.state.transit import samples_taken
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE, LINES
 
@@ -82,7 +84,7 @@ class BlockTable:
         state.block_marks = self._marks.ctypes.data
         state.block_plans = self._places.ctypes.data
         state.trapped = self._trapped.ctypes.data
-        state.trapping = self._trapping.ctypes.data
+        set_trapping(state, self._trapping.ctypes.data)
         state.weights = self._members.ctypes.data
         state.plans = self._plans.ctypes.data
         state.quick = self._harmless.ctypes.data
@@ -112,7 +114,7 @@ class BlockTable:
     def trap(self, trapping: NDArray[np.uint8]) -> None:
         """What traps now, as :func:`trap_table` makes it. :meth:`mark_traps` knows all of it."""
         self._trapping = trapping
-        self._state.trapping = trapping.ctypes.data
+        set_trapping(self._state, trapping.ctypes.data)
 
     def enter(
         self,
@@ -275,7 +277,7 @@ class SampleRing:
         count = int(self._state.samples_in_ring)
         rows = self._rows[:count]
         self.worth = max(_LEAST_SAMPLES, min(_GROWTH * count, SAMPLES))
-        self._state.samples_in_ring = 0
+        samples_taken(self._state)
         return rows
 
 
@@ -289,11 +291,9 @@ class CodeLines:
         self._lines = np.zeros(LINES, np.int64)
         state.code_lines = self._lines.ctypes.data
 
-    def take(self) -> tuple[int, ...]:
-        """The lines since the last time."""
-        lines = tuple(self._lines[: self._state.line_count].tolist())
-        self._state.line_count = 0
-        return lines
+    def noted(self) -> tuple[int, ...]:
+        """The lines of which the other PEs have not been told."""
+        return tuple(self._lines[: self._state.line_count].tolist())
 
 
 class EntryTable:

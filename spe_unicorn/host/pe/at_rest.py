@@ -20,7 +20,7 @@ from spe_unicorn.host.engine.context import (
     restore_context,
     save_context,
 )
-from spe_unicorn.host.native.state.budget import grant
+from spe_unicorn.host.native.model import heard_of_flushes
 from spe_unicorn.host.native.state.clock import (
     CODE_MAINTENANCE,
     FLUSH_MAINTENANCE,
@@ -29,7 +29,8 @@ from spe_unicorn.host.native.state.clock import (
     TLB_MAINTENANCE,
     Clock,
 )
-from spe_unicorn.host.native.state.transit import begin_epoch
+from spe_unicorn.host.native.state.ledger import begin_epoch, register_written, restore
+from spe_unicorn.host.native.state.transit import samples_taken, set_entered, wrong_path_taken
 from spe_unicorn.host.native.state.wiring import LINES
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.plain import Bits16, Count
@@ -87,7 +88,7 @@ def forget(handler: StopHandler, unit: Sampler) -> None:
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()
     begin_epoch(cpu.state)
-    cpu.state.writes += 1
+    register_written(cpu.state)
     cpu.forget_el()
     unit.forget_translations()
     unit.refresh()
@@ -125,19 +126,16 @@ def restore_hooks(handler: StopHandler, saved: EngineState) -> None:
     """Put back what :func:`save_hooks` gave."""
     cpu = handler.cpu
     state = cpu.state
-    for name, value in saved.clock.items():
-        setattr(state, name, value)
-    grant(state, 0)
-    state.granted = saved.executed
+    restore(state, saved.executed, saved.clock)
     state.nothing_is_due()
-    state.wrong = state.samples_in_ring = 0
-    state.entered = saved.entered
+    wrong_path_taken(state)
+    samples_taken(state)
+    set_entered(state, saved.entered)
     begin_epoch(state)
-    state.writes += 1
+    register_written(state)
     cpu.hooks.accesses.restore(saved.cells)
     if cpu.model is not None:
-        cpu.model.state.flushed = state.flushes - (not saved.flushed)
-        cpu.model.state.pending = 0
+        heard_of_flushes(cpu.model.state, state.flushes - (not saved.flushed))
     handler.memory.close()
     cpu.engine.flush_tlb()
     cpu.engine.forget_all_code()

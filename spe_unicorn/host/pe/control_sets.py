@@ -28,6 +28,7 @@ from spe_unicorn.arch.registers.system import HCR_EL2
 from spe_unicorn.arch.rules.effective import effective_hcr_nvx
 from spe_unicorn.bits import signed
 from spe_unicorn.host.native.registers import switches as native
+from spe_unicorn.host.native.state.steer import hold_set
 from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.meaning import Meaning
@@ -112,7 +113,8 @@ class ControlSets:
 
     def leave(self) -> None:
         """From here on no set holds, until :meth:`hold`."""
-        self._held = self._state.control_set = 0
+        self._held = 0
+        hold_set(self._state, 0, int(self._state.gic_at))
 
     def worth(self) -> bool:
         """Whether a set is to hold in the run of the engine that begins.

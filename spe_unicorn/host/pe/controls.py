@@ -53,6 +53,7 @@ from spe_unicorn.host.native.marks import (
 )
 from spe_unicorn.host.native.requests import RunRequest
 from spe_unicorn.host.native.state.actions import READ, WRITE, Action
+from spe_unicorn.host.native.state.steer import set_controls
 from spe_unicorn.host.native.tables import trap_table
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.access.monitor_registers import asked_at_el3
@@ -196,7 +197,6 @@ class Controls(Stateful[ControlsState]):
             cpu.hooks.blocks.forget_harmless()
             if inline is not None:
                 inline.never(int(self._state.relevant))
-        self._state.counters = meaning.counters
         offset = cpu.registers.raw(CNTVOFF_EL2) if CNTVOFF_EL2 in cpu.registers else 0
         cpu.hooks.accesses.set_cell(sysregs.CNTVCT_EL0, offset)
         behind = physical_count_offset(cpu)
@@ -205,9 +205,8 @@ class Controls(Stateful[ControlsState]):
         host = meaning.host
         # an OS at EL2 reads the virtual count without the offset, so Python answers each read
         self._answer_count(sysregs.CNTVCT_EL0, asked=host and bool(offset))
-        self._state.engine_identity = meaning.engine_identity
         self._redirect(host=host)
-        self._state.legal_returns = meaning.legal_returns
+        set_controls(self._state, meaning.counters, meaning.engine_identity, meaning.legal_returns)
         cpu.entries.look_at_returns()
         self.levels.changed(meaning, tuple(map(self._marks_at, range(4))))
 

@@ -32,6 +32,7 @@ from spe_unicorn.host.engine.memory import RamMemory
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
+from spe_unicorn.host.native.state.ledger import no_exception_yet
 from spe_unicorn.host.pe import sysregs
 from spe_unicorn.host.pe.entry import Entries
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
@@ -323,7 +324,7 @@ class UnicornCPU(Stateful[CPUState]):
         """Reset the PE, then set what firmware leaves for software at ``el``; go to ``entry``."""
         hear(self, Maintenance(tlb=True, code=True))
         self.events.reset()
-        self.state.taken_to = 0
+        no_exception_yet(self.state)
         self.registers.reset(self._unknown.bits64, without=(*PMU_VALUES, *DEBUG_REGISTERS))
         for debug in DEBUG_REGISTERS:
             if debug in self.registers:
@@ -366,7 +367,6 @@ class UnicornCPU(Stateful[CPUState]):
         """After a run that a hook stopped at a System access: move the PC back to that access."""
         if self.state.looked_at_pc:
             self.pc = int(self.state.looked_at_pc) - 1 & _MASK
-            self.state.looked_at_pc = 0
 
     def set_pstate(self, value: int) -> None:
         """Write PSTATE, changing stack pointers and translation as the architecture would."""

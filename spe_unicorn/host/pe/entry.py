@@ -23,8 +23,14 @@ from spe_unicorn.arch.registers import banked
 from spe_unicorn.arch.registers import system as s
 from spe_unicorn.bits import signed
 from spe_unicorn.host.engine.engine import NEVER, TO_FIND_OUT, Engine, new_engine
+from spe_unicorn.host.native.levels import set_suspect
 from spe_unicorn.host.native.rules import changes_return
 from spe_unicorn.host.native.state.clock import TAKEN_ESR, TAKEN_FAR
+from spe_unicorn.host.native.state.ledger import (
+    note_exception,
+    note_fault_address,
+    note_syndrome,
+)
 from spe_unicorn.host.ports import EngineException
 
 if TYPE_CHECKING:
@@ -146,19 +152,12 @@ class Entries:
 
     def _note_taken(self, kind: ExceptionType, pstate: int, entry: ExceptionEntry) -> None:
         state = self._state
-        state.taken_to, state.taken_kind, state.taken_after = (
-            entry.target_el,
-            kind,
-            self._cpu.executed,
-        )
-        state.taken_pc, state.taken_pstate = signed(entry.elr), signed(pstate)
-        state.taken_has = 0
+        after = self._cpu.executed
+        note_exception(state, entry.target_el, kind, after, signed(entry.elr), signed(pstate))
         if entry.esr is not None:
-            state.taken_esr = signed(entry.esr)
-            state.taken_has |= TAKEN_ESR
+            note_syndrome(state, signed(entry.esr))
         if entry.far is not None:
-            state.taken_far = signed(entry.far)
-            state.taken_has |= TAKEN_FAR
+            note_fault_address(state, signed(entry.far))
 
     @property
     def last_exception(self) -> TakenException | None:
@@ -184,7 +183,7 @@ class Entries:
         registers.set_raw(banked.ELR[target], entry.elr)
         registers.set_raw(banked.SPSR[target], entry.spsr)
         if self._cpu.whole and (self._state.suspect or entry.spsr & s.SPSR.IL.mask):
-            self._suspect(target, suspect=bool(entry.spsr & s.SPSR.IL.mask))
+            set_suspect(self._state, target, bool(entry.spsr & s.SPSR.IL.mask))
         if entry.esr is not None:
             registers.set_raw(banked.ESR[target], entry.esr)
         if entry.far is not None:
@@ -193,10 +192,6 @@ class Entries:
             registers.set_raw(s.HPFAR_EL2, entry.hpfar)
         self._cpu.set_pstate(entry.pstate.value)
         self._cpu.pc = entry.vector
-
-    def _suspect(self, el: int, *, suspect: bool) -> None:
-        """Say whether the host must look at an ERET at ``el``."""
-        self._state.suspect = self._state.suspect & ~(1 << el) | suspect << el
 
     def look_at_returns(self) -> None:
         """Look at every SPSR_ELx: one has changed, or what makes a return illegal has."""
@@ -209,7 +204,7 @@ class Entries:
         if not self._cpu.whole:
             return False
         changes = bool(changes_return(self._state, el, spsr))
-        self._suspect(el, suspect=changes != bool(self._state.suspect >> el & 1))
+        set_suspect(self._state, el, changes != bool(self._state.suspect >> el & 1))
         return changes
 
     def exception_return(self) -> bool:

@@ -21,14 +21,19 @@ from spe_unicorn.arch.rules.effective import el2_enabled, tge
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.delivery import (
     FIQ,
+    FIQ_LINE,
     FIQ_UNLESS_MASKED,
     IRQ,
+    IRQ_LINE,
     IRQ_UNLESS_MASKED,
     at_level,
+    deliver_alone,
+    deliver_so,
+    deliver_with_others,
     deliverable,
+    drive,
     serror_unless_masked,
 )
-from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE
 from spe_unicorn.host.native.state.whole import State
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.pmu.profiling_exception import exception_target
@@ -108,7 +113,7 @@ class Input(Line):
 
     @level.setter
     def level(self, level: bool) -> None:
-        self._state.lines = self._state.lines & ~self._bit | level * self._bit
+        drive(self._state, self._state.lines & ~self._bit | level * self._bit)
 
     def set_level(self, level: bool) -> None:
         """Drive the line."""
@@ -198,22 +203,17 @@ class Interrupts(Stateful[InterruptsState]):
     def update(self) -> None:
         """Tell the compiled hook what may be delivered, after a line or a control has changed."""
         state = self._cpu.state
-        state.deliver = state.irq_targets = 0
-        state.deliver_irq = -1
         lines = state.lines
         profiling = self.profiling.level or self.monitors.level
         virtual = self.virq.level or self.vfiq.level or self._any_virtual()
         if not (profiling or virtual or self.signals or self.s.serror):
-            irq, state.irq_alone, fiq = self._alone()
-            state.deliver_irq, state.deliver_fiq = irq, fiq
-            if lines == IRQ_LINE:
-                state.deliver, state.irq_targets = irq, state.irq_alone
-            elif lines:
-                state.deliver = fiq if lines == FIQ_LINE else self._worked_out()
+            deliver_alone(state, *self._alone())
+            if lines == IRQ_LINE | FIQ_LINE:
+                deliver_so(state, self._worked_out())
         elif lines or self.s.serror or profiling or virtual:
-            state.deliver = self._worked_out()
+            deliver_with_others(state, self._worked_out())
         else:  # the state of the PE decides what an interrupt is, and there is none
-            state.deliver_irq = state.irq_alone = state.deliver_fiq = 0
+            deliver_alone(state, 0, 0, 0)
         state.update_special()
         if self.became_pending and self.pending:
             self.became_pending()

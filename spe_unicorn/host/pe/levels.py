@@ -13,7 +13,7 @@ from typing import Final
 from spe_unicorn.arch.features import Feature
 from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.host.accelerators import wanted
-from spe_unicorn.host.native.levels import look_out
+from spe_unicorn.host.native.levels import look_out, look_out_as_before, set_levels
 from spe_unicorn.host.native.state.steer import LEVEL_BITS
 from spe_unicorn.host.pe.checks.operations import Checks
 from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -94,8 +94,9 @@ class Levels:
                 known = self._known[key] = self._work_out(enabled_at)
             self._key, self._found = key, known
         found = self._found
-        state.level_marks, state.class_pairs, state.plain_entries = found[:3]
-        state.watch_at, state.alike = found[3:5]
+        state.class_pairs = found[1]
+        set_levels(state, found[0], found[2])
+        look_out_as_before(state, found[3], found[4])
         return found[3] >> LEVEL_BITS * cpu.el & (1 << LEVEL_BITS) - 1, found[5]
 
     @property
@@ -113,11 +114,14 @@ class Levels:
             (enabled_at[el], self._checks.at(el), secure and el == EL3, counted_at[el])
             for el in _LEVELS
         ]
-        state.level_marks = sum(self._marks[el] << LEVEL_BITS * el for el in _LEVELS)
         state.class_pairs = sum(
             1 << 4 * el + to for el in _LEVELS for to in _LEVELS if classes[el] == classes[to]
         )
-        state.plain_entries = sum(1 << 4 * el + to for el, to in self._entered)
+        set_levels(
+            state,
+            sum(self._marks[el] << LEVEL_BITS * el for el in _LEVELS),
+            sum(1 << 4 * el + to for el, to in self._entered),
+        )
         look_out(state)
         about = (state.level_marks, state.class_pairs, state.plain_entries)
         return *about, int(state.watch_at), int(state.alike), int(state.entries)

@@ -11,7 +11,7 @@ from spe_unicorn.arch.registers import system as s
 from spe_unicorn.host.engine.engine import PSTATE
 from spe_unicorn.host.native.code import LINE
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
-from spe_unicorn.host.native.state.transit import begin_epoch
+from spe_unicorn.host.native.state.ledger import begin_epoch, tlb_flushed, was_broadcast
 
 if TYPE_CHECKING:
     from spe_unicorn.host.pe.cpu import UnicornCPU
@@ -38,14 +38,13 @@ def maintained(cpu: UnicornCPU) -> Maintenance | None:
     state = cpu.state
     if not state.maintenance and not state.line_count:
         return None
-    lines = cpu.hooks.lines.take()
     result = Maintenance(
         tlb=bool(state.maintenance & TLB_MAINTENANCE),
         flush=bool(state.maintenance & FLUSH_MAINTENANCE),
         code=bool(state.maintenance & CODE_MAINTENANCE),
-        lines=lines,
+        lines=cpu.hooks.lines.noted(),
     )
-    state.maintenance = 0
+    was_broadcast(state)
     return result
 
 
@@ -59,7 +58,8 @@ def hear(cpu: UnicornCPU, maintenance: Maintenance) -> None:
     elif maintenance.lines:
         _forget_lines(cpu, maintenance.lines)
     begin_epoch(cpu.state)
-    cpu.state.flushes += maintenance.flush
+    if maintenance.flush:
+        tlb_flushed(cpu.state)
 
 
 def _forget_lines(cpu: UnicornCPU, lines: Iterable[int]) -> None:

@@ -22,7 +22,9 @@ from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import ERET, EVENT_HINTS, SEMIHOSTING, SEV, SEVL, authenticates
 from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.requests import Accelerator
+from spe_unicorn.host.native.state.ledger import not_retired
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import set_entered
 from spe_unicorn.host.pe.access import pe_registers
 from spe_unicorn.host.pe.access.device_access import RefusedAccesses
 from spe_unicorn.host.pe.access.system_access import TABLE, SystemAccesses
@@ -163,7 +165,7 @@ class StopHandler:
         """WFE, SEV or SEVL at the PC. True if it raised: a WFE that would wait may be trapped."""
         cpu = self.cpu
         if self._state.entered:
-            self._state.entered = 0
+            set_entered(self._state, False)
             cpu.events.set()
         if word == SEV:
             self.platform.send_event()
@@ -308,14 +310,14 @@ class StopHandler:
                 cpu.pc = cpu.pc + 4 & _MASK
                 return False
             if words and cpu.el == EL1 and self.system.is_nested(words[0]):
-                return self.system.execute()
+                return self.system.execute(words[0])
             if words and authenticates(words[0]) and not el2_enabled(cpu):
                 taken = execute_authentication(cpu, words[0], self.execute_one)
                 return taken is not None and self._exception(corrected(cpu, taken))
         syndrome = exception.record.syndrome
         if exception.number == SVC and self.controls.calls_trapped[cpu.el]:
             cpu.pc = cpu.pc - 4 & _MASK
-            cpu.state.unretired += 1
+            not_retired(cpu.state)
             self.exceptions.take(exception.record, EL2)
             return True
         if syndrome and syndrome.ec == EC.WFxTrap:

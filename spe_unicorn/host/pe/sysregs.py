@@ -28,7 +28,7 @@ from spe_unicorn.arch.rules.identification import id_register
 from spe_unicorn.host.engine.engine import Engine, SystemRegisters
 from spe_unicorn.host.native.hooks import NativeHooks
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action
-from spe_unicorn.host.native.state.transit import begin_epoch
+from spe_unicorn.host.native.state.ledger import begin_epoch, register_written
 
 CNTFRQ_EL0: Final = Encoding(3, 3, 14, 0, 0)
 CNTPCT_EL0: Final = Encoding(3, 3, 14, 0, 1)
@@ -108,7 +108,7 @@ class SteeringCell(EngineCell):
         """Store the raw 64-bit value, and forget translations that it may have changed."""
         super().set(value)
         self._hooks.accesses.set_cell(self._encoding, value)
-        self._state.writes += 1
+        register_written(self._state)
         begin_epoch(self._state)
 
 

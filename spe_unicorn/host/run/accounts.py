@@ -6,8 +6,9 @@ from typing import Final
 
 from spe_unicorn.bits import signed
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN
+from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.report import RunReport
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, caught_up
 from spe_unicorn.host.run.parts import Parts
 
 _MASK: Final = (1 << 64) - 1
@@ -38,9 +39,9 @@ class Accounts:
         if report.whole:
             return
         parts, state = self._parts, self._parts.state
-        state.budget += report.operations - report.done
+        charge(state, report.done - report.operations)
         # the next operation follows in order, even if the engine begins a block at it
-        state.flow_next = signed(report.block + 4 * report.done & _MASK)
+        goes_on_at(state, signed(report.block + 4 * report.done & _MASK))
         if parts.cracker is not None and parts.unit.enabled:
             parts.population.pass_by(-parts.population.weight_from(report.done))
 
@@ -56,7 +57,6 @@ class Accounts:
     def _send_event(self, report: RunReport) -> None:
         """The block that began last has a SEV. Send the event, if the block came so far."""
         number = int(self._parts.state.sev)
-        self._parts.state.sev = 0
         if report.before or report.done >= number:
             self._parts.handler.platform.send_event()
 
@@ -78,14 +78,13 @@ class Accounts:
         parts, state = self._parts, self._parts.state
         if not state.notice:
             return
-        state.notice = 0
         parts.cpu.forget_el()
         if state.stale_code:
             # the engine misses stores by the guest to code through some mappings of it
-            state.stale_code = 0
             parts.engine.forget_all_code()
         if state.controls_written:
             self._apply_controls()
+        caught_up(state)
         parts.handler.returned()
         parts.unit.refresh()
 
@@ -98,5 +97,4 @@ class Accounts:
         else:
             parts.cpu.steering.resync_cells()
             parts.unit.recollect()
-        state.controls_written = 0
         parts.watching.controls_written(parts.cpu.pc - 4 & _MASK)

@@ -19,10 +19,12 @@ from spe_unicorn.host.engine.surviving import ABORTED
 from spe_unicorn.host.native.exception import enter_irq
 from spe_unicorn.host.native.marks import MARK_EVENT, MARK_FENCE, MARK_ORDER
 from spe_unicorn.host.native.requests import Accelerator, Grant, RunRequest
-from spe_unicorn.host.native.state.budget import NOTICE_RETURN, grant
+from spe_unicorn.host.native.state.budget import NOTICE_RETURN, end_here
+from spe_unicorn.host.native.state.ledger import grant_members, members_so_far
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION, RunReport, interrupted_at
 from spe_unicorn.host.native.state.request import OWN_HVC, OWN_SMC
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import go_on
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import CALLS, PREFETCH_ABORT, StopHandler
 from spe_unicorn.host.ports import Platform
@@ -37,7 +39,7 @@ _OWN_CALLS: Final = {None: OWN_HVC | OWN_SMC, "hvc": 0, "smc": OWN_HVC}
 """``State.own_calls`` by how firmware is called. An SMC where that is by HVC is UNDEFINED."""
 _TRAP: Final = 1
 """The engine's number of Undefined exceptions, traps and software step."""
-_OF_DEVICES: Final = (int(Stop.UNMAPPED), int(Stop.SYSTEM))
+_OF_DEVICES: Final = (Stop.UNMAPPED, Stop.SYSTEM)
 """Stops before an operation that may concern a device alone."""
 _WITHIN: Final = frozenset({*AT_AN_OPERATION, Stop.NONE, Stop.UNTRANSLATED})
 """Stops that are not before a block which has not been counted."""
@@ -158,21 +160,22 @@ class EngineRuns:
         population.row = None
         if self._cracker is not None:
             # the hook subtracts weights from `members` even where the population is operations
-            state.members_granted, state.members = position + request.members, request.members
+            grant_members(state, position, request.members)
             if request.straight:
                 population.row = population.weights(request.pc, request.budget)
         self._until = request.until
         begin = self._first(request)
+        stop = Stop.INTERRUPT
         if begin is not None:
-            self._execute(begin, request.until, request.plain)
+            stop = self._execute(begin, request.until, request.plain)
             if request.plain:
-                self._go_on(request.until)
-            self._look_at_stop()
+                stop = self._go_on(stop, request.until)
+            stop = self._look_at_stop(stop)
         if self._cracker is not None and not request.weigh:
-            state.members_granted = position + state.members
+            members_so_far(state, position)
         if population.row is not None:
             population.pass_by(sum(population.row[: request.budget - int(state.budget)]))
-        report = interrupted_at(request.pc) if begin is None else self._report()
+        report = interrupted_at(request.pc) if begin is None else self._report(stop)
         if self._model is not None:
             pc = state.pc & _MASK if report.stop is Stop.EXCEPTION else self._cpu.pc
             self._model.stopped(executed=report.stop in _WITHIN and report.whole, pc=pc)
@@ -194,10 +197,9 @@ class EngineRuns:
             return int(state.scratch) & _MASK
         return None
 
-    def _report(self) -> RunReport:
-        """What the run of the engine that has just ended came to."""
+    def _report(self, stop: Stop) -> RunReport:
+        """What the run of the engine that has just ended by ``stop`` came to."""
         state = self._state
-        stop = _STOPS[state.stop]
         begun = int(state.block_operations)
         counted = stop in AT_AN_OPERATION or stop is Stop.NONE
         done = self._executed_of_block(stop) if counted else begun
@@ -230,77 +232,83 @@ class EngineRuns:
         """
         self._until = NEVER
         self._cpu.stand()
-        self._stopped(self._cpu.engine.ended(status))
-        self._go_on(NEVER)
-        self._look_at_stop()
-        return self._report()
+        stop = self._go_on(self._stopped(self._cpu.engine.ended(status)), NEVER)
+        return self._report(self._look_at_stop(stop))
 
-    def _look_at_stop(self) -> None:
-        """The engine stands: see at which Exception level, and whether a stop is one at all."""
+    def _look_at_stop(self, stop: Stop) -> Stop:
+        """The engine stands: see at which Exception level, and whether ``stop`` is one at all."""
         state = self._state
         if state.notice == NOTICE_RETURN:
             self._cpu.left_from(int(state.level))
         else:
             self._cpu.forget_el()
-        if state.stop == Stop.EXCEPTION and self._trapped_at_its_end():
-            state.stop = 0
+        if stop is Stop.EXCEPTION and self._trapped_at_its_end():
             self._cpu.pc = self._cpu.pc + 4 & _MASK
+            return Stop.NONE
+        return stop
 
-    def _execute(self, pc: int, until: int, plain: bool) -> None:
-        self._stopped(self._cpu.execute(pc, until, through=plain))
+    def _execute(self, pc: int, until: int, plain: bool) -> Stop:
+        return self._stopped(self._cpu.execute(pc, until, through=plain))
 
-    def _stopped(self, status: int) -> None:
-        """A run of the engine has ended with ``status``."""
-        self._handler.controls.follow()
-        if status == ABORTED and self._state.stop == Stop.NONE:
-            self._state.stop = Stop.UNTRANSLATED
-            status = 0
-        self._handler.status = status
-        sent = int(self._state.uart_sent)
-        if sent:
-            self._state.uart_sent = 0
-            self._handler.uart_sent(sent)
-        if self._state.sent:
-            self._state.sent = 0
-            self._handler.platform.send_event()
-        rose = int(self._state.rose)
-        if rose:
-            self._state.rose = 0
-            self._handler.interrupts_rose(rose)
+    def _stopped(self, status: int) -> Stop:
+        """A run of the engine has ended with ``status``: pass on what it had for others.
 
-    def _go_on(self, until: int) -> None:
-        """Go on after stops that take an access to a device and nothing else."""
-        state = self._state
+        Return why it stopped.
+        """
+        state, handler = self._state, self._handler
+        handler.controls.follow()
+        stop = _STOPS[state.stop]
+        if status == ABORTED and stop is Stop.NONE:
+            stop, status = Stop.UNTRANSLATED, 0
+        handler.status = status
+        try:
+            if state.uart_sent:
+                handler.uart_sent(int(state.uart_sent))
+        finally:  # the console may raise; a run that follows is told of none of this again
+            if state.sent:
+                handler.platform.send_event()
+            if state.rose:
+                handler.interrupts_rose(int(state.rose))
+        return stop
+
+    def _go_on(self, stop: Stop, until: int) -> Stop:
+        """Go on after stops that take an access to a device and nothing else.
+
+        Return why the engine has stopped in the end.
+        """
         for _ in range(_ACCESSES):
-            if state.stop not in _OF_DEVICES:
-                return
+            if stop not in _OF_DEVICES:
+                return stop
             pc = self._cpu.pc
-            if not self._answer_device(pc):
-                return
-            state.stop = 0
-            state.update_special()
-            self._execute(pc + 4 & _MASK, until, plain=True)
+            answer = self._answer_device(stop, pc)
+            if answer is not Stop.NONE:
+                return answer
+            go_on(self._state)
+            stop = self._execute(pc + 4 & _MASK, until, plain=True)
+        return stop
 
-    def _answer_device(self, pc: int) -> bool:
-        """Carry out the access at ``pc``, where the engine is, if it concerns a device alone."""
+    def _answer_device(self, stop: Stop, pc: int) -> Stop:
+        """Carry out the access at ``pc``, where the engine is, if it concerns a device alone.
+
+        Return why the run has to end all the same: ``Stop.NONE`` if it can go on, ``stop`` if
+        nothing has been done.
+        """
         state = self._state
         self._cpu.forget_el()
         if state.pending or state.notice or state.weigh or state.sev:
-            return False
+            return stop
         handler, platform = self._handler, self._handler.platform
         deadline = platform.deadline
-        answers = handler.memory if state.stop == Stop.UNMAPPED else handler.system
+        answers = handler.memory if stop is Stop.UNMAPPED else handler.system
         if not answers.plain_access(pc):
-            return False
+            return stop
         if platform.deadline != deadline or handler.ending is not None:
             # the access has moved the next horizon, or ends the run: this run of the engine is over
-            grant(state, 0)
-            state.samples_itself = False
+            end_here(state)
         if state.budget <= 0 and self._cpu.s.stepped == (self._cpu.pc, self._cpu.executed):
             # the engine would take the Software Step exception, which is for the next run
-            state.stop = Stop.NOTICED
-            return False
-        return True
+            return Stop.NOTICED
+        return Stop.NONE
 
     def _trapped_at_its_end(self) -> bool:
         """Whether the WFI by which the engine ends a run at an address was trapped.

@@ -8,6 +8,7 @@ from spe_unicorn.arch.operation import Mark
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
+from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.run.parts import Parts
@@ -41,7 +42,7 @@ class HostOperations:
         selected = parts.population.select(members)
         cpu.ahead = 0
         begun = describer.begin(pc, begun=stop is not Stop.TRAP) if selected else []
-        state.budget -= 1
+        charge(state, 1)
         parts.handler.controls.checks.observers.executes(pc)
         raised = parts.handler.handle(stop, fault)
         # the entry of an exception was counted at the entry; a call to the board has retired
@@ -51,7 +52,7 @@ class HostOperations:
             selected = []
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
-        state.flow_next = signed(pc + 4 & _MASK)
+        goes_on_at(state, signed(pc + 4 & _MASK))
         system = parts.handler.system
         redirected, system.redirected = system.redirected, None
         for member in selected:

@@ -14,7 +14,8 @@ from spe_unicorn.decode import decode
 from spe_unicorn.host.engine.engine import NEVER
 from spe_unicorn.host.native.marks import MARKS_OF_HOST_OPERATIONS
 from spe_unicorn.host.native.requests import Grant
-from spe_unicorn.host.native.state.budget import BUDGET_SPENT
+from spe_unicorn.host.native.state.budget import end_after_block
+from spe_unicorn.host.native.state.ledger import charge
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import Found
@@ -295,7 +296,7 @@ class Performer:
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""
-        self._parts.state.budget += 1
+        charge(self._parts.state, -1)
         self._parts.population.pass_by(-members)
 
     def _end_for_model(self) -> None:
@@ -320,7 +321,7 @@ class Performer:
         self._end_for_model()
         parts.population.take_wrong_path()
         if mark is Mark.ERET:
-            parts.state.notice = BUDGET_SPENT
+            end_after_block(parts.state)
         self._accounts.catch_up()
         parts.watching.executed(mark, step.pc)
         if report.within:

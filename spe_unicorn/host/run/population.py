@@ -13,8 +13,10 @@ from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state.block_table import slot_of
+from spe_unicorn.host.native.state.ledger import charge_members
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.sample_row import Sample
+from spe_unicorn.host.native.state.transit import sample_over
 from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
@@ -66,7 +68,7 @@ class Population:
     def pass_by(self, members: int) -> None:
         """Count members that went by and that the hook has not counted; negative to take back."""
         if self._cracker is not None:
-            self._state.members -= members
+            charge_members(self._state, members)
 
     def weights(self, pc: int, operations: int) -> list[int]:
         """How many members each of ``operations`` operations has; 0 where profiling is disabled."""
@@ -187,7 +189,7 @@ class Population:
         """Return False if the sampled operation was not executed."""
         state = self._state
         member = int(state.pending) - 1
-        state.pending = 0
+        sample_over(state)
         block, start = self._blocks.at(int(state.slot))
         plan = block.plans[member]
         k = plan.place

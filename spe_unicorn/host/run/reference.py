@@ -16,6 +16,7 @@ from spe_unicorn.decode import decode
 from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.surviving import ABORTED
+from spe_unicorn.host.native.state.ledger import executed_so_far, goes_on_at
 from spe_unicorn.host.native.state.report import AT_AN_OPERATION
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import Found
@@ -68,7 +69,7 @@ class ReferenceRunner(Runner):
         level = cpu.el
         stop = self._run_one()
         if stop is Stop.ACCESS:
-            state.granted = before + state.budget  # nothing has been executed
+            executed_so_far(state, before)  # nothing has been executed
         found, fault = checks.look() if stop is Stop.ACCESS else (Found.NOTHING, None)
         if stop is Stop.ACCESS and found is Found.NOTHING:
             checks.let_through()
@@ -77,7 +78,7 @@ class ReferenceRunner(Runner):
             stop = self._run_one()
         self.handler.memory.close()
         # the hook has counted the rest of the block as executed
-        state.flow_next = signed(begun + 4)
+        goes_on_at(state, signed(begun + 4))
         at_operation = stop in AT_AN_OPERATION
         call = stop is Stop.EXCEPTION and state.interrupt in CALLS
         # the engine fetches the next operation before it stops, and that fetch can fault; if the
@@ -85,7 +86,7 @@ class ReferenceRunner(Runner):
         fetch = at_operation and not call and parts.runs.finished(stop)
         stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
         executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
-        state.granted = before + executed + state.budget
+        executed_so_far(state, before + executed)
         done = decode(words[0]) if executed and words else None
         if done is not None:
             parts.counting.stepped(done, begun)

@@ -16,6 +16,7 @@ from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.engine.engine import NEVER, lib
 from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
+from spe_unicorn.host.native.state.ledger import executed_so_far
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck
@@ -352,7 +353,7 @@ class Runner:
         """Have the engine execute the operation at the PC, which has been counted already."""
         executed = self.cpu.executed
         self._run_alone(self.cpu.pc)
-        self._state.granted = executed + self._state.budget
+        executed_so_far(self._state, executed)
 
     def _run_alone(self, pc: int) -> None:
         self._state.begin(1)

@@ -23,6 +23,8 @@ from spe_unicorn.bits import signed
 from spe_unicorn.compiled import Pointer, entry, layout, pointer_to, record_at
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
+from spe_unicorn.host.native.state.ledger import charge_members, grant_members
+from spe_unicorn.host.native.state.transit import wrong_path_taken
 from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
 
@@ -66,11 +68,10 @@ def on_misprediction(
         place = s.wrong_paths + (predicted >> 2 & (_STARTS - 1)) * _WALK_BYTES
         walk = record_at(pointer_to(place), WALK)
         if walk.start == predicted and walk.epoch == s.epoch and walk.members <= s.members:
-            s.members -= walk.members
+            charge_members(s, walk.members)
             return
         # with so few members left the block hook looks at the next block
-        s.members -= _FAR
-        s.members_granted -= _FAR
+        grant_members(s, s.members_granted - s.members, s.members - _FAR)
     s.wrong = 1
     s.wrong_path = predicted
 
@@ -84,14 +85,13 @@ class WrongPaths:
         self._window = window
         self._table = np.full(_STARTS, -1, WALK)
         cpu.state.wrong_paths = self._table.ctypes.data
-        cpu.state.wrong = 0
         if cpu.model is not None:
             cpu.model.state.on_misprediction = on_misprediction.address
 
     def take(self) -> list[tuple[int, Instruction]]:
         """The walk that compiled code left to Python: the PC and the members of each operation."""
         state = self._cpu.state
-        state.wrong = 0
+        wrong_path_taken(state)
         start = state.wrong_path & _MASK
         members = self.walk(start)
         self._table[start >> 2 & _STARTS - 1] = signed(start), state.epoch, len(members)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from spe_unicorn.host.native.state.ledger import not_retired
 from spe_unicorn.host.pe.stops import HVC
 from spe_unicorn.host.ports import Ending, EngineException
 from spe_unicorn.machine.calls.psci import (
@@ -39,7 +40,7 @@ def answer_call(
         if conduit != "hvc":
             return False
         pe.cpu.pc = pe.cpu.pc - 4
-        pe.cpu.state.unretired += 1
+        not_retired(pe.cpu.state)
         pe.handler.exceptions.undefined()
         return True
     states = {p.number: PowerState.ON if p.s.on else PowerState.OFF for p in pes}

@@ -54,6 +54,7 @@ from spe_unicorn.devices.gicv3.cells import (
 from spe_unicorn.devices.gicv3.priorities import IMPLEMENTED
 from spe_unicorn.host.native.calls import call_register, current_el, move_on
 from spe_unicorn.host.native.code import NamedRegister
+from spe_unicorn.host.native.delivery import deliver_by_lines, drive
 from spe_unicorn.host.native.state.actions import READ, WRITE
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.fields import StateRecord
@@ -91,8 +92,6 @@ class GicPE:
 
 
 GIC_PE: Final = layout(GicPE)
-IRQ_LINE, FIQ_LINE = 1, 2
-"""Bits of ``State.lines``, which are those of ``cells.signals``."""
 
 _GIC_PE_BYTES: Final = GIC_PE.itemsize
 _SCRATCH: Final = offset_of("scratch")
@@ -190,18 +189,6 @@ def _drive(s: StateRecord, lines: int) -> bool:
     """Drive the IRQ and FIQ of a PE, and set what it takes. True if they changed and one is on."""
     if s.lines == lines:
         return False
-    s.lines = lines
+    drive(s, lines)
     deliver_by_lines(s)
     return lines != 0
-
-
-@routine
-def deliver_by_lines(s: StateRecord) -> None:
-    """Set what the PE takes now. Only IRQ and FIQ count, and at most one of them is asserted."""
-    s.deliver = 0
-    s.irq_targets = 0
-    if s.lines == IRQ_LINE:
-        s.deliver = s.deliver_irq
-        s.irq_targets = s.irq_alone
-    elif s.lines == FIQ_LINE:
-        s.deliver = s.deliver_fiq

@@ -25,11 +25,12 @@ from spe_unicorn.compiled import (
 )
 from spe_unicorn.host.native.calls import call_register, current_el
 from spe_unicorn.host.native.code import CP_REG
-from spe_unicorn.host.native.levels import LEVELS, at_level, look_out
-from spe_unicorn.host.native.registers.gic import FIQ_LINE, IRQ_LINE, deliver_by_lines
+from spe_unicorn.host.native.delivery import FIQ_LINE, IRQ_LINE, deliver_alone
+from spe_unicorn.host.native.levels import LEVELS, at_level, look_out, set_levels, set_suspect
 from spe_unicorn.host.native.returns import is_suspect
 from spe_unicorn.host.native.state.block_table import SPREAD
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.steer import hold_set, set_controls, set_trapping
 from spe_unicorn.host.native.state.whole import offset_of
 from spe_unicorn.host.native.state.wiring import ENTRY_PSTATE
 
@@ -126,22 +127,16 @@ def switches(s: StateRecord, engine: Pointer, user: Pointer, key: int, value: in
     known = record_at(pointer_to(s.control_sets + write.after * _SET_BYTES), SET)
     if known.relevant & ~s.relevant != 0:
         return False
-    s.control_set = write.after
-    s.level_marks, s.plain_entries = known.level_marks, known.plain_entries
-    s.counters, s.engine_identity = known.counters, known.engine_identity
-    s.trapping = known.trapping
-    s.deliver_irq, s.irq_alone, s.deliver_fiq = (
-        known.deliver_irq,
-        known.irq_alone,
-        known.deliver_fiq,
-    )
-    deliver_by_lines(s)
-    s.gic_at = 0  # what ICC_* names mean there is asked for at the next run
+    set_levels(s, known.level_marks, known.plain_entries)
+    set_trapping(s, known.trapping)
+    deliver_alone(s, known.deliver_irq, known.irq_alone, known.deliver_fiq)
+    hold_set(s, write.after, 0)  # what ICC_* names mean there is asked for at the next run
     entry = array_at(pointer_to(s.entry_pstate), (ENTRY_PSTATE,), np.int64)
     for n in range(ENTRY_PSTATE):
         entry[n] = known.entry_pstate[n]
-    if s.legal_returns != known.legal_returns:
-        s.legal_returns = known.legal_returns
+    returns_differ = s.legal_returns != known.legal_returns
+    set_controls(s, known.counters, known.engine_identity, known.legal_returns)
+    if returns_differ:
         _look_at_returns(s, uc, known.returning)
     look_out(s)
     at_level(s, el)
@@ -156,4 +151,4 @@ def _look_at_returns(s: StateRecord, uc: int, returning: int) -> None:
         if returning >> el & 1 != 0:
             call_register(s.reg_read, uc, _CP_REG, s.saved_states + (el - 1) * _ROW)
             suspect = is_suspect(s.legal_returns, el, saved[el - 1].value)
-            s.suspect = s.suspect & ~(1 << el) | (1 << el if suspect else 0)
+            set_suspect(s, el, suspect)

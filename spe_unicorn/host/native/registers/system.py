@@ -38,10 +38,16 @@ from spe_unicorn.host.native.state.actions import KEYS, READ, SYSTEM, WRITE, Act
 from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.clock import CODE_MAINTENANCE, FLUSH_MAINTENANCE, TLB_MAINTENANCE
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import (
+    begin_epoch,
+    broadcast,
+    register_written,
+    tlb_flushed,
+)
 from spe_unicorn.host.native.state.request import CHECK_SYSTEM
 from spe_unicorn.host.native.state.steer import ALL_COUNTERS
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, begin_epoch, forget_access
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, forget_access, note_controls
 from spe_unicorn.host.native.state.whole import LAYOUT, offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -124,7 +130,7 @@ def _write_named(
     if action in (_NOTICE, _REGIME, _RECORDS):
         _counted(s, engine, user, key, value, action)
     elif action != 0:
-        s.writes += 1
+        register_written(s)
     if differs and action in (_TRANSLATION, _REGIME):
         if action == _TRANSLATION:
             begin_epoch(s)
@@ -263,13 +269,13 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     if action in (_TRANSLATION, _CODE, _LINE):
         count_write(s, _TRANSLATION, True)
         if kind == SYSTEM and action != _LINE:
-            s.maintenance |= TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE
+            broadcast(s, TLB_MAINTENANCE if action == _TRANSLATION else CODE_MAINTENANCE)
         all_entries = kind == SYSTEM and r.crn == 8 and r.crm in (1, 3, 7) and r.op2 & 1 == 0
         if all_entries and _at_its_level(s, engine, user, r.op1):
-            s.flushes += 1  # TLBI of all entries or of an ASID, not by address
+            tlb_flushed(s)  # TLBI of all entries or of an ASID, not by address
             forget_access(s)
             if r.crm != 7:
-                s.maintenance |= FLUSH_MAINTENANCE
+                broadcast(s, FLUSH_MAINTENANCE)
         if action == _CODE or (
             action == _LINE and not forget_line(s, engine, user, int64(register))
         ):
@@ -293,11 +299,11 @@ def _access(engine: Pointer, register: int, cp: Pointer, user: Pointer, kind: in
     if action == _RETURN:
         el = max(int64(r.op1) >> 1, 1)
         if changes_return(s, el, r.value) and _at_its_level(s, engine, user, r.op1):
-            s.writes += 1
+            register_written(s)
             if s.control_set != 0 and s.notice == 0:
                 return_changes(s, el, s.scratch >> 2 & 3)
             else:
-                s.controls_written |= CONTROLS_WRITTEN
+                note_controls(s, CONTROLS_WRITTEN)
                 end_after_block(s)
         return 0
     if action == _GIC:

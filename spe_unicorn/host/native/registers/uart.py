@@ -18,6 +18,7 @@ from spe_unicorn.devices.pl011 import CELLS, CHARACTERS, FLAGS, MOST_CHARACTERS,
 from spe_unicorn.host.engine.engine import PC, PSTATE, X
 from spe_unicorn.host.native.calls import FETCH, call_read, call_register
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import charge_up_to
 from spe_unicorn.host.native.state.whole import offset_of
 
 _SCRATCH: Final = offset_of("scratch")
@@ -80,6 +81,6 @@ def answer_uart(s: StateRecord, engine: Pointer, user: Pointer) -> bool:
             return False
         cells[CHARACTERS + s.uart_sent] = character
         s.uart_sent += 1
-    s.budget += s.block_operations - 1 - ((pc - s.block) >> 2)
+    charge_up_to(s, pc)
     s.scratch = pc + 4
     return True

@@ -6,6 +6,7 @@ from typing import Final
 
 from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import grant
 
 UNBOUNDED: Final = 1 << 60
 """A budget that no run exhausts."""
@@ -16,16 +17,16 @@ NOTICE_RETURN: Final = 2
 
 
 @routine
-def grant(s: StateRecord, budget: int) -> None:
-    """From here on ``budget`` operations are left; how many have been executed stays."""
-    s.granted += budget - s.budget
-    s.budget = budget
-
-
-@routine
 def end_after_block(s: StateRecord) -> None:
     """Have the engine stop after the block that runs."""
     s.notice = BUDGET_SPENT
+    grant(s, 0)
+
+
+@routine
+def end_here(s: StateRecord) -> None:
+    """Have the run end after what has been executed so far."""
+    s.samples_itself = 0
     grant(s, 0)
 
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 
 class Writer(Enum):
-    """Who writes a field. The hooks write while the engine runs, Python while it stands.
+    """Who writes a field: one of these, and nobody else.
 
-    Decision record 0040 says why each of TURNS is not written by one side alone.
+    Decision record 0051 says how Python has something written that is not its own.
     """
 
     ONCE = "whoever builds the machine, once"
     PYTHON = "Python, or `native.turns` in its place, between two runs of the engine"
     REQUEST = "`requests.RunRequest`, or `native.turns` in its place, before a run"
-    HOOKS = "the hooks, during a run; Python by methods of State and routines of its room alone"
-    TURNS = "the hooks during a run, Python between two or when a hook asks it"
+    LEDGER = "functions of `state.ledger`, which the hooks and Python call"
+    HOOKS = "compiled code: the hooks in a run, and functions by which Python has it written"
 
 
 class Field(NamedTuple):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
+from spe_unicorn.compiled import routine
 from spe_unicorn.host.native.state.field import Field, Writer
+from spe_unicorn.host.native.state.fields import StateRecord
 
-_HOOKS, _PYTHON, _TURNS = Writer.HOOKS, Writer.PYTHON, Writer.TURNS
+_HOOKS, _PYTHON = Writer.HOOKS, Writer.PYTHON
 LEVEL_BITS: Final = 9
 """Bits that each Exception level has in ``State.watch_at``."""
 LEVEL_MARKS: Final = (1 << LEVEL_BITS) - 1
@@ -18,22 +20,23 @@ ALL_COUNTERS: Final = 0xFF
 class Steer(ctypes.Structure):
     """What Python has worked out for the hooks; it can be worked out again at any time.
 
-    Hooks replace some of it by what Python has worked out before (``registers.switches``).
+    Hooks replace some of it by what Python has worked out before (``registers.switches``). So both
+    have it written by functions: those below, of ``levels``, and of ``delivery``.
     """
 
     FIELDS: Final = (
         Field(
             "control_set",
-            _TURNS,
+            _HOOKS,
             "The row of the table `control_sets` that holds; 0 if no write may lead to another.",
         ),
-        Field("level_marks", _TURNS, "Marks of what traps, LEVEL_BITS each Exception level."),
+        Field("level_marks", _HOOKS, "Marks of what traps, LEVEL_BITS each Exception level."),
         Field(
             "class_pairs",
             _PYTHON,
             "Bit `4 * a + b`: sampling, checks and counters are the same at EL a and EL b.",
         ),
-        Field("plain_entries", _TURNS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
+        Field("plain_entries", _HOOKS, "Bit `4 * a + b`: exceptions from EL a to EL b are plain."),
         Field(
             "followed",
             _PYTHON,
@@ -48,26 +51,26 @@ class Steer(ctypes.Structure):
         ),
         Field(
             "deliver",
-            _TURNS,
+            _HOOKS,
             "Pending interrupts. Four bits for each Exception level from EL0 up: IRQ, IRQ unless"
             " PSTATE.I, FIQ, FIQ unless PSTATE.F; above them one bit for each: SError unless"
             " PSTATE.A.",
         ),
         Field(
             "irq_targets",
-            _TURNS,
+            _HOOKS,
             "Two bits for each Exception level: where an IRQ goes from there. 0 where it is not"
             " alone in what is pending, or Python enters it.",
         ),
-        Field("lines", _TURNS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
+        Field("lines", _HOOKS, "The levels of the physical inputs: 1 for IRQ, 2 for FIQ."),
         Field(
             "deliver_irq",
-            _TURNS,
+            _HOOKS,
             "`deliver` while IRQ alone is asserted; -1 where more counts than IRQ and FIQ. 0 while"
             " neither is, on a PE whose state decides which of them an interrupt asserts.",
         ),
-        Field("irq_alone", _TURNS, "`irq_targets` while IRQ alone is asserted."),
-        Field("deliver_fiq", _TURNS, "`deliver` while FIQ alone is asserted."),
+        Field("irq_alone", _HOOKS, "`irq_targets` while IRQ alone is asserted."),
+        Field("deliver_fiq", _HOOKS, "`deliver` while FIQ alone is asserted."),
         Field(
             "waits",
             _PYTHON,
@@ -76,7 +79,7 @@ class Steer(ctypes.Structure):
         ),
         Field(
             "gic_at",
-            _TURNS,
+            _HOOKS,
             "A bit for each Exception level: the CPU interface of the GIC is answered there in"
             " compiled code.",
         ),
@@ -87,33 +90,33 @@ class Steer(ctypes.Structure):
             "The marks that blocks have been looked out for since the last slice ended. Only blocks"
             " with none of them are counted inline.",
         ),
-        Field("watch_at", _TURNS, "`watch` for each Exception level, LEVEL_BITS each."),
+        Field("watch_at", _HOOKS, "`watch` for each Exception level, LEVEL_BITS each."),
         Field(
             "entries",
-            _TURNS,
+            _HOOKS,
             "Bit `4 * a + b`: an exception from EL a to EL b is entered in compiled code.",
         ),
-        Field("alike", _TURNS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
-        Field("counters", _TURNS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
+        Field("alike", _HOOKS, "Bit `4 * a + b`: a return from EL a to EL b needs no stop."),
+        Field("counters", _HOOKS, "Two bits for each EL: CNTPCT and CNTVCT may be read there."),
         Field(
             "suspect",
-            _TURNS,
+            _HOOKS,
             "A bit for each EL: an ERET there would be illegal, or return with PSTATE.IL.",
         ),
         Field(
             "legal_returns",
-            _TURNS,
+            _HOOKS,
             "16 bits for each EL from EL1 up: the values of SPSR_ELx.M[3:0] that are legal.",
         ),
         Field(
             "trapping",
-            _TURNS,
+            _HOOKS,
             "Table of what traps now: a byte for each number of `trap_id`, a bit for each EL.",
         ),
         Field("watched", _PYTHON, "Rows of the table `ranges` that are in use."),
         Field(
             "engine_identity",
-            _TURNS,
+            _HOOKS,
             "What identification the engine answers at EL1: 1 MIDR_EL1 and MPIDR_EL1, which EL2"
             " chooses; 2 the ID registers, which trap.",
         ),
@@ -130,3 +133,21 @@ class Steer(ctypes.Structure):
         ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
+
+
+@routine
+def set_controls(s: StateRecord, counters: int, engine_identity: int, legal_returns: int) -> None:
+    """Say what the control registers mean to the hooks for System accesses, and for returns."""
+    s.counters, s.engine_identity, s.legal_returns = counters, engine_identity, legal_returns
+
+
+@routine
+def set_trapping(s: StateRecord, trapping: int) -> None:
+    """Say where the table of what traps is."""
+    s.trapping = trapping
+
+
+@routine
+def hold_set(s: StateRecord, control_set: int, gic_at: int) -> None:
+    """Have a set of controls hold, and the CPU interface of the GIC be answered at those levels."""
+    s.control_set, s.gic_at = control_set, gic_at

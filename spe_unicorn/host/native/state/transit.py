@@ -10,7 +10,7 @@ from spe_unicorn.host.native.state.block_table import LANES
 from spe_unicorn.host.native.state.field import Field, Writer
 from spe_unicorn.host.native.state.fields import StateRecord
 
-_HOOKS, _TURNS = Writer.HOOKS, Writer.TURNS
+_HOOKS: Final = Writer.HOOKS
 NO_LINE: Final = -1
 """``State.line`` where it is no address."""
 CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
@@ -20,9 +20,10 @@ CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN = 1, 2
 class Transit(ctypes.Structure):
     """The block, the samples and the stop of the current run; empty at a safe point.
 
-    ``begin_run`` empties what one run alone needs. What Python has to act on is emptied by the
-    function that acts on it, which the field names, or by ``State.nothing_is_due``. A field that
-    describes a block, a sample or a stop counts only while there is one, and is then left as it is.
+    ``begin_run`` empties what one run alone needs, and what Python has read by then. What Python
+    acts on between two runs is emptied by the function below that says so, which the field names,
+    or by ``nothing_is_due``. A field that describes a block, a sample or a stop counts only while
+    there is one, and is then left as it is.
     """
 
     FIELDS: Final = (
@@ -34,7 +35,7 @@ class Transit(ctypes.Structure):
         Field("block_operations", _HOOKS, "How many operations that block has."),
         Field(
             "attend",
-            _TURNS,
+            _HOOKS,
             "What blocks that count themselves (`inline`) have to count beside operations:"
             " `2 * tally + weigh`. One that counts anything else calls the block hook. -1 if all"
             " have to: an interrupt is pending, or the engine is to leave.",
@@ -44,7 +45,7 @@ class Transit(ctypes.Structure):
                 f"tallied{n}",
                 _HOOKS,
                 f"Lanes {2 * n} and {2 * n + 1} of the sum over the blocks that have run."
-                " `State.take_tallied` empties it.",
+                " `tallies_taken` empties it.",
             )
             for n in range(LANES // 2)
         ),
@@ -52,27 +53,27 @@ class Transit(ctypes.Structure):
             "jumps",
             _HOOKS,
             "Conditional branches at the end of a block that were taken. The branch of `falls_to`"
-            " is not yet among them. `State.take_tallied` empties it.",
+            " is not yet among them. `tallies_taken` empties it.",
         ),
         Field(
             "falls_to",
-            _TURNS,
+            _HOOKS,
             "The address after the conditional branch that ends the block that runs, 0 for none. If"
             " the next block is elsewhere, the branch was taken, and is added to `jumps`."
-            " `Tallies.after_block` empties it.",
+            " `way_known` empties it.",
         ),
         Field(
             "ending",
-            _TURNS,
+            _HOOKS,
             "Where a `cores.predictor.BRANCH` tells of the branch that ends the block that began"
-            " last, for the core model; 0 if that block ends with none. `ModelHooks.stopped`"
+            " last, for the core model; 0 if that block ends with none. `branch_resolved`"
             " empties it.",
         ),
-        Field("special", _TURNS, "Whether blocks have to be looked at before they run."),
-        Field("watch", _TURNS, "The marks of blocks to look out for at the PE's Exception level."),
+        Field("special", _HOOKS, "Whether blocks have to be looked at before they run."),
+        Field("watch", _HOOKS, "The marks of blocks to look out for at the PE's Exception level."),
         Field(
             "notes_fences",
-            _TURNS,
+            _HOOKS,
             "Whether context synchronization events at the end of blocks are noted in `fence`. 0"
             " where the engine stops before each of them, or nobody is told.",
         ),
@@ -86,16 +87,15 @@ class Transit(ctypes.Structure):
         Field("fence_before", _HOOKS, "`fence` as it was before that one."),
         Field(
             "samples_itself",
-            _TURNS,
+            _HOOKS,
             "Whether the hook takes the next `room` samples by itself, `gaps` apart, as long as"
             " `epoch` is `gap_epoch`. 0 where samples are taken by stopping.",
         ),
         Field(
             "pending",
-            _TURNS,
-            "Number, from 1, of the chosen member of the block that runs; 0: none. `_note_sample`"
-            " empties it when it notes the sample. `Population.complete_pending` empties it when it"
-            " completes the member after a stop.",
+            _HOOKS,
+            "Number, from 1, of the chosen member of the block that runs; 0: none. `sample_over`"
+            " empties it.",
         ),
         Field("probe", _HOOKS, "Address of the operation that a probe has to note; 0: none."),
         Field("slot", _HOOKS, "Where the block of the pending sample stands in the block table."),
@@ -108,8 +108,8 @@ class Transit(ctypes.Structure):
         Field("flags", _HOOKS, "Condition flags at the pending sample, as noted."),
         Field(
             "samples_in_ring",
-            _TURNS,
-            "Samples in the ring that Python has not completed. `SampleRing.take` empties it.",
+            _HOOKS,
+            "Samples in the ring that Python has not completed. `samples_taken` empties it.",
         ),
         Field(
             "line",
@@ -125,8 +125,8 @@ class Transit(ctypes.Structure):
         ),
         Field(
             "wrong",
-            _TURNS,
-            "Whether Python has to look at the wrong path at `wrong_path`. `WrongPaths.take`"
+            _HOOKS,
+            "Whether Python has to look at the wrong path at `wrong_path`. `wrong_path_taken`"
             " empties it.",
         ),
         Field("wrong_path", _HOOKS, "The address at which that wrong path begins."),
@@ -138,54 +138,58 @@ class Transit(ctypes.Structure):
         ),
         Field(
             "notice",
-            _TURNS,
+            _HOOKS,
             "Not 0 if the engine is to stop after the block: NOTICE_RETURN where the block ends in"
-            " an ERET, else BUDGET_SPENT. `Accounts.catch_up` and `begin_anew` empty it.",
+            " an ERET, else BUDGET_SPENT. `caught_up` and `begin_anew` empty it.",
         ),
         Field(
             "controls_written",
-            _TURNS,
+            _HOOKS,
             "Whether the guest has written a register that steers SPE or the hooks"
             " (CONTROLS_WRITTEN), or one of which only records tell (RECORD_CONTROLS_WRITTEN)."
-            " `Accounts.catch_up` empties it once it has worked out what the write means.",
+            " `caught_up` empties it once what the write means has been worked out.",
         ),
         Field(
             "control_key",
-            _TURNS,
+            _HOOKS,
             "`Encoding.key` of the one register whose write has set `controls_written`; 0 if there"
             " were several writes, or the hook noted none by its key.",
         ),
         Field("control_value", _HOOKS, "The value that was written to the register `control_key`."),
         Field(
             "stale_code",
-            _TURNS,
+            _HOOKS,
             "Whether the engine has to forget all code after the block, because of instruction"
-            " cache maintenance. `Accounts.catch_up` empties it.",
+            " cache maintenance. `caught_up` empties it.",
         ),
         Field("level", _HOOKS, "The Exception level at which the ERET of `notice` was executed."),
         Field(
             "entered",
-            _TURNS,
+            _HOOKS,
             "Whether compiled code has entered an exception, which sets the event register."
-            " `StopHandler.handle` empties it at a WFE, SEV or SEVL.",
+            " Python hears of it at a WFE, SEV or SEVL.",
         ),
         Field(
             "sev",
-            _TURNS,
+            _HOOKS,
             "Number, from 1, of the SEV in the block that runs; 0: none. No budget is left after"
             " that block, and the next block shows that the SEV has been executed. Where the engine"
-            " stops before that, Python sees how far the block came. `Accounts.settle` and"
-            " `on_special_block` empty it.",
+            " stops before that, Python sees how far the block came. `on_special_block` and"
+            " `begin_run` empty it.",
         ),
         Field("after_sev", _HOOKS, "The budget from that next block on."),
         Field(
             "sent",
-            _TURNS,
-            "Whether the engine has executed a SEV of which Python has to hear. `EngineRuns.run`"
-            " empties it after each run of the engine.",
+            _HOOKS,
+            "Whether the engine has executed a SEV of which Python has to hear. `go_on` and"
+            " `begin_run` empty it.",
         ),
         Field("vectors", _HOOKS, "The page of vectors that was last found to be there."),
-        Field("stop", _TURNS, "Why a hook stopped the engine: a `Stop`. `begin_run` empties it."),
+        Field(
+            "stop",
+            _HOOKS,
+            "Why a hook stopped the engine: a `Stop`. `answered` and `begin_run` empty it.",
+        ),
         Field(
             "interrupt",
             _HOOKS,
@@ -194,33 +198,32 @@ class Transit(ctypes.Structure):
         Field("pc", _HOOKS, "The PC before the last exception that a hook was told of or entered."),
         Field("access_type", _HOOKS, "The engine's number of the kind of access that was refused."),
         Field("access_address", _HOOKS, "The physical address of the access that was refused."),
-        Field("key", _TURNS, "`Encoding.key` of the system access that Python has to make."),
-        Field("kind", _TURNS, "Whether the System access at `key` is a READ, WRITE or SYSTEM."),
-        Field("rt", _TURNS, "The engine's number of the general register of that System access."),
+        Field("key", _HOOKS, "`Encoding.key` of the system access that Python has to make."),
+        Field("kind", _HOOKS, "Whether the System access at `key` is a READ, WRITE or SYSTEM."),
+        Field("rt", _HOOKS, "The engine's number of the general register of that System access."),
         Field("scratch", _HOOKS, "Room for one value that an engine function reads or writes."),
         Field(
             "looked_at_pc",
-            _TURNS,
+            _HOOKS,
             "The PC of the System access before which a hook stopped the run, plus 1; 0: none."
-            " `UnicornCPU.stand` empties it.",
+            " `begin_run` empties it.",
         ),
         Field(
             "rose",
-            _TURNS,
+            _HOOKS,
             "PEs whose interrupt lines rose and of which Python has to hear, a bit each."
-            " `EngineRuns.run` empties it after each run of the engine.",
+            " `go_on` and `begin_run` empty it.",
         ),
         Field(
             "uart_sent",
-            _TURNS,
+            _HOOKS,
             "Characters in the table `uart` that compiled code has taken from the guest."
-            " `EngineRuns.run` empties it after each run of the engine.",
+            " `go_on` and `begin_run` empty it.",
         ),
         Field(
             "notes_held",
-            _TURNS,
-            "Operations in the ring `notes` that Python has not taken. `Observers.take` empties"
-            " it.",
+            _HOOKS,
+            "Operations in the ring `notes` that Python has not taken. `notes_taken` empties it.",
         ),
     )
     _fields_ = [(field.name, ctypes.c_int64) for field in FIELDS]
@@ -233,14 +236,92 @@ def forget_access(s: StateRecord) -> None:
 
 
 @routine
-def begin_epoch(s: StateRecord) -> None:
-    """From here on addresses may mean other code and data."""
-    s.epoch += 1
-
-
-@routine
 def work_out_special(s: StateRecord) -> None:
     """Work ``special`` and ``attend`` out anew."""
     s.special = (s.watch | s.deliver | s.weigh | s.room | s.tally) != 0
     apart = s.deliver | s.notice | s.unattended | s.steps
     s.attend = -1 if apart != 0 else 2 * s.tally + s.weigh
+
+
+@routine
+def answered(s: StateRecord) -> None:
+    """What stopped the run has been answered: it goes on."""
+    s.stop = 0
+    work_out_special(s)
+
+
+@routine
+def go_on(s: StateRecord) -> None:
+    """As :func:`answered`, by Python, which has passed on what the run had for others."""
+    s.rose = s.uart_sent = s.sent = 0
+    answered(s)
+
+
+# Messages: what is left for Python, and that Python has acted on it
+
+
+@routine
+def note_controls(s: StateRecord, which: int) -> None:
+    """Note that the guest has written a register: CONTROLS_WRITTEN, RECORD_CONTROLS_WRITTEN."""
+    s.controls_written |= which
+
+
+@routine
+def caught_up(s: StateRecord) -> None:
+    """What had to be done after the block has been done."""
+    s.notice = s.controls_written = s.stale_code = 0
+
+
+@routine
+def nothing_is_due(s: StateRecord) -> None:
+    """Python has acted on what the hooks noticed, or nobody needs it."""
+    caught_up(s)
+    s.pending = s.sev = s.sent = 0
+
+
+@routine
+def set_entered(s: StateRecord, entered: int) -> None:
+    """Say whether compiled code has entered an exception of which the event register must hear."""
+    s.entered = entered
+
+
+@routine
+def samples_taken(s: StateRecord) -> None:
+    """The samples in the ring have been completed, or are to be forgotten."""
+    s.samples_in_ring = 0
+
+
+@routine
+def sample_over(s: StateRecord) -> None:
+    """The pending sample has been noted or completed, or its operation was not executed."""
+    s.pending = 0
+
+
+@routine
+def notes_taken(s: StateRecord) -> None:
+    """The operations in the ring ``notes`` have been taken."""
+    s.notes_held = 0
+
+
+@routine
+def wrong_path_taken(s: StateRecord) -> None:
+    """The wrong path has been counted, or is to be forgotten."""
+    s.wrong = 0
+
+
+@routine
+def tallies_taken(s: StateRecord) -> None:
+    """What compiled code has added up has been taken."""
+    s.tallied0 = s.tallied1 = s.tallied2 = s.tallied3 = s.jumps = 0
+
+
+@routine
+def way_known(s: StateRecord) -> None:
+    """Which way the conditional branch at the end of the block went has been counted."""
+    s.falls_to = 0
+
+
+@routine
+def branch_resolved(s: StateRecord) -> None:
+    """The core model has been told of the branch at the end of the block, or is not to be."""
+    s.ending = 0

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from spe_unicorn.compiled import layout, routine
+from spe_unicorn.compiled import Pointer, entry, layout, record_at
 from spe_unicorn.host.native.state.block_table import LANES
-from spe_unicorn.host.native.state.budget import grant
 from spe_unicorn.host.native.state.clock import Clock
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.ledger import grant
 from spe_unicorn.host.native.state.request import Request
 from spe_unicorn.host.native.state.steer import Steer
 from spe_unicorn.host.native.state.transit import (
     Transit,
     forget_access,
+    nothing_is_due,
+    tallies_taken,
     work_out_special,
 )
 from spe_unicorn.host.native.state.wiring import Wiring
@@ -48,10 +50,7 @@ class State(_Memory):
 
         With ``samples_itself`` the hook may take :attr:`room` samples by itself.
         """
-        begin_run(self, budget)
-        self.samples_itself = samples_itself
-        if not samples_itself:
-            self.room = 0
+        begin_run.called(self.address, budget, samples_itself)
 
     def update_special(self) -> None:
         """Work :attr:`special` and :attr:`attend` out anew."""
@@ -60,28 +59,13 @@ class State(_Memory):
     def take_tallied(self) -> tuple[list[int], int]:
         """Take what compiled code has added up since the last call: each lane, and ``jumps``."""
         words: list[int] = [getattr(self, name) for name in _TALLIED]
-        self.tallied0 = self.tallied1 = self.tallied2 = self.tallied3 = self.jumps = 0
+        tallies_taken(self)
         jumps = words.pop()
         return [word >> shift & 0xFFFF_FFFF for word in words for shift in (0, 32)], jumps
 
     def nothing_is_due(self) -> None:
         """Empty what the hooks noticed: Python has acted on it, or nobody needs it."""
-        self.notice = self.controls_written = self.stale_code = self.pending = 0
-        self.sev = self.sent = 0
-
-
-@routine
-def begin_run(s: StateRecord, budget: int) -> None:
-    """Begin a run of the engine, as :meth:`State.begin` does; leave what the hook samples."""
-    grant(s, budget)
-    s.watch = s.entries = s.weigh = s.tally = s.speculates = s.checking = 0
-    s.gic_at = s.uart_at = s.sampling_at = s.control_set = s.control_key = 0
-    forget_access(s)
-    s.notes_fences = s.fence = s.fence_before = 0
-    s.sends_events = s.sev = 0
-    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
-    s.special = 0
-    s.attend = 0
+        nothing_is_due(self)
 
 
 LAYOUT: Final = layout(
@@ -89,6 +73,24 @@ LAYOUT: Final = layout(
     np.dtype([(field.name, np.int64) for part in PARTS for field in part.FIELDS]),
 )
 """The state as compiled hooks see it: all fields in a row."""
+
+
+@entry("void", "pointer", "int64", "int64")
+def begin_run(user: Pointer, budget: int, samples_itself: int) -> None:
+    """Begin a run of the engine, as :meth:`State.begin` does. ``user`` is the state."""
+    s = record_at(user, LAYOUT)
+    grant(s, budget)
+    s.samples_itself = samples_itself
+    if not samples_itself:
+        s.room = 0
+    s.watch = s.entries = s.weigh = s.tally = s.speculates = s.checking = 0
+    s.gic_at = s.uart_at = s.sampling_at = s.control_set = s.control_key = 0
+    forget_access(s)
+    s.notes_fences = s.fence = s.fence_before = 0
+    s.sends_events = s.sev = s.sent = s.rose = s.uart_sent = 0
+    s.stop = s.probe = s.looked_at_pc = s.again = s.begins_anew = 0
+    s.special = 0
+    s.attend = 0
 
 
 def offset_of(field: str) -> int:

@@ -20,6 +20,7 @@ from spe_unicorn.host.native.levels import at_level, look_out
 from spe_unicorn.host.native.runs import run_through
 from spe_unicorn.host.native.state.budget import BUDGET_SPENT
 from spe_unicorn.host.native.state.fields import StateRecord
+from spe_unicorn.host.native.state.steer import hold_set
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.native.state.whole import LAYOUT, begin_run, offset_of
 
@@ -168,10 +169,10 @@ def _run(t: Turns, p: PeRow, s: StateRecord) -> bool:
     if executed >= horizon:
         return False
     s.limit, s.horizon = limit, horizon
-    begin_run(s, horizon - executed)
-    s.samples_itself = s.room = 0
+    begin_run(pointer_to(p.state), horizon - executed, 0)
     s.sends_events = 1  # no PE waits in a WFE
-    s.gic_at, s.uart_at, s.own_calls = p.gic_at, p.uart_at, p.own_calls
+    hold_set(s, 0, p.gic_at)
+    s.uart_at, s.own_calls = p.uart_at, p.own_calls
     s.begins_anew = 1
     s.gap_epoch = s.epoch
     look_out(s)

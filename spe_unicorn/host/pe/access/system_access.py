@@ -36,7 +36,8 @@ from spe_unicorn.host.engine.engine import X
 from spe_unicorn.host.native.rules import count_write
 from spe_unicorn.host.native.state.actions import READ, SYSTEM, WRITE, Action, Answer
 from spe_unicorn.host.native.state.budget import end_after_block
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN
+from spe_unicorn.host.native.state.ledger import charge_up_to, register_written
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, note_controls
 from spe_unicorn.host.pe.access.address_translation import translate_address
 from spe_unicorn.host.pe.access.monitor_registers import is_engines as is_engines_monitor
 from spe_unicorn.host.pe.controls import EL12_NAMES, REDIRECTED, Controls
@@ -121,12 +122,20 @@ class SystemAccesses:
         self._engine = cpu.engine
         self._state = cpu.hooks.state
 
-    def execute(self) -> bool:
-        """Execute an MRS or MSR by the rules. Return True if it raised, else the PC moves on."""
+    def execute(self, word: int | None = None) -> bool:
+        """Execute the MRS or MSR at which the hooks stopped, or else ``word``, by the rules.
+
+        Return True if it raised, else the PC moves on.
+        """
+        state = self._state
+        if word is None:
+            return self._execute(int(state.key), _general(state.rt), state.kind == READ)
+        return self._execute(*_parts_of(word))
+
+    def _execute(self, key: int, rt: int, read: bool) -> bool:
+        """Execute an MRS or MSR of ``rt``, by ``Encoding.key``."""
         cpu = self._cpu
-        read = self._state.kind == READ
-        rt = _general(self._state.rt)
-        encoding = Encoding.from_key(self._state.key)
+        encoding = Encoding.from_key(key)
         if encoding in EL12_NAMES:
             return self._el1_register(encoding, rt, read=read)
         accessor = self._table.get(encoding.key)
@@ -177,7 +186,7 @@ class SystemAccesses:
         device = self._devices.get(verdict.register) if isinstance(verdict, Allowed) else None
         if not isinstance(device, PlainDeviceRegister):
             return False
-        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        charge_up_to(state, pc)
         self._device_register(device, _general(state.rt), read=read)
         self._cpu.pc = pc + 4 & _MASK
         self._cpu.advance_step()
@@ -227,7 +236,7 @@ class SystemAccesses:
                 if old is not None and cpu.registers.raw(MDSCR_EL1) == old:
                     return Answer.DONE  # hypervisors write it at each exit
                 if verdict.register.owner is Owner.EMULATED and not read:
-                    self._state.controls_written |= CONTROLS_WRITTEN
+                    note_controls(state, CONTROLS_WRITTEN)
             return Answer.DONE if read else Answer.NOTICE
         finally:
             cpu.inside = 0
@@ -286,7 +295,7 @@ class SystemAccesses:
             count_write(self._state, action, True)
             return True
         if action is Action.RETURN:
-            self._state.writes += 1
+            register_written(self._state)
             return self._cpu.entries.look_at_return(max(encoding.op1 >> 1, EL1), value)
         return count_write(self._state, action, True)
 
@@ -378,7 +387,7 @@ class SystemAccesses:
         words = cpu.virtual.code(cpu.pc, 1)
         if not words or words[0] & _ANY_MRS_MSR != _MRS_OR_MSR:
             return None
-        key, rt, read = words[0] >> 5 & 0xFFFF, words[0] & 31, bool(words[0] >> 21 & 1)
+        key, rt, read = _parts_of(words[0])
         if is_engines_monitor(key):
             return self._monitor_trapped(key, rt, read=read)
         owned = ENGINE_REGISTERS.get(key)
@@ -411,10 +420,7 @@ class SystemAccesses:
             return None
         verdict = access(self._cpu, accessor, read)
         if isinstance(verdict, Allowed):
-            state = self._state
-            state.kind, state.key = READ if read else WRITE, key
-            state.rt = 0 if rt == 31 else X[rt]
-            return self.execute()
+            return self._execute(key, rt, read)
         value = 0 if read else self._engine.x(rt)
         if self.accessed:
             self._tell_refused(accessor, verdict, read=read, value=value)
@@ -440,21 +446,14 @@ class SystemAccesses:
         self.accessed(SystemAccess(pc, el, accessor.name, None, read, value, None, None, verdict))
 
     def is_nested(self, word: int) -> bool:
-        """Whether ``word`` is an MRS or MSR of a nested hypervisor, which the engine does not have.
-
-        If so, the state of the hooks is filled in as after a stop for this access.
-        """
+        """Whether ``word`` is a nested hypervisor's MRS or MSR, which the engine does not have."""
         if word & _ANY_MRS_MSR != _MRS_OR_MSR:
             return False
-        accessor = self._table.get(word >> 5 & 0xFFFF)
-        read = bool(word >> 21 & 1)
-        if accessor is None or isinstance(access(self._cpu, accessor, read), (Allowed, Undefined)):
+        key, _, read = _parts_of(word)
+        accessor = self._table.get(key)
+        if accessor is None:
             return False
-        state = self._state
-        state.kind = READ if read else WRITE
-        state.key = accessor.encoding.key
-        state.rt = 0 if word & 31 == 31 else X[word & 31]
-        return True
+        return not isinstance(access(self._cpu, accessor, read), (Allowed, Undefined))
 
     def masks_profiling(self, word: int) -> bool:
         """Execute MSR PM, #<imm>, which the engine lacks. False if ``word`` is something else."""
@@ -464,6 +463,11 @@ class SystemAccesses:
             return False
         self._cpu.pm = bool(word & _MSR_PM_IMMEDIATE)
         return True
+
+
+def _parts_of(word: int) -> tuple[int, int, bool]:
+    """The ``Encoding.key`` of an MRS or MSR, its register, 31 being XZR, and whether it reads."""
+    return word >> 5 & 0xFFFF, word & 31, bool(word >> 21 & 1)
 
 
 def _general(number: int) -> int:

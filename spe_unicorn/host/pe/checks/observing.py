@@ -20,6 +20,7 @@ from spe_unicorn.arch.rules.debug import MemoryAccess
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native import checks as native
 from spe_unicorn.host.native.state.actions import KEYS, READ, Action
+from spe_unicorn.host.native.state.transit import notes_taken
 from spe_unicorn.host.pe.checks.accesses import accesses_of
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.ports import NEVER_HAPPENS
@@ -246,7 +247,8 @@ class Observers:
     def _take(self) -> None:
         """Empty the ring into :attr:`_kept`."""
         state = self._cpu.state
-        held, state.notes_held = int(state.notes_held), 0
+        held = int(state.notes_held)
+        notes_taken(state)
         for number, pc, word, level in self._ring[:held].tolist():
             self._keep(Note(number, pc & _MASK, None if word < 0 else word, level))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import ctypes
 import re
-from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import spe_unicorn
 from spe_unicorn.host.native.state.budget import (
@@ -14,28 +15,32 @@ from spe_unicorn.host.native.state.budget import (
     begin_anew,
     begin_anew_after_block,
     end_after_block,
-    grant,
 )
 from spe_unicorn.host.native.state.clock import Clock
 from spe_unicorn.host.native.state.field import Writer
+from spe_unicorn.host.native.state.ledger import grant
 from spe_unicorn.host.native.state.transit import NO_LINE, Transit
 from spe_unicorn.host.native.state.whole import LAYOUT, PARTS, State
 from spe_unicorn.host.native.state.wiring import Wiring
 
 WRITERS = {field.name: field.writer for part in PARTS for field in part.FIELDS}
-OTHERS = ("model.py", "reads.py")
-"""Files with states of their own, which have fields of the same names."""
+BY_THE_ENGINE = {"pc", "physical"}
+"""What functions of the engine write, at the address that they are given."""
+HELD = (Writer.LEDGER, Writer.HOOKS)
+"""What compiled code writes."""
+MODEL = "model.py"
+"""A file with a state of its own, which it calls `self.state` and `state`."""
 STRANGERS = frozenset({"arch", "cores", "decode", "devices", "pmu", "spe", "symbols"})
 """Rooms that cannot know the state, and use the same short names for their own."""
 PACKAGE = Path(spe_unicorn.__file__).parent
-WHOLE = PACKAGE / "host/native/state/whole.py"
-"""Where `State` stands, whose methods call it `self`."""
+LEDGER = PACKAGE / "host/native/state/ledger.py"
+"""Where what is counted is written, for hooks and Python."""
 TURNS = PACKAGE / "host/native/turns/plain.py"
 ASKING = (PACKAGE / "host/native/requests.py", TURNS)
 """Where requests are written: for Python, and in its place for the turns of compiled code."""
-BETWEEN_RUNS = {"begin_run"}
-"""Compiled code that stands in Python's place, between two runs of the engine."""
-RECORD = PACKAGE.parent / "docs/adr/0040-fields-written-in-turns.md"
+BEGINS = "begin_run"
+"""The compiled function that begins a run, also with what is Python's or the request's to write."""
+RECORD = PACKAGE.parent / "docs/adr/0051-one-writer-for-each-field.md"
 SOURCES = sorted(
     source
     for source in PACKAGE.rglob("*.py")
@@ -43,9 +48,25 @@ SOURCES = sorted(
 )
 
 
-def is_a_hook(source: Path, function: ast.FunctionDef) -> bool:
-    """Whether a function runs while the engine does, as compiled code mostly does."""
-    return is_compiled(function) and source != TURNS and function.name not in BETWEEN_RUNS
+class Store(NamedTuple):
+    """Where the package's text stores to a field of the state."""
+
+    field: str
+    source: Path
+    function: str
+    compiled: bool
+
+    @property
+    def by(self) -> set[Writer]:
+        """The writers that may store so."""
+        if self.source == LEDGER:
+            return {Writer.LEDGER}
+        if not self.compiled:
+            asks = self.source in ASKING
+            return {Writer.ONCE, Writer.PYTHON, *([Writer.REQUEST] if asks else [])}
+        if self.source in ASKING or self.function == BEGINS:
+            return {Writer.HOOKS, Writer.PYTHON, Writer.REQUEST}
+        return {Writer.HOOKS}
 
 
 def is_compiled(function: ast.FunctionDef) -> bool:
@@ -55,35 +76,52 @@ def is_compiled(function: ast.FunctionDef) -> bool:
     return bool(names & {"routine", "entry"})
 
 
-def is_state(value: ast.expr) -> bool:
+def is_state(value: ast.expr, source: Path) -> bool:
     """Whether an expression is the shared state, by the names that it goes by in the package."""
-    return ast.unparse(value) in {
-        *("s", "state", "self._state", "self.state", "cpu.state", "self._cpu.state"),
-        *("hooks.state", "cpu.hooks.state", "self.cpu.state"),
-    }
+    text = ast.unparse(value)
+    if source.name == MODEL:
+        return text in {"s", "self._state", "hooks.state"}
+    *of, name = text.split(".")
+    return name in {"state", "_state", "other"} or (name == "s" and not of)
 
 
-def stores() -> dict[str, set[Writer]]:
-    """The fields that the package's text stores to, and whether hooks or Python do."""
-    found: dict[str, set[Writer]] = defaultdict(set)
+def functions(source: Path) -> Iterator[ast.FunctionDef]:
+    """The functions and methods of a file; a function within another is part of that one."""
+    for node in ast.parse(source.read_text("utf-8")).body:
+        for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
+            if isinstance(inner, ast.FunctionDef):
+                yield inner
 
-    def look(node: ast.AST, side: Writer, begins: bool = False) -> None:
-        if isinstance(node, ast.FunctionDef):
-            side = Writer.HOOKS if is_a_hook(source, node) else Writer.PYTHON
-            begins = node.name in BETWEEN_RUNS
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            own = begins or (source == WHOLE and ast.unparse(node.value) == "self")
-            field = (own or is_state(node.value)) and node.attr in WRITERS
-            reset = own and WRITERS.get(node.attr) is Writer.HOOKS
-            if field and not reset:
-                request = WRITERS[node.attr] is Writer.REQUEST and (begins or source in ASKING)
-                found[node.attr].add(Writer.REQUEST if request else side)
-        for child in ast.iter_child_nodes(node):
-            look(child, side, begins)
 
+def stores() -> list[Store]:
+    """Wherever the package's text stores to a field of the state."""
+    return [
+        Store(node.attr, source, function.name, is_compiled(function))
+        for source in SOURCES
+        for function in functions(source)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if node.attr in WRITERS and is_state(node.value, source)
+    ]
+
+
+def called_by_python() -> set[tuple[str, str]]:
+    """What functions of Python call by name, with the file that it stands in."""
+    found = set()
     for source in SOURCES:
-        if source.name not in OTHERS:
-            look(ast.parse(source.read_text("utf-8")), Writer.PYTHON)
+        tree = ast.parse(source.read_text("utf-8"))
+        homes = {
+            alias.name: f"{node.module.removeprefix('spe_unicorn.').replace('.', '/')}.py"
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        here = str(source.relative_to(PACKAGE))
+        for function in functions(source):
+            for call in [] if is_compiled(function) else ast.walk(function):
+                if isinstance(call, ast.Call):
+                    name = ast.unparse(call.func).removesuffix(".called")
+                    found.add((homes.get(name, here), name))
     return found
 
 
@@ -101,27 +139,29 @@ def test_compiled_code_sees_the_fields_where_python_has_them():
         assert LAYOUT.fields[name][1] == getattr(State, name).offset
 
 
-def test_a_field_is_written_by_the_side_that_it_names_and_no_other():
+def test_a_field_is_written_by_its_one_writer_and_nobody_else():
     found = stores()
-    assert len(found) > 60  # the names of the state are still those above
-    for name, sides in found.items():
-        writer = WRITERS[name]
-        if writer is Writer.HOOKS:
-            assert sides == {Writer.HOOKS}, name
-        elif writer is Writer.TURNS:
-            assert sides == {Writer.HOOKS, Writer.PYTHON}, name
-        elif writer is Writer.REQUEST:
-            assert sides == {Writer.REQUEST}, name
-        else:
-            assert sides == {Writer.PYTHON}, name
+    # the names of the state are still those above
+    held = {name for name, writer in WRITERS.items() if writer in HELD}
+    assert {store.field for store in found} > held - BY_THE_ENGINE
+    for store in found:
+        assert WRITERS[store.field] in store.by, store
 
 
-def test_the_decision_record_has_a_reason_for_each_field_that_is_written_in_turns():
+def test_a_store_by_somebody_else_is_found():
+    """Python may not store to what is the hooks', nor hooks to what is Python's or the ledger's."""
+    for field, compiled in (("stop", False), ("budget", True), ("budget", False), ("room", True)):
+        store = Store(field, PACKAGE / "host/run/runner.py", "somebody", compiled)
+        assert WRITERS[field] not in store.by
+
+
+def test_the_decision_record_names_what_python_calls_to_have_something_written():
     text = RECORD.read_text("utf-8")
-    table = re.findall(r"^\| (`[^|]+) \| [^|]+ \|$", text, re.M)
-    told = [name for row in table for name in re.findall(r"`(\w+)`", row)]
-    turns = [name for name, writer in WRITERS.items() if writer is Writer.TURNS]
-    assert sorted(told) == sorted(turns)
+    rows = re.findall(r"^\| `(host/[\w/]+\.py)` \| (.+) \|$", text, re.M)
+    told = {(file, name) for file, names in rows for name in re.findall(r"`(\w+)`", names)}
+    own = {(str(s.source.relative_to(PACKAGE)), s.function) for s in stores() if s.compiled}
+    found = own & called_by_python()
+    assert told == found
 
 
 def test_a_grant_leaves_what_has_been_executed():
@@ -165,6 +205,6 @@ def test_a_run_begins_with_nothing_left_of_the_one_before():
     assert {field.name for field in Transit.FIELDS} - kept == {
         *("watch", "stop", "probe", "special", "attend", "samples_itself", "looked_at_pc"),
         *("again", "control_key", "line", "line_stored"),
-        *("notes_fences", "fence", "fence_before", "sev"),
+        *("notes_fences", "fence", "fence_before", "sev", "sent", "rose", "uart_sent"),
     }
     assert state.line == state.line_stored == NO_LINE
