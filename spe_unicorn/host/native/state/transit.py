@@ -140,14 +140,14 @@ class Transit(ctypes.Structure):
             "notice",
             _TURNS,
             "Not 0 if the engine is to stop after the block: NOTICE_RETURN where the block ends in"
-            " an ERET, else BUDGET_SPENT. `Accounts.catch_up` and `begin_anew` empty it.",
+            " an ERET, else BUDGET_SPENT. `HostOperations.catch_up` and `begin_anew` empty it.",
         ),
         Field(
             "controls_written",
             _TURNS,
             "Whether the guest has written a register that steers SPE or the hooks"
             " (CONTROLS_WRITTEN), or one of which only records tell (RECORD_CONTROLS_WRITTEN)."
-            " `Accounts.catch_up` empties it once it has worked out what the write means.",
+            " `HostOperations.catch_up` empties it once it has worked out what the write means.",
         ),
         Field(
             "control_key",
@@ -160,7 +160,7 @@ class Transit(ctypes.Structure):
             "stale_code",
             _TURNS,
             "Whether the engine has to forget all code after the block, because of instruction"
-            " cache maintenance. `Accounts.catch_up` empties it.",
+            " cache maintenance. `HostOperations.catch_up` empties it.",
         ),
         Field("level", _HOOKS, "The Exception level at which the ERET of `notice` was executed."),
         Field(
