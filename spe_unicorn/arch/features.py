@@ -84,6 +84,8 @@ Condition = Callable[[Features], bool]
 
 def every(*conditions: Condition) -> Condition:
     """The condition that holds where all of ``conditions`` do."""
+    if len(conditions) == 1:
+        return conditions[0]
     return lambda features: all(condition(features) for condition in conditions)
 
 

@@ -39,7 +39,7 @@ from spe_unicorn.host.native.reads import NoticedLoads
 from spe_unicorn.host.pe.access.system_access import SystemAccess
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
-from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.machine.board import Board
 from spe_unicorn.machine.pe import ProcessingElement
 from spe_unicorn.spe.enabling import (
@@ -86,7 +86,7 @@ class Profiled(Protocol):
         ...
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> AnyRunner:
         """What runs the PE."""
         ...
 

@@ -19,7 +19,7 @@ from spe_unicorn.host.pe.access.shared_gic import SharedGIC
 from spe_unicorn.host.pe.access.shared_uart import SharedUART
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.runner import AnyRunner, Runner
 from spe_unicorn.machine.boot.fw_cfg import fw_cfg_items
 from spe_unicorn.machine.boot.image import Image, LoadError
 from spe_unicorn.machine.boot.plan import BootPlan
@@ -56,7 +56,7 @@ class Board:
         self,
         options: MachineOptions,
         console: ConsoleEnds = NO_CONSOLE,
-        runner: type[Runner] = Runner,
+        runner: type[AnyRunner] = Runner,
     ) -> None:
         self.options = options
         self.core = options.profile.with_model(options.model)
@@ -150,7 +150,7 @@ class Board:
         return self.pes[0].handler
 
     @property
-    def runner(self) -> Runner:
+    def runner(self) -> AnyRunner:
         """What runs the first PE."""
         return self.pes[0].runner
 

@@ -31,7 +31,7 @@ from spe_unicorn.host.pe.access import monitor_registers
 from spe_unicorn.host.pe.maintenance import Maintenance, hear
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, DeviceRegister, Ending, EngineException
-from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.run.runner import AnyRunner
 from spe_unicorn.machine import device_registers
 from spe_unicorn.machine.memory_map import timed
 from spe_unicorn.machine.outside import Outside
@@ -175,7 +175,7 @@ class ProcessingElement(Stateful[PEState]):
         processor: Processor,
         board: Surroundings,
         sampler: MakeSampler,
-        runner: type[Runner],
+        runner: type[AnyRunner],
     ) -> None:
         self.number = number = processor.number
         self.cpu = cpu = processor.cpu

@@ -8,20 +8,19 @@ from spe_unicorn.bits import signed
 from spe_unicorn.host.native.state.budget import NOTICE_RETURN
 from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.report import RunReport
-from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, caught_up
 from spe_unicorn.host.run.parts import Parts
 
 _MASK: Final = (1 << 64) - 1
 
 
 class Accounts:
-    """Settles what one PE's engine has executed, and what compiled code has left to be done."""
+    """Settles what one PE's engine has executed."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     def settle(self, report: RunReport) -> None:
-        """Count what was executed, complete the samples that are due, then catch up."""
+        """Count what was executed, and complete the samples that are due."""
         self._give_back(report)
         self._parts.counting.after_run(report.done)
         self._complete_samples(report)
@@ -32,7 +31,6 @@ class Accounts:
             self._tell_of_fence()
         if state.notice == NOTICE_RETURN and report.whole:
             self._parts.cpu.returned(int(state.level))
-        self.catch_up()
 
     def _give_back(self, report: RunReport) -> None:
         """Give back the operations of the last block that were granted and not executed."""
@@ -69,32 +67,3 @@ class Accounts:
         if fence:
             members = executed - fence if parts.unit.enabled else 0
             parts.watching.synchronized(fence, members)
-
-    def catch_up(self) -> None:
-        """Do what compiled code left to be done after the block. Everything has been counted.
-
-        That is for an ERET, instruction cache maintenance, or writes of steering registers.
-        """
-        parts, state = self._parts, self._parts.state
-        if not state.notice:
-            return
-        parts.cpu.forget_el()
-        if state.stale_code:
-            # the engine misses stores by the guest to code through some mappings of it
-            parts.engine.forget_all_code()
-        if state.controls_written:
-            self._apply_controls()
-        caught_up(state)
-        parts.handler.returned()
-        parts.unit.refresh()
-
-    def _apply_controls(self) -> None:
-        """Work out anew what depends on the registers that the guest has written."""
-        parts, state = self._parts, self._parts.state
-        if state.controls_written & CONTROLS_WRITTEN:
-            parts.handler.controls.work_out_write(parts.handler.controls_written)
-            parts.population.reload()
-        else:
-            parts.cpu.steering.resync_cells()
-            parts.unit.recollect()
-        parts.watching.controls_written(parts.cpu.pc - 4 & _MASK)

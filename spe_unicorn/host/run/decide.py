@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
 from spe_unicorn.host.pe.checks.operations import FailedCheck, Found
+from spe_unicorn.host.pe.stops import StopHandler
 
 
 class Do(Enum):
@@ -118,3 +119,20 @@ def decide(report: RunReport, look: Look = NOTHING_SEEN) -> Action:
     if look.secure:
         return Action(Do.ADMIT, report, refused=do)
     return Action(do, report, look.fault)
+
+
+def look_at(report: RunReport, handler: StopHandler) -> Look:
+    """Look at the operation that stopped the engine in the midst of a block.
+
+    What was executed has been counted. A debugger outside is asked here, so this is called once.
+    """
+    stop = report.stop
+    if not report.within or stop is Stop.EXCEPTION:
+        return NOTHING_SEEN
+    found, fault, secure = Found.NOTHING, None, False
+    if stop is Stop.ACCESS:
+        found, fault = handler.controls.checks.look()
+    elif stop is Stop.UNMAPPED:
+        secure = handler.memory.refused_as_secure
+    readable = report.finished or handler.cpu.virtual.code(handler.cpu.pc, 1) is not None
+    return Look(readable, secure, found, fault)

@@ -88,6 +88,7 @@ class EngineRuns:
         self._handler = handler
         self._population = population
         self._watching = watching
+        handler.system.quiet = lambda: True not in unit.enabled_at
         self._state = cpu.hooks.state
         self._cracker = unit.cracker
         self._model = cpu.model

@@ -1,101 +1,257 @@
-"""Operations that the host executes in the engine's place, and exceptions before an operation."""
+"""What the host does in the engine's place: operations, interrupts, what compiled code left to do.
+
+Both runners have it done here. How they find the chosen operation is their own.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from spe_unicorn.arch.operation import Mark
+from spe_unicorn.arch.operation import Mark, Operation
 from spe_unicorn.arch.pe import EL2
 from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
+from spe_unicorn.host.counting.counting import Counting
 from spe_unicorn.host.native.state.ledger import charge, goes_on_at
 from spe_unicorn.host.native.state.stops import Stop
+from spe_unicorn.host.native.state.transit import CONTROLS_WRITTEN, caught_up
 from spe_unicorn.host.pe.checks.operations import FailedCheck
-from spe_unicorn.host.run.parts import Parts
+from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.host.pe.description import OperationDescriber
+from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.host.run.untranslated import Untranslated
+from spe_unicorn.host.run.watching import Watching
+from spe_unicorn.spe.sampler import Sampler
 
 _MASK: Final = (1 << 64) - 1
+
+
+class Members:
+    """The members of the sample population: each is told to ``unit`` when its operation comes."""
+
+    DERIVED: tuple[str, ...] = ("_epoch",)
+
+    def __init__(self, cpu: UnicornCPU, unit: Sampler) -> None:
+        self._cpu = cpu
+        self._unit = unit
+        self._state = cpu.hooks.state
+        self._epoch = int(self._state.epoch)
+
+    def members(self, pc: int) -> int:
+        """How many members the operation at ``pc`` has."""
+        cracker = self._unit.cracker
+        if cracker is None:
+            return 1
+        words = self._cpu.virtual.code(pc, 1) if self._unit.enabled else None
+        return len(cracker.parts(decode(words[0]))) if words else 0
+
+    def pass_by(self, members: int) -> None:
+        """Count members that went by and that no hook has counted; negative to take back."""
+
+    def select(self, members: int) -> list[int]:
+        """Tell the unit of the members of one operation. Return which of them are sampled."""
+        if not self._unit.enabled:
+            return []
+        return [member for member in range(members) if self._unit.advance(1)]
+
+    def take_back(self, members: int, selected: int) -> None:
+        """Take back an operation that the unit was told of and that did not retire."""
+        self._unit.take_back(members, selected)
+
+    def complete(self, operation: Operation) -> None:
+        """Have the unit make a record of ``operation``, with the buffer's translations of now."""
+        self.look_at_translations()
+        self._unit.complete(operation)
+        self._unit.refresh()
+
+    def reload(self) -> None:
+        """Work out profiling anew: a register that steers it or translation was written."""
+        self._epoch = int(self._state.epoch)
+        self._unit.reload()
+
+    def restored(self) -> None:
+        """After a restore: the translations of now are those of the restored state."""
+        self._epoch = int(self._state.epoch)
+
+    def look_at_translations(self) -> None:
+        """Forget the buffer's translations if the guest may have changed them."""
+        if self._state.epoch != self._epoch:
+            self._epoch = int(self._state.epoch)
+            self._unit.forget_translations()
 
 
 class HostOperations:
     """Has the handler of one PE carry out stops, and samples the operations they concern."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        unit: Sampler,
+        handler: StopHandler,
+        counting: Counting,
+        members: Members,
+        watching: Watching,
+    ) -> None:
+        self._cpu = cpu = handler.cpu
+        self._state = cpu.hooks.state
+        self._unit = unit
+        self._handler = handler
+        self._counting = counting
+        self._members = members
+        self._watching = watching
+        self._describer = OperationDescriber(cpu, unit.cracker)
+        self.untranslated = Untranslated(cpu, handler)
+        """Operations that the engine cannot translate."""
+
+    def comes_first(self, pc: int) -> bool:
+        """Do what is due at ``pc`` if the engine must not do it. Return False if it must."""
+        cpu = self._cpu
+        if (cpu.illegal or pc & self._state.pc_mask) and self._faulted(pc):
+            return True
+        if pc not in cpu.engine.halts:
+            return False
+        if self.take_interrupt() or self.take_step():
+            return True
+        routed = self._handler.controls.checks.debug.breaks()
+        if routed is not None:
+            self.execute(Stop.ACCESS, FailedCheck(routed))
+            return True
+        if not self.untranslated.is_at(pc):
+            return False
+        self.execute_trapped()
+        return True
+
+    def _faulted(self, pc: int) -> bool:
+        """Take the exception that PSTATE.IL or a misaligned PC raises before any operation.
+
+        Return False if neither is so, or if an abort of the fetch goes first: the engine finds it.
+        """
+        if self.take_interrupt() or self.take_step():
+            return True
+        if pc & 3:
+            self.carry_out(Stop.MISALIGNED)
+            return True
+        if self._cpu.virtual.code(pc, 1) is None:
+            return False
+        self.execute_trapped()
+        return True
+
+    def execute_trapped(self) -> None:
+        """Execute the operation at the PC, which the engine must not execute."""
+        self.execute(Stop.TRAP)
 
     def execute(self, stop: Stop, fault: FailedCheck | None = None) -> None:
         """Execute the operation before which the engine stopped; count and sample it.
 
         At ``Stop.ACCESS``, ``fault`` is what the checks before the operation found.
         """
-        parts = self._parts
-        cpu, state, describer = parts.cpu, parts.state, parts.describer
-        if stop is Stop.TRAP and parts.model is not None:
-            parts.model.saw_nothing()  # the engine has not begun the operation
+        cpu, state, describer, unit = self._cpu, self._state, self._describer, self._unit
+        if stop is Stop.TRAP and cpu.model is not None:
+            cpu.model.saw_nothing()  # the engine has not begun the operation
         # at an exception, a hook of somebody else may have changed the PC already
         pc = state.pc & _MASK if stop is Stop.EXCEPTION else cpu.pc
         # before the unit hears of the operation, whose events count when it is done
-        parts.counting.hosts(pc)
-        members = parts.population.members(pc)
-        parts.population.pass_by(members)
+        self._counting.hosts(pc)
+        members = self._members.members(pc)
+        self._members.pass_by(members)
         cpu.ahead = -1
-        counted, unretired = parts.unit.enabled, int(state.unretired)
-        selected = parts.population.select(members)
+        counted, unretired = unit.enabled, int(state.unretired)
+        selected = self._members.select(members)
         cpu.ahead = 0
         begun = describer.begin(pc, begun=stop is not Stop.TRAP) if selected else []
         charge(state, 1)
-        parts.handler.controls.checks.observers.executes(pc)
-        raised = parts.handler.handle(stop, fault)
+        self._handler.controls.checks.observers.executes(pc)
+        raised = self._handler.handle(stop, fault)
         # the entry of an exception was counted at the entry; a call to the board has retired
-        parts.counting.hosted(raised=raised and not cpu.whole)
-        if parts.unit.retired_only and counted and state.unretired != unretired:
-            parts.population.take_back(members, len(selected))
+        self._counting.hosted(raised=raised and not cpu.whole)
+        if unit.retired_only and counted and state.unretired != unretired:
+            self._members.take_back(members, len(selected))
             selected = []
         if not raised and cpu.pc == pc + 4 & _MASK:
             cpu.advance_step()
         goes_on_at(state, signed(pc + 4 & _MASK))
-        system = parts.handler.system
+        system = self._handler.system
         redirected, system.redirected = system.redirected, None
         for member in selected:
             operation = begun[member]
             if redirected is not None:
-                describer.redirected(operation, redirected, shown=parts.unit.profiles(EL2))
+                describer.redirected(operation, redirected, shown=unit.profiles(EL2))
             if raised:
                 describer.raised(operation, translated=fault is not None and fault.translated)
             else:
                 describer.finish(operation, cpu.pc)
-            parts.population.complete(operation)
-        if parts.model is not None:
-            parts.model.end()
+            self._members.complete(operation)
+        if cpu.model is not None:
+            cpu.model.end()
         if stop is Stop.TRAP and not raised:
             self._tell_of_return(pc)
-        parts.unit.refresh()
+        unit.refresh()
 
     def _tell_of_return(self, pc: int) -> None:
         """Tell the watcher if the operation that was executed at ``pc`` is an ERET."""
-        if self._parts.watching.watcher is None:
+        if self._watching.watcher is None:
             return
-        words = self._parts.cpu.virtual.code(pc, 1)
+        words = self._cpu.virtual.code(pc, 1)
         if words and decode(words[0]).mark is Mark.ERET:
-            self._parts.watching.executed(Mark.ERET, pc)
+            self._watching.executed(Mark.ERET, pc)
 
     def carry_out(self, stop: Stop) -> None:
         """Do what a stop asks for. Its operation has been counted, and sampled if it was chosen."""
-        self._parts.handler.handle(stop)
-        self._parts.unit.refresh()
+        self._handler.handle(stop)
+        self._unit.refresh()
 
     def take_interrupt(self) -> bool:
         """Take an interrupt if one may be taken now; True if that happened."""
-        if not self._parts.state.deliver or not self._parts.handler.interrupts.take():
+        if not self._state.deliver or not self._handler.interrupts.take():
             return False
-        self._parts.handler.memory.close()  # the operation that was let through does not come
-        self._parts.unit.refresh()
+        self._handler.memory.close()  # the operation that was let through does not come
+        self._unit.refresh()
         return True
 
     def take_step(self) -> bool:
         """Take a Software Step exception if one is pending; True if that happened."""
-        handler = self._parts.handler
+        handler = self._handler
         if not handler.controls.checks.debug.step_is_pending():
             return False
         handler.exceptions.step()
-        self._parts.unit.refresh()
+        self._unit.refresh()
         return True
+
+    def tell(self) -> None:
+        """The engine stands again: tell counters and observers. Raise what Python raised within."""
+        self._counting.settle()
+        system, checks = self._handler.system, self._handler.controls.checks
+        if system.failure is not None:
+            failure, system.failure = system.failure, None
+            raise failure
+        if checks.observers.active:
+            checks.observers.settled(passing=checks.passing)
+            checks.observers.take()
+
+    def catch_up(self) -> None:
+        """Do what compiled code left to be done after the block. Everything has been counted.
+
+        That is for an ERET, instruction cache maintenance, or writes of steering registers.
+        """
+        cpu, state = self._cpu, self._state
+        if not state.notice:
+            return
+        cpu.forget_el()
+        if state.stale_code:
+            # the engine misses stores by the guest to code through some mappings of it
+            cpu.engine.forget_all_code()
+        if state.controls_written:
+            self._apply_controls()
+        caught_up(state)
+        self._handler.returned()
+        self._unit.refresh()
+
+    def _apply_controls(self) -> None:
+        """Work out anew what depends on the registers that the guest has written."""
+        cpu, state = self._cpu, self._state
+        if state.controls_written & CONTROLS_WRITTEN:
+            self._handler.controls.work_out_write(self._handler.controls_written)
+            self._members.reload()
+        else:
+            cpu.steering.resync_cells()
+            self._unit.recollect()
+        self._watching.controls_written(cpu.pc - 4 & _MASK)

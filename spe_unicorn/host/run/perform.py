@@ -18,16 +18,14 @@ from spe_unicorn.host.native.state.budget import end_after_block
 from spe_unicorn.host.native.state.ledger import charge
 from spe_unicorn.host.native.state.report import RunReport
 from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe.checks.operations import Found
 from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.accounts import Accounts
 from spe_unicorn.host.run.chosen import ChosenOperation
-from spe_unicorn.host.run.decide import NOTHING_SEEN, Action, Do, Look, decide
+from spe_unicorn.host.run.decide import Action, Do, decide, look_at
 from spe_unicorn.host.run.horizons import Approach, Horizons
 from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import Parts
 from spe_unicorn.host.run.slices import Slices
-from spe_unicorn.host.run.untranslated import Untranslated
 
 _MASK: Final = (1 << 64) - 1
 
@@ -50,7 +48,6 @@ class Performer:
         self,
         parts: Parts,
         host: HostOperations,
-        untranslated: Untranslated,
         horizons: Horizons,
         chosen: ChosenOperation,
         slices: Slices,
@@ -69,7 +66,7 @@ class Performer:
             Do.ENTER_BLOCK: self._enter_block,
             Do.TAKE_INTERRUPT: lambda action: host.take_interrupt(),
             Do.GO_TO_TRAP: self._go_to_trap,
-            Do.FIND_UNTRANSLATED: lambda action: untranslated.find(),
+            Do.FIND_UNTRANSLATED: lambda action: host.untranslated.find(),
             Do.LEARN: self._learn,
             Do.LET_THROUGH: self._lets_through,
             Do.ADMIT: self._admit,
@@ -83,24 +80,12 @@ class Performer:
     def settle(self, report: RunReport) -> None:
         """A run of the engine is over: count it, then do what its stop asks for."""
         self._accounts.settle(report)
-        self.perform(decide(report, self._look(report)))
+        self._host.catch_up()
+        self.perform(decide(report, look_at(report, self._parts.handler)))
 
     def perform(self, action: Action) -> None:
         """Do what has been decided."""
         self.acts[action.do](action)
-
-    def _look(self, report: RunReport) -> Look:
-        """Look at the operation that stopped the engine in the midst of a block."""
-        stop = report.stop
-        if not report.within or stop is Stop.EXCEPTION:
-            return NOTHING_SEEN
-        found, fault, secure = Found.NOTHING, None, False
-        if stop is Stop.ACCESS:
-            found, fault = self._parts.handler.controls.checks.look()
-        elif stop is Stop.UNMAPPED:
-            secure = self._parts.handler.memory.refused_as_secure
-        readable = report.finished or self._reads()
-        return Look(readable, secure, found, fault)
 
     # Before a block
 
@@ -183,7 +168,7 @@ class Performer:
             elif not self._reads():
                 self.refetch()
             elif not self._host.take_step():
-                self._host.execute(Stop.TRAP)
+                self._host.execute_trapped()
         return True
 
     # At an operation
@@ -292,7 +277,7 @@ class Performer:
     def _step_over(self, pc: int) -> tuple[RunReport, Action]:
         """Run the operation at ``pc`` alone, and decide what is to be done after that."""
         report = self._parts.runs.run(self._parts.runs.straight(pc, 1))
-        return report, decide(report, self._look(report))
+        return report, decide(report, look_at(report, self._parts.handler))
 
     def _take_back(self, members: int) -> None:
         """Take back an operation of ``members`` members that was granted and not executed."""
@@ -322,7 +307,7 @@ class Performer:
         parts.population.take_wrong_path()
         if mark is Mark.ERET:
             end_after_block(parts.state)
-        self._accounts.catch_up()
+        self._host.catch_up()
         parts.watching.executed(mark, step.pc)
         if report.within:
             self.perform(action)

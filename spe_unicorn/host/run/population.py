@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Final
 
-from spe_unicorn.arch.operation import Operation
 from spe_unicorn.decode import decode
 from spe_unicorn.host.native.plans import cracked
 from spe_unicorn.host.native.state.block_table import slot_of
@@ -21,14 +20,15 @@ from spe_unicorn.host.pe.access.system_access import TABLE
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.description import OperationDescriber
 from spe_unicorn.host.run.blocks import Blocks
+from spe_unicorn.host.run.host_operations import Members
 from spe_unicorn.host.run.samples import Noted, SamplingRegisters
-from spe_unicorn.host.run.wrong_paths import WrongPaths
+from spe_unicorn.host.run.wrong_paths import wrong_paths_of
 from spe_unicorn.spe.sampler import Sampler
 
 _MASK: Final = (1 << 64) - 1
 
 
-class Population:
+class Population(Members):
     """Tells ``unit`` what one PE has executed, and has it make records of sampled members."""
 
     DERIVED = ("_counted", "_epoch", "_known_weights", "row")
@@ -38,12 +38,9 @@ class Population:
     ) -> None:
         self.row: list[int] | None = None
         """How many members each operation has, in a run in which the hook does not weigh blocks."""
-        self.wrong_paths: WrongPaths | None = None
+        self.wrong_paths = wrong_paths_of(cpu, unit)
         """Operations on wrong paths, where they are members."""
-        if unit.cracker is not None and unit.wrong_path:
-            self.wrong_paths = WrongPaths(cpu, unit.cracker, unit.wrong_path)
-        self._cpu = cpu
-        self._unit = unit
+        super().__init__(cpu, unit)
         self._cracker = unit.cracker
         self._blocks = blocks
         self._describer = describer
@@ -51,9 +48,7 @@ class Population:
         self.registers = SamplingRegisters(cpu, unit, self._noted, TABLE)
         """Registers that move with each sample."""
         self._known_weights: dict[int, int] = {}
-        self._state = cpu.hooks.state
         self._model = cpu.model
-        self._epoch = int(self._state.epoch)
         self._counted = self.position
         """How many members the unit has been told of."""
 
@@ -208,25 +203,8 @@ class Population:
         cpu.ahead = 0
         return True
 
-    def complete(self, operation: Operation) -> None:
-        """Have the unit make a record of ``operation``, with the buffer's translations of now."""
-        self.look_at_translations()
-        self._unit.complete(operation)
-        self._unit.refresh()
-
-    def reload(self) -> None:
-        """Work out profiling anew: a register that steers it or translation was written."""
-        self._epoch = int(self._state.epoch)
-        self._unit.reload()
-
     def restored(self) -> None:
         """After a restore: take what went by so far as told to the unit."""
         self.row = None
+        super().restored()
         self._counted = self.position
-        self._epoch = int(self._state.epoch)
-
-    def look_at_translations(self) -> None:
-        """Forget the buffer's translations if the guest may have changed them."""
-        if self._state.epoch != self._epoch:
-            self._epoch = int(self._state.epoch)
-            self._unit.forget_translations()

@@ -1,8 +1,9 @@
-"""The reference runner: it executes one operation at a time.
+"""The reference runner: it executes one operation at a time, and looks at each.
 
-It shares with the fast runner what happens at an operation. It shares nothing of how the next
-chosen operation is found: it has no blocks, plans or budgets. A core model hears of branches from
-the decoder. Tests compare the two runners.
+It shares with ``host.run.runner`` what happens at an operation that the host executes, and what a
+stop asks for. It shares nothing of how the engine runs, how operations are counted, or how the next
+chosen one is found: it has no blocks, plans, budgets or rings of samples. A core model hears of
+branches from the decoder. Tests compare the two runners.
 """
 
 from __future__ import annotations
@@ -10,136 +11,240 @@ from __future__ import annotations
 from typing import Final
 
 from spe_unicorn.arch.operation import Mark, Operation
-from spe_unicorn.arch.registers.system import SPSR
-from spe_unicorn.bits import signed
 from spe_unicorn.decode import decode
-from spe_unicorn.decode.words import WFI
 from spe_unicorn.host.counting.counting import Counting
-from spe_unicorn.host.engine.surviving import ABORTED
-from spe_unicorn.host.native.state.ledger import executed_so_far, goes_on_at
-from spe_unicorn.host.native.state.report import AT_AN_OPERATION
-from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe.checks.operations import Found
+from spe_unicorn.host.engine.engine import NEVER, lib
+from spe_unicorn.host.engine.roomy import RoomyTLB
+from spe_unicorn.host.engine.surviving import ABORTED, surviving_aborts
 from spe_unicorn.host.pe.cpu import UnicornCPU
-from spe_unicorn.host.pe.stops import CALLS, StopHandler
-from spe_unicorn.host.ports import Ending
-from spe_unicorn.host.run.accounts import Accounts
-from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.host.pe.description import OperationDescriber
+from spe_unicorn.host.pe.stepping import Stepping
+from spe_unicorn.host.pe.stops import StopHandler
+from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
+from spe_unicorn.host.run.debug_stops import DebugStops
+from spe_unicorn.host.run.decide import Action, Do, decide, look_at
+from spe_unicorn.host.run.horizons import Approach, Horizon, Horizons
+from spe_unicorn.host.run.host_operations import HostOperations, Members
+from spe_unicorn.host.run.watching import Watching
+from spe_unicorn.host.run.wrong_paths import wrong_paths_of
+from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
-_PLENTY: Final = 1 << 40
+_SLICE: Final = 1 << 12
+"""Operations between two looks at the user and the limits: some hundredths of a second."""
 
 
-class ReferenceRunner(Runner):
+class ReferenceRunner:
     """Runs one PE by stepping. Nothing else may run on its engine."""
+
+    TRANSIT = ("_goal", "_slice_began", "running", "stopping")
 
     def __init__(
         self, cpu: UnicornCPU, unit: Sampler, handler: StopHandler, counting: Counting
     ) -> None:
-        super().__init__(cpu, unit, handler, counting)
-        self._accounts = Accounts(self._parts)
+        self.cpu = cpu
+        self.unit = unit
+        self.handler = handler
+        self.stopping = False
+        """Set by anybody, at any time: the run ends before the next operation."""
+        self.slice_ended: Signal[[]] = Signal()
+        """Told every few thousand operations."""
+        self.running = False
+        self.stops = DebugStops(cpu, handler.controls.checks)
+        """Where a debugger has the PE stop."""
+        if unit.records_previous_target:
+            cpu.hooks.follow_flow()
         if cpu.model is not None:
             cpu.model.step_by_step(on=True)
+        self._counting = counting
+        self._observers = handler.controls.checks.observers
+        self._watching = Watching()
+        self._members = Members(cpu, unit)
+        self._describer = OperationDescriber(cpu, unit.cracker)
+        self._host = HostOperations(unit, handler, counting, self._members, self._watching)
+        self._steps = Stepping(handler)
+        self._wrong_paths = wrong_paths_of(cpu, unit)
+        self._translations = RoomyTLB(cpu.engine, cpu.executed)
+        self._goal, self._slice_began = NEVER_HAPPENS, 0
+        self._slice = Horizon(lambda: self._slice_began + _SLICE, self._end_slice, Approach.BLOCK)
+        self.horizons = Horizons(
+            (
+                Horizon(lambda: handler.platform.deadline, lambda: handler.platform.happen()),
+                Horizon(lambda: self._goal, lambda: Ending.LIMIT),
+                Horizon(counting.due, counting.settle),
+                Horizon(lambda: self._observers.due, lambda: self._observers.take()),
+                Horizon(lambda: self._translations.due, self._translations.flush),
+                self._slice,
+            )
+        )
+        """What is due at a number of executed operations. If several are, in this order."""
+        handler.asked_to_stop = lambda: self.stopping
+        handler.execute_one = self._steps.execute_counted
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """Who is told of barriers and ERETs; set by :meth:`watch`."""
+        return self._watching.watcher
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have ``watcher`` told, from the next run on."""
+        self._watching.watcher = watcher
+        self.handler.controls.watch_order()
+
+    def mute(self, muted: bool) -> None:
+        """Tell the watcher nothing from now on, or tell it again."""
+        self._watching.mute(muted)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is half done."""
+        return not self.running
+
+    def restored(self) -> None:
+        """After a restore of the PE's state: forget what was counted before."""
+        self._members.restored()
+        self._translations.begin(self.cpu.executed)
 
     def stand_by(self) -> None:
-        """Take each turn here."""
+        """Python takes each turn."""
 
-    def _run_engine(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
-        """Execute the operation at the PC, and do what its stop asks for."""
-        parts, cpu, state, unit = self._parts, self.cpu, self._state, self.unit
-        words = cpu.virtual.code(cpu.pc, 1)
-        # an abort of the fetch goes first
-        if words is not None and self._host.take_interrupt():
+    def stood_by(self) -> None:
+        """No turn was taken elsewhere."""
+
+    def resume(self, status: int, began: int, operations: int) -> Ending:
+        """Raise RuntimeError: no turn has been begun elsewhere."""
+        raise RuntimeError(f"nobody has begun a turn of {operations} operations at {began}")
+
+    def run(self, operations: int | None = None, until: int = NEVER) -> Ending:
+        """Run from the PE's PC on: at most ``operations``, and not the one at ``until``."""
+        with surviving_aborts(lib.uc_emu_start):
+            return self.turn(operations, until)
+
+    def turn(self, operations: int | None, until: int) -> Ending:
+        """As :meth:`run`, for who is in :func:`surviving_aborts` for many turns."""
+        self._slice_began = executed = self.cpu.executed
+        ends = NEVER_HAPPENS if operations is None else executed + operations
+        self._goal = min(ends, self.stops.goal)
+        self.running = True
+        self.handler.ending = None
+        try:
+            self.cpu.forget_el()
+            self.unit.refresh()
+            self._counting.settle()
+            return self._run_on(until)
+        finally:
+            self.running = False
+            self._observers.rest()
+            self._watching.paused()
+
+    def _run_on(self, until: int) -> Ending:
+        handler = self.handler
+        while handler.ending is None:
+            executed, pc = self.cpu.executed, self.cpu.pc
+            horizon = self.horizons.arrived(executed)
+            if pc == until and (horizon is None or horizon is self._slice):
+                return Ending.UNTIL
+            if self.stops.active:
+                if self.stops.reached(pc, executed):
+                    return Ending.STOPPED
+                self.stops.insert(pc)
+            if horizon is None and self.stopping:
+                horizon = self._slice
+            if horizon is None:
+                self._execute(pc)
+                self._host.tell()
+            elif (ending := horizon.arrive()) is not None:
+                return ending
+        if handler.ending is Ending.INTERRUPTED:
+            self.stopping = False
+        return handler.ending
+
+    def _end_slice(self) -> Ending | None:
+        self._slice_began = self.cpu.executed
+        self.slice_ended()
+        stopping, self.stopping = self.stopping, False
+        return Ending.INTERRUPTED if stopping else None
+
+    def _execute(self, pc: int) -> None:
+        """Execute the operation at ``pc``, the PE's next one, or take what comes before it."""
+        cpu, handler, host = self.cpu, self.handler, self._host
+        if host.comes_first(pc):
             return
-        parts.population.look_at_translations()
-        if parts.model is not None:
-            parts.model.begin()
-        checks = self.handler.controls.checks
-        step = checks.debug.step_is_pending()
-        if words and not step and self.handler.controls.is_host_operation(decode(words[0])):
-            self._host.execute(Stop.TRAP)
+        words = cpu.virtual.code(pc, 1)
+        if words is not None and host.take_interrupt():  # else the abort of the fetch goes first
             return
-        before = cpu.executed
-        begun = cpu.pc
-        # with PSTATE.SS the Software Step exception comes after one operation
-        pending = bool(cpu.pstate & SPSR.SS.mask)
-        members = parts.population.members(cpu.pc)
-        chosen = unit.enabled and unit.until_hit() <= members
-        operations = parts.describer.begin(cpu.pc) if chosen else []
+        instruction = decode(words[0]) if words else None
+        self._members.look_at_translations()
+        if cpu.model is not None:
+            cpu.model.begin()
+        controls = handler.controls
+        step = controls.checks.debug.step_is_pending()
+        if instruction is not None and not step and controls.is_host_operation(instruction):
+            host.execute_trapped()
+            return
+        members = self._members.members(pc)
+        chosen = self.unit.enabled and self.unit.until_hit() <= members
+        operations = self._describer.begin(pc) if chosen else []
         level = cpu.el
-        stop = self._run_one()
-        if stop is Stop.ACCESS:
-            executed_so_far(state, before)  # nothing has been executed
-        found, fault = checks.look() if stop is Stop.ACCESS else (Found.NOTHING, None)
-        if stop is Stop.ACCESS and found is Found.NOTHING:
-            checks.let_through()
-            stop = self._run_one()
-        elif stop is Stop.UNMAPPED and self.handler.memory.admits():
-            stop = self._run_one()
-        self.handler.memory.close()
-        # the hook has counted the rest of the block as executed
-        goes_on_at(state, signed(begun + 4))
-        at_operation = stop in AT_AN_OPERATION
-        call = stop is Stop.EXCEPTION and state.interrupt in CALLS
-        # the engine fetches the next operation before it stops, and that fetch can fault; if the
-        # fetch of this operation faults, the PC has not moved
-        fetch = at_operation and not call and parts.runs.finished(stop)
-        stepped = stop is Stop.EXCEPTION and parts.runs.stepped() and pending
-        executed = call or not at_operation or (fetch and cpu.pc != begun) or stepped
-        executed_so_far(state, before + executed)
-        done = decode(words[0]) if executed and words else None
-        if done is not None:
-            parts.counting.stepped(done, begun)
-        if done is not None and parts.model is not None:
-            parts.model.executed(done, begun, cpu.pc)
-        if executed:
-            self._sample(operations, members, call)
-        if done is not None and done.mark is Mark.ERET:
-            cpu.returned(level)
-        self._accounts.catch_up()
-        if done is not None:
-            parts.watching.executed(done.mark, begun)
-        if stop is Stop.ACCESS and fault is None:
-            self.handler.ending = Ending.WATCHED
-        elif at_operation and not executed and not parts.runs.finished(stop):
-            self._host.execute(stop, fault)
-        elif at_operation:
-            self._host.carry_out(stop)
-        elif self.handler.status or words == (WFI,):
-            self.handler.idle()
-        unit.refresh()
+        action = self._step(pc)
+        if action.do is Do.LET_THROUGH:
+            controls.checks.let_through()
+            action = self._step(pc)
+        elif action.do is Do.ADMIT:
+            admitted = handler.memory.admits()
+            action = self._step(pc) if admitted else action._replace(do=action.refused)
+        handler.memory.close()
+        report = action.report
+        if report.done and instruction is not None:
+            self._counting.stepped(instruction, pc)
+            if cpu.model is not None:
+                cpu.model.executed(instruction, pc, cpu.pc)
+            self._sample(operations, members, call=report.call)
+            if instruction.mark is Mark.ERET:
+                cpu.returned(level)
+            self._watching.executed(instruction.mark, pc)
+        host.catch_up()
+        if action.do is Do.EXECUTE:
+            host.execute(report.stop, action.fault)
+        elif action.do is Do.CARRY_OUT:
+            host.carry_out(report.stop)
+        elif action.do is Do.END:
+            handler.ending = Ending.WATCHED
+        elif action.do is Do.REFETCH:
+            cpu.engine.flush_tlb()
+        elif handler.status or (instruction is not None and instruction.mark is Mark.WFI):
+            handler.idle()
+        self.unit.refresh()
 
-    def _sample(self, operations: list[Operation], members: int, call: bool) -> None:
-        """Count the operation that was executed, and complete its sampled members."""
-        parts = self._parts
-        parts.population.pass_by(members)
-        for member in parts.population.select(members):
+    def _step(self, pc: int) -> Action:
+        """Have the engine execute the operation at ``pc``. Return what is to be done after that."""
+        enabled, handler = self.unit.enabled, self.handler
+        speculates = self._wrong_paths is not None and enabled
+        report = self._steps.run(pc, enabled=enabled, speculates=speculates)
+        if report.status == ABORTED:
+            # the engine failed to translate the block of the operation, or the next block
+            self._host.untranslated.find()
+            if handler.ending is None:
+                handler.status = 0
+                if not report.done:
+                    report = self._steps.run(pc, enabled=enabled, speculates=speculates)
+        return decide(report, look_at(report, handler))
+
+    def _sample(self, operations: list[Operation], members: int, *, call: bool) -> None:
+        """Count the operation that was executed, and complete its sampled members.
+
+        If it is a branch that was mispredicted, the wrong path after it counts, too.
+        """
+        for member in self._members.select(members):
             operation = operations[member]
             operation.exception = call
             if not call:
-                parts.describer.finish(operation, self.cpu.pc)
-            parts.population.complete(operation)
-        parts.population.take_wrong_path()
+                self._describer.finish(operation, self.cpu.pc)
+            self._members.complete(operation)
+        if self._wrong_paths is not None and self.cpu.state.wrong:
+            walk = self._wrong_paths.take()
+            for member in self._members.select(len(walk)):
+                if self.cpu.model is not None:
+                    self.cpu.model.saw_nothing()
+                self._members.complete(self._describer.misspeculated(*walk[member]))
         self.unit.told()
-
-    def _run_alone(self, pc: int) -> None:
-        self._state.begin(_PLENTY)
-        self._engine.step(pc)
-
-    def _run_one(self) -> Stop:
-        state = self._state
-        self.cpu.forget_el()
-        begun = self.cpu.pc
-        request = self._parts.runs.straight(begun, _PLENTY)
-        request.collects, request.begins_anew = True, False
-        request.write(state)
-        if request.checking:
-            self._parts.runs.learn(1)
-        self.handler.status = self._engine.step(begun)
-        self.cpu.stand()
-        if self.handler.status == ABORTED:
-            # the engine failed to translate the block of the operation, or the next block
-            self._untranslated.find()
-            if self.handler.ending is None:
-                self.handler.status = self._engine.step(begun) if self.cpu.pc == begun else 0
-        return Stop(state.stop)

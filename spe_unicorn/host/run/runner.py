@@ -9,7 +9,7 @@ of ``host.run.reference``, which does nothing but step.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from spe_unicorn.host.accelerators import wanted
 from spe_unicorn.host.counting.counting import Counting
@@ -18,8 +18,6 @@ from spe_unicorn.host.engine.roomy import RoomyTLB
 from spe_unicorn.host.engine.surviving import surviving_aborts
 from spe_unicorn.host.native.state.ledger import executed_so_far
 from spe_unicorn.host.native.state.report import RunReport
-from spe_unicorn.host.native.state.stops import Stop
-from spe_unicorn.host.pe.checks.operations import FailedCheck
 from spe_unicorn.host.pe.cpu import UnicornCPU
 from spe_unicorn.host.pe.stops import StopHandler
 from spe_unicorn.host.ports import NEVER_HAPPENS, Ending, Watcher
@@ -30,11 +28,15 @@ from spe_unicorn.host.run.host_operations import HostOperations
 from spe_unicorn.host.run.parts import parts_of
 from spe_unicorn.host.run.perform import Performer
 from spe_unicorn.host.run.slices import Slices
-from spe_unicorn.host.run.untranslated import Untranslated
 from spe_unicorn.signals import Signal
 from spe_unicorn.spe.sampler import Sampler
 
+if TYPE_CHECKING:
+    from spe_unicorn.host.run.reference import ReferenceRunner
+
 _MASK = (1 << 64) - 1
+AnyRunner: TypeAlias = "Runner | ReferenceRunner"
+"""What runs a PE: fast, or for comparison one operation at a time."""
 
 
 class StandBy(NamedTuple):
@@ -85,15 +87,15 @@ class Runner:
         self._parts = parts_of(cpu, unit, handler, counting)
         self._engine = cpu.engine
         self._state = cpu.hooks.state
-        self._untranslated = Untranslated(cpu, handler)
-        self._host = HostOperations(self._parts)
+        parts = self._parts
+        self._host = HostOperations(unit, handler, counting, parts.population, parts.watching)
         self._chosen = ChosenOperation(self._parts)
         self._slices = Slices()
         self.horizons = Horizons()
         """What ends a run of the engine. If several are due, they are served in this order. A new
         reason to end runs is one more entry."""
         self._performer = Performer(
-            self._parts, self._host, self._untranslated, self.horizons, self._chosen, self._slices
+            self._parts, self._host, self.horizons, self._chosen, self._slices
         )
         self._translations = RoomyTLB(cpu.engine, cpu.executed)
         self._observers = handler.controls.checks.observers
@@ -172,7 +174,7 @@ class Runner:
         try:
             self._slices.count_stop()
             self._settle(self._parts.runs.resume(status))
-            self._tell()
+            self._host.tell()
             return self._run_on(NEVER)
         finally:
             self._end_turn()
@@ -245,23 +247,12 @@ class Runner:
                     return ending
                 continue
             self._slices.count_stop()
-            if not self._executed_without_engine(pc):
+            if not self._host.comes_first(pc):
                 self._go(pc, executed, until, limits)
-            self._tell()
+            self._host.tell()
         if handler.ending is Ending.INTERRUPTED:
             self.stopping = False
         return handler.ending
-
-    def _tell(self) -> None:
-        """The engine stands again: tell counters and observers. Raise what Python raised within."""
-        self._parts.counting.settle()
-        handler = self.handler
-        if handler.system.failure is not None:
-            failure, handler.system.failure = handler.system.failure, None
-            raise failure
-        if self._observers.active:
-            self._observers.settled(passing=handler.controls.checks.passing)
-            self._observers.take()
 
     def _let_happen(self) -> None:
         """Let happen what is due on the platform: a timer, a device."""
@@ -285,42 +276,6 @@ class Runner:
             self.stopping = False
             return Ending.INTERRUPTED
         return None
-
-    def _executed_without_engine(self, pc: int) -> bool:
-        """Do what is due at ``pc`` if the engine must not do it. Return False if it must."""
-        if (self.cpu.illegal or pc & self._state.pc_mask) and self._faulted(pc):
-            return True
-        if pc not in self._engine.halts:
-            return False
-        if self._host.take_interrupt():
-            return True
-        if self._host.take_step():
-            return True
-        routed = self.handler.controls.checks.debug.breaks()
-        if routed is not None:
-            self._host.execute(Stop.ACCESS, FailedCheck(routed))
-            return True
-        if not self._untranslated.is_at(pc):
-            return False
-        self._host.execute(Stop.TRAP)
-        return True
-
-    def _faulted(self, pc: int) -> bool:
-        """Take the exception that PSTATE.IL or a misaligned PC raises before any operation.
-
-        Return False if neither is so, or if an abort of the fetch goes first: the engine finds it.
-        """
-        if self._host.take_interrupt():
-            return True
-        if self._host.take_step():
-            return True
-        if pc & 3:
-            self._host.carry_out(Stop.MISALIGNED)
-            return True
-        if self.cpu.virtual.code(pc, 1) is None:
-            return False
-        self._host.execute(Stop.TRAP)
-        return True
 
     def _go(self, pc: int, executed: int, until: int, limits: tuple[int, int]) -> None:
         """Run the engine up to the nearest horizon, and do what its stop asks for.

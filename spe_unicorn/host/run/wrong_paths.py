@@ -27,6 +27,7 @@ from spe_unicorn.host.native.state.ledger import charge_members, grant_members
 from spe_unicorn.host.native.state.transit import wrong_path_taken
 from spe_unicorn.host.native.state.whole import LAYOUT
 from spe_unicorn.host.pe.cpu import UnicornCPU
+from spe_unicorn.spe.sampler import Sampler
 
 _MASK: Final = (1 << 64) - 1
 _STARTS: Final = 1 << 12
@@ -116,3 +117,10 @@ class WrongPaths:
                 step = instruction.target_offset
             pc = pc + step & _MASK
         return found
+
+
+def wrong_paths_of(cpu: UnicornCPU, unit: Sampler) -> WrongPaths | None:
+    """The walks of a PE, where the population that ``unit`` samples has them; else None."""
+    if unit.cracker is None or not unit.wrong_path:
+        return None
+    return WrongPaths(cpu, unit.cracker, unit.wrong_path)

@@ -29,6 +29,7 @@ from spe_unicorn.arch.pe import EL0, EL1, EL2, EL3
 from spe_unicorn.arch.registers.debug import DBGPRCR_EL1, MDSCR_EL1
 from spe_unicorn.arch.registers.fgt import FGT_REGISTERS
 from spe_unicorn.arch.registers.roles import Owner
+from spe_unicorn.arch.registers.spe import PMSICR_EL1, PMSIRR_EL1
 from spe_unicorn.arch.registers.sysreg import Encoding, SysReg
 from spe_unicorn.arch.registers.system import CNTPOFF_EL2, MDCR_EL3, VNCR_EL2
 from spe_unicorn.arch.rules.effective import el_is_in_host
@@ -55,6 +56,8 @@ from spe_unicorn.signals import Signal
 
 _MASK: Final = (1 << 64) - 1
 TABLE: Final = SysRegTable((*SPE_ACCESSORS, *STEERING_ACCESSORS))
+_INTERVALS: Final = frozenset({PMSICR_EL1, PMSIRR_EL1})
+"""Registers that say which operation is sampled next. They decide nothing while none is."""
 _ANY_MRS_MSR, _MRS_OR_MSR = 0xFFD0_0000, 0xD510_0000
 """Mask and value of the bits that are the same in every MRS and MSR of a register."""
 _MSR_PM: Final = 0xD501_421F
@@ -110,6 +113,8 @@ class SystemAccesses:
         """The memory access that an MRS or MSR was turned into, for the runner to take."""
         self._untrapped: int | None = None
         """The engine's MDCR_EL3 as it was, while TPM is set in it to have one access trap."""
+        self.quiet: Callable[[], bool] = lambda: False
+        """Whether no operation is sampled at any Exception level, with the controls of now."""
         self.failure: BaseException | None = None
         """What a listener raised while the engine ran; whoever runs it has to raise that."""
         self._cpu = cpu
@@ -174,8 +179,10 @@ class SystemAccesses:
     def plain_access(self, pc: int) -> bool:
         """Carry out the access at ``pc``, where the engine has stopped, if a device answers it.
 
-        The PC then moves on by one operation. Return False, with nothing done, if more than a
-        device is concerned: a trap, a register that decides about the run, somebody who watches.
+        So is one to a register that matters while operations are sampled, and to nothing else, if
+        none are: see :attr:`quiet`. The PC then moves on by one operation. Return False, with
+        nothing done, if more is concerned: a trap, a register that decides about the run, somebody
+        who watches.
         """
         state = self._state
         accessor = None if self.accessed else self._table.get(state.key)
@@ -183,7 +190,11 @@ class SystemAccesses:
             return False
         read = state.kind == READ
         verdict = access(self._cpu, accessor, read)
-        device = self._devices.get(verdict.register) if isinstance(verdict, Allowed) else None
+        if not isinstance(verdict, Allowed):
+            return False
+        device = self._devices.get(verdict.register)
+        if device is None:
+            return self._quiet_access(pc, verdict.register, read)
         if not isinstance(device, PlainDeviceRegister):
             return False
         charge_up_to(state, pc)
@@ -193,8 +204,25 @@ class SystemAccesses:
         return True
 
     def _is_plain(self, register: type[SysReg] | None) -> bool:
-        """Whether accesses to ``register`` may concern a device alone."""
+        """Whether accesses to ``register`` may concern nothing that decides about the run."""
+        if register in _INTERVALS:
+            return self.quiet()
         return register is not None and isinstance(self._devices.get(register), PlainDeviceRegister)
+
+    def _quiet_access(self, pc: int, register: type[SysReg], read: bool) -> bool:
+        """As :meth:`plain_access`, for a register of ``_INTERVALS`` while :attr:`quiet` says so."""
+        if register not in _INTERVALS:
+            return False
+        cpu, state = self._cpu, self._state
+        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        rt = _general(state.rt)
+        if read:
+            self._engine.set_x(rt, cpu.registers.raw(register))
+        else:
+            cpu.registers.write(register, self._engine.x(rt))
+        cpu.pc = pc + 4 & _MASK
+        cpu.advance_step()
+        return True
 
     def answer(self) -> Answer:
         """Answer an MRS or MSR of a register that the engine has, in the middle of a run.

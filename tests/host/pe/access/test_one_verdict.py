@@ -1,7 +1,9 @@
-"""A verdict about an access to a System register is asked for once."""
+"""A verdict about an access to a System register is asked for once, and the way there is short."""
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -38,3 +40,35 @@ def test_each_access_asks_once(register: Any, monkeypatch: pytest.MonkeyPatch) -
     machine.run(3)
     assert asked == [register.__name__] * 2
     assert machine.board.cpu.engine.x(1) == 0x40
+
+
+def test_a_write_that_decides_nothing_is_a_short_way() -> None:
+    """While nothing is sampled, PMSICR_EL1 decides nothing: the engine goes on at once.
+
+    Half of the calls are the rules of the access, in the order of Arm's pseudocode. Before, a write
+    took 220 calls in 51 files.
+    """
+    between = 20
+    one = [a.msr(words(PMSICR_EL1.encoding), 0), *[a.NOP] * between]
+    code = [a.movz(0, 0x40), *one * 30, a.b(0)]
+    machine = Machine(image_of({CODE: a.code(code)}, CODE))
+    machine.run(1 + 5 * len(one))
+    called: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, value: object) -> None:
+        if event == "call":
+            called.append((frame.f_code.co_filename, frame.f_code.co_name))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        machine.run(20 * len(one))
+    finally:
+        sys.setprofile(before)
+    writes = [n for n, (_, name) in enumerate(called) if name == "_set_pmsicr"]
+    assert len(writes) == 20
+    last = called[writes[10] : writes[11]]
+    assert len(last) <= 85
+    assert len({file for file, _ in last}) <= 22
+    registers = machine.board.cpu.registers
+    assert registers.raw(PMSICR_EL1) == 0x40
