@@ -40,7 +40,9 @@ class HostOperations:
         counted, unretired = parts.unit.enabled, int(state.unretired)
         selected = parts.population.select(members)
         cpu.ahead = 0
-        begun = describer.begin(pc, stop is not Stop.TRAP) if selected else []
+        if stop is Stop.TRAP or pc in parts.engine.halts:
+            cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
+        begun = describer.begin(pc, begun=True) if selected else []
         state.budget -= 1
         parts.handler.controls.checks.observers.executes(pc)
         raised = parts.handler.handle(stop, fault)
