@@ -96,15 +96,31 @@ def _branched(s: StateRecord, engine: Pointer, user: Pointer, address: int) -> i
     return took(word, s.scratch)
 
 
+@routine
+def _goes_on(s: StateRecord, engine: Pointer, user: Pointer, here: int, size: int, el: int) -> None:
+    """``size`` bytes of operations begin at ``here``, at the Exception level ``el``."""
+    if here != s.flow_next or _branched(s, engine, user, here):
+        s.flow_target = here
+        s.flow = el | s.flow_was << 2
+    goes_on_at(s, here + size)
+
+
+@entry("void", "pointer", "uint64", "pointer", "uint64", "uint64")
+def flow_at_host(engine: Pointer, address: int, user: Pointer, el: int, enabled: int) -> None:
+    """The host executes the operation at ``address``, and the engine has begun no block there.
+
+    ``el`` is the Exception level, and ``enabled`` says whether profiling is enabled.
+    """
+    s = record_at(user, LAYOUT)
+    _goes_on(s, engine, user, int64(address), 4, int64(el))
+    s.flow_was = int64(enabled)
+
+
 @entry("void", "pointer", "uint64", "uint32", "pointer")
 def on_flow(engine: Pointer, address: int, size: int, user: Pointer) -> None:
     """A block begins, or the engine stops before it."""
     s = record_at(user, LAYOUT)
     if s.stop != 0:
         return  # the engine leaves before this block
-    here = int64(address)
-    if here != s.flow_next or _branched(s, engine, user, here):
-        s.flow_target = here
-        s.flow = s.flow_el | s.flow_was << 2
-    goes_on_at(s, here + int64(size))
+    _goes_on(s, engine, user, int64(address), int64(size), s.flow_el)
     s.flow_was = s.flow_enabled

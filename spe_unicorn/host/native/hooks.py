@@ -32,7 +32,7 @@ from spe_unicorn.host.native.blocks_hook import on_probe, on_special_block
 from spe_unicorn.host.native.calls import call_context, call_register, stop_engine
 from spe_unicorn.host.native.code import named_registers, rows_of
 from spe_unicorn.host.native.exception import enter, saved_states
-from spe_unicorn.host.native.flow import on_flow
+from spe_unicorn.host.native.flow import flow_at_host, on_flow
 from spe_unicorn.host.native.hot_path import (
     BLOCK_HOOKS,
     MODELLED_BLOCK_HOOKS,
@@ -213,6 +213,15 @@ class NativeHooks:
             raise UcError(status)
         self._hooks.append(handle)
         return handle
+
+    def begin_at_host(self, pc: int, el: int, *, enabled: bool) -> None:
+        """The host executes the operation at ``pc``, and the engine has begun no block there.
+
+        ``enabled`` says whether profiling is enabled.
+        """
+        if self.follows_flow:
+            engine, state = self.engine.handle.value, self.state.address
+            flow_at_host.called(engine, pc, state, el, enabled)
 
     def follow_flow(self) -> None:
         """Keep the last branch known from now on."""

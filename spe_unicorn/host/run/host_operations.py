@@ -157,7 +157,9 @@ class HostOperations:
         counted, unretired = unit.enabled, int(state.unretired)
         selected = self._members.select(members)
         cpu.ahead = 0
-        begun = describer.begin(pc, begun=stop is not Stop.TRAP) if selected else []
+        if stop is Stop.TRAP or pc in cpu.engine.halts:
+            cpu.hooks.begin_at_host(pc, cpu.el, enabled=counted)
+        begun = describer.begin(pc, begun=True) if selected else []
         charge(state, 1)
         self._handler.controls.checks.observers.executes(pc)
         raised = self._handler.handle(stop, fault)

@@ -6,15 +6,22 @@ from itertools import pairwise
 
 import pytest
 
+from spe_unicorn.arch.registers import debug as d
+from spe_unicorn.cores.profile import load_core
+from spe_unicorn.host.ports import Ending
 from spe_unicorn.host.run.reference import ReferenceRunner
 from spe_unicorn.host.run.runner import Runner
+from spe_unicorn.machine.options import Sampling
 from spe_unicorn.spe.record import PlacedRecord, Record, decode_stream
 from tests.firmware.conftest import WholeRun
 from tests.firmware.differences import differences, places
+from tests.host.run.debug.debugged import CODE, EIGHT, EL0_AND_EL1, VECTORS
+from tests.host.run.debug.debugged import board as debugged
 from tests.support import a64 as a
 from tests.support.machine_runs import Machine, image_of
 
 SCTLR_EL1 = (3, 0, 1, 0, 0)
+SEVL = 0xD503_20BF
 BEGIN, WINDOW = 75_000, 6_000
 
 
@@ -147,3 +154,58 @@ def test_a_branch_to_the_operation_behind_it_is_told_of(
         later = operation.pc >= behind and taken
         assert operation.previous_target == (behind if later else code), hex(operation.pc)
         assert operation.previous_target_el == 1
+
+
+HOSTS = {
+    # operations that the host may execute in the engine's place
+    "sev": a.SEV,
+    "sevl": SEVL,
+    "wfe": a.WFE,
+    "mrs of the host's": a.mrs(9, (3, 0, 4, 6, 0)),  # ICC_PMR_EL1
+    "add": a.add_imm(9, 9, 1),
+}
+
+
+@pytest.mark.parametrize("period", [1, 3, 37])
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+@pytest.mark.parametrize("operation", HOSTS)
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_branch_to_an_operation_that_the_host_executes_is_told_of(
+    operation: str, runner: type[Runner], period: int, waits: bool
+) -> None:
+    """Whether the engine begins the operation does not show."""
+    code = 0x4000_0000
+    loop = [SEVL, a.add_imm(2, 2, 1), a.b(8), a.NOP, HOSTS[operation]]
+    loop += [a.add_imm(3, 3, 1), a.add_imm(4, 4, 1), a.NOP]
+    loop += [a.b(-4 * len(loop))]
+    machine = Machine(
+        image_of({code: a.code(loop)}, code), core="max", runner=runner, period=period
+    )
+    machine.board.handler.controls.waits_for_events = waits  # then the host executes hints, too
+    machine.run(100 * len(loop))
+    there = code + 16
+    seen = [o for s, o in zip(machine.sampled, machine.operations, strict=True) if s.operation > 50]
+    assert len(seen) > 3
+    for sampled in seen:
+        assert sampled.previous_target == (there if sampled.pc >= there else code), hex(sampled.pc)
+        assert sampled.previous_target_el == 1
+
+
+@pytest.mark.parametrize("runner", [Runner, ReferenceRunner])
+def test_a_branch_to_an_operation_at_which_the_engine_halts_is_told_of(
+    runner: type[Runner],
+) -> None:
+    """A breakpoint of the guest's is due where a debugger has one, too."""
+    there = CODE + 8
+    registers = {d.DBGBVRS[0]: there, d.DBGBCRS[0]: EL0_AND_EL1 | EIGHT | 1}
+    code = [a.b(8), a.NOP, a.add_imm(2, 2, 1), a.add_imm(3, 3, 1)]
+    sampling = Sampling(1)
+    board, before = debugged(code, registers, runner, core=load_core("max"), sampling=sampling)
+    seen: list[tuple[int, int | None]] = []
+    board.pes[0].unit.recorded.connect(lambda _, o: seen.append((o.pc, o.previous_target)))
+    board.pes[0].runner.stops.resume({there}, None)
+    assert board.run(before + 20) is Ending.LIMIT
+    targets = dict(seen)
+    assert targets[CODE] == targets[there - 8] == CODE
+    assert targets[there] == there
+    assert targets[VECTORS + 0x204] == VECTORS + 0x200

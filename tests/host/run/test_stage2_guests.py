@@ -54,3 +54,11 @@ def test_the_model_knows_branches_in_pages_that_are_not_readable(seed: int) -> N
     options = {"ram": RAM, "el": EL2, "core": "neoverse-v1", "model": "cache", "seed": seed}
     stepped = Machine(image, runner=ReferenceRunner, **options).run(OPERATIONS)
     assert Machine(image, **options).run(OPERATIONS).differences(stepped) == {}
+
+
+def test_the_runners_agree_on_previous_branch_targets() -> None:
+    """After a return to EL1 the first operation is a SEV, which the host executes."""
+    image = stage2_guest(34, settings_of(34))
+    options = {"ram": RAM, "el": EL2, "core": "max", "period": 7, "jitter": True, "seed": 34}
+    stepped = Machine(image, runner=ReferenceRunner, **options).run(OPERATIONS)
+    assert Machine(image, **options).run(OPERATIONS).differences(stepped) == {}
