@@ -214,7 +214,7 @@ class SystemAccesses:
         if register not in _INTERVALS:
             return False
         cpu, state = self._cpu, self._state
-        state.budget += int(state.block_operations) - 1 - (int(pc - state.block & _MASK) >> 2)
+        charge_up_to(state, pc)
         rt = _general(state.rt)
         if read:
             self._engine.set_x(rt, cpu.registers.raw(register))
