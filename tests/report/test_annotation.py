@@ -1,5 +1,6 @@
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -7,8 +8,9 @@ from spe_unicorn.host.engine.disassembly import disassemble
 from spe_unicorn.machine.shipped import shipped_firmware
 from spe_unicorn.report import annotation
 from spe_unicorn.report.annotation import NoSuchSymbolError, annotate
-from spe_unicorn.symbols.elf import read_elf
+from spe_unicorn.symbols.elf import ElfFile, Piece, read_elf
 from spe_unicorn.symbols.lines import Line, LineTable, read_lines
+from spe_unicorn.symbols.table import Symbol, SymbolTable
 from tests.report.recordings import samples
 from tests.support.samples import branch, load, other
 
@@ -124,3 +126,19 @@ def test_no_file_that_dwarf_names_is_read_outside_the_programs_folder(tmp_path, 
     table = annotate(samples(load(MAIN.address), program=read_elf(file)), "main", disassemble)
     assert table.rows[0][-1] == line.short
     assert table.note.startswith(f"no source of {line.short[:-2]}: ")
+
+
+@pytest.mark.parametrize(
+    ("address", "size"),
+    [
+        (0x1000, 0x30),  # up to the next symbol
+        (0x1030, 0x7D0),  # up to the end of its segment
+        (0x1800, 0),  # in no segment, nothing after it
+    ],
+)
+def test_a_symbol_without_a_size_goes_up_to_the_next_one_or_the_end_of_its_segment(address, size):
+    segment = Piece(0x1000, 0x1000, 0, 0x800, 0x800)
+    symbols = [Symbol(at, f"at {at:x}") for at in (0x1000, 0x1030, 0x1800)]
+    file = ElfFile(Path("a.elf"), (segment,), SymbolTable(symbols), False, 1)
+    (symbol,) = [symbol for symbol in symbols if symbol.address == address]
+    assert annotation._up_to_next(file, symbol) == size

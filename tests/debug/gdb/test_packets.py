@@ -36,7 +36,7 @@ def test_control_c_is_an_event_of_its_own_in_its_place() -> None:
 
 
 def test_a_wrong_sum_is_refused_and_the_next_packet_is_read() -> None:
-    assert Reader().feed(b"$g#68$g#67") == [Event.REFUSED, b"g"]
+    assert Reader().feed(b"$g#68$g#66$g#67") == [Event.REFUSED, Event.REFUSED, b"g"]
     assert Reader().feed(b"$g#zz") == [Event.REFUSED]
 
 
