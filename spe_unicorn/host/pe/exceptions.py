@@ -74,7 +74,7 @@ class Exceptions:
     def _is_interruptible(self) -> bool:
         """Whether a higher Exception level takes IRQs or FIQs, whatever PSTATE masks here."""
         kinds = (ExceptionType.IRQ, ExceptionType.FIQ)
-        return not all(route_interrupt(self._cpu, kind, True).masked for kind in kinds)
+        return not all(route_interrupt(self._cpu, kind, mask=True).masked for kind in kinds)
 
     def _never_fetches(self, vector: int, el: int) -> bool:
         """Whether the fetch at a vector of ``el``, where the PE is, aborts to ``el`` for ever."""
@@ -107,7 +107,7 @@ class Exceptions:
         """
         cpu = self._cpu
         target = debug_target(cpu, security_state_at(cpu, cpu.el))
-        self.synchronous(software_step(cpu.s.stepped == (cpu.pc, cpu.executed)), target)
+        self.synchronous(software_step(stepped=cpu.s.stepped == (cpu.pc, cpu.executed)), target)
 
     def misaligned_pc(self) -> None:
         """The PC is no multiple of 4."""

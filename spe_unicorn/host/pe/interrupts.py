@@ -249,7 +249,7 @@ class Interrupts(Stateful[InterruptsState]):
         physical = self._physical_levels(cpu)
         for kind in _PHYSICAL:
             if physical[kind]:
-                target, masked = route_interrupt(cpu, kind, bool(pstate & _MASK_BIT[kind]))
+                target, masked = route_interrupt(cpu, kind, mask=bool(pstate & _MASK_BIT[kind]))
                 if not masked:
                     self._take_physical(kind, target)
                     return True
@@ -292,7 +292,7 @@ class Interrupts(Stateful[InterruptsState]):
             irq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.IRQ)) for pe in levels)
             fiq = sum(at_level(pe.el, self._taken_at(pe, ExceptionType.FIQ)) for pe in levels)
             targets = sum(
-                route_interrupt(pe, ExceptionType.IRQ, False).target_el << 2 * pe.el
+                route_interrupt(pe, ExceptionType.IRQ, mask=False).target_el << 2 * pe.el
                 for pe in levels
             )
             found = self._known[key] = irq, targets, fiq
@@ -300,9 +300,9 @@ class Interrupts(Stateful[InterruptsState]):
 
     def _taken_at(self, pe: PE, kind: ExceptionType) -> int:
         """Bits of ``State.deliver`` for the level of ``pe`` while ``kind`` is asserted."""
-        if not route_interrupt(pe, kind, True).masked:
+        if not route_interrupt(pe, kind, mask=True).masked:
             return _ALWAYS[kind]
-        return 0 if route_interrupt(pe, kind, False).masked else _UNLESS_MASKED[kind]
+        return 0 if route_interrupt(pe, kind, mask=False).masked else _UNLESS_MASKED[kind]
 
     def _worked_out(self) -> int:
         deliver = 0
@@ -333,9 +333,9 @@ class Interrupts(Stateful[InterruptsState]):
         if not self.s.serror:
             return 0
         pe = PEAt(self._cpu, el)
-        if not route_interrupt(pe, ExceptionType.SERROR, True).masked:
+        if not route_interrupt(pe, ExceptionType.SERROR, mask=True).masked:
             return at_level(el, IRQ)
-        masked = route_interrupt(pe, ExceptionType.SERROR, False).masked
+        masked = route_interrupt(pe, ExceptionType.SERROR, mask=False).masked
         return 0 if masked else serror_unless_masked((el,))
 
     def _physical_levels(self, pe: PE) -> dict[ExceptionType, bool]:

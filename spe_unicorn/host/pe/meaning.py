@@ -175,10 +175,10 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
     counters = 0
     for el, pe in enumerate(levels):
         for n, accessor in enumerate(_COUNTERS):
-            if isinstance(access(pe, accessor, True), Allowed):
+            if isinstance(access(pe, accessor, read=True), Allowed):
                 counters |= 1 << 2 * el + n
     engines = 0b01 if el2_enabled(cpu) else 0
-    if isinstance(access(levels[EL1], _IDENTIFICATION, True), SystemAccessTrap):
+    if isinstance(access(levels[EL1], _IDENTIFICATION, read=True), SystemAccessTrap):
         engines |= 0b10
     calls_trapped = tuple(traps_supervisor_call(cpu, el) for el in range(4))
     trapped = tuple(trapped_at(cpu, el) if cpu.whole else frozenset() for el in range(4))
@@ -200,7 +200,7 @@ def meaning_of(cpu: UnicornCPU, returns: int) -> Meaning:
         asked_el12=frozenset(
             accessor.encoding
             for accessor in _BY_EL12
-            if not isinstance(access(levels[EL2], accessor, True), Allowed)
+            if not isinstance(access(levels[EL2], accessor, read=True), Allowed)
         ),
         legal_returns=returns,
         entries=entries,
